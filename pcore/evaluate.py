@@ -1,0 +1,156 @@
+"""Exact match and kinds of failure per length, by one teacher-forced pass; counts only, divided later.
+
+An example is right if every response token and the final EOS is the arg-max. Under greedy decoding that equals free-running
+exact match (by induction over the targets; `tests/test_generate.py` decodes freely to prove it). Test sets depend on the task
+and the length alone, so all arms of a comparison see the same examples.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pcore.config import TrialConfig, flatten
+from pcore.model import Transformer, target_places
+from pcore.positions import select_relative_ids, test_position_ids
+from pcore.seeding import make_generator
+from pcore.tasks.base import Batch
+
+TOKENS_PER_BATCH = 8192  # of one evaluation batch; bounds memory, does not change results
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """What happened on a set of examples. The three kinds of failure add up to num_examples - num_correct.
+
+    num_missed_stop: every response token right, EOS not predicted. num_early_stop: the first wrong prediction is EOS.
+    num_wrong_symbol: the first wrong prediction is any other symbol. loss_sum: nats, summed over num_tokens targets.
+    """
+
+    num_examples: int
+    num_correct: int
+    num_tokens: int
+    num_correct_tokens: int
+    num_missed_stop: int
+    num_early_stop: int
+    num_wrong_symbol: int
+    loss_sum: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LengthResult:
+    """Counts of one checkpoint at one length. range: train, near or test; test_set: hash of the examples."""
+
+    checkpoint: str
+    checkpoint_step: int
+    range: str
+    length: int
+    second_length: int | None
+    test_set: str
+    counts: Counts
+
+
+def evaluate_lengths(
+    model: Transformer, config: TrialConfig, checkpoint: str, checkpoint_step: int
+) -> Iterator[LengthResult]:
+    """Counts at every length of the train, near and test range, shortest first."""
+    for range_name, lengths in evaluation_lengths(config).items():
+        for length in lengths:
+            batch = make_test_set(config, length)
+            counts = evaluate(model, batch, config, factor=config.eval.attention_factor)
+            yield LengthResult(
+                checkpoint=checkpoint,
+                checkpoint_step=checkpoint_step,
+                range=range_name,
+                length=length,
+                second_length=None,
+                test_set=hash_batch(batch),
+                counts=counts,
+            )
+
+
+def evaluation_lengths(config: TrialConfig) -> dict[str, tuple[int, ...]]:
+    """Lengths per range; the train range is all trained lengths unless the configuration names some."""
+    every = tuple(range(config.data.min_length, config.data.max_length + 1))
+    return {
+        "train": config.eval.train_lengths or every,
+        "near": config.eval.near_lengths,
+        "test": config.eval.test_lengths,
+    }
+
+
+def make_test_set(config: TrialConfig, length: int) -> Batch:
+    """The test examples of a task at a length: made on the CPU, the same for every encoding, seed and device."""
+    options = {k: v for k, v in flatten(config).items() if k.startswith("task.")}
+    rng = make_generator("test", *options.items(), length)
+    return config.task.sample_length(config.eval.num_examples, length, rng)
+
+
+def make_held_out_set(config: TrialConfig) -> Batch:
+    """Examples of the train range on which the best checkpoint is chosen; disjoint randomness from training."""
+    options = {k: v for k, v in flatten(config).items() if k.startswith("task.")}
+    rng = make_generator("held-out", *options.items())
+    data = config.data
+    return config.task.at_test().sample_mixture(1000, data.min_length, data.max_length, rng)
+
+
+def hash_batch(batch: Batch) -> str:
+    """8 hex digits that name a set of examples."""
+    return hashlib.sha256(batch.tokens.to(torch.uint8).numpy().tobytes()).hexdigest()[:8]
+
+
+@torch.no_grad()
+def evaluate(model: Transformer, batch: Batch, config: TrialConfig, factor: float = 1.0) -> Counts:
+    """Counts on `batch` (on the CPU) with test-time position IDs, on the device of the model.
+
+    factor multiplies the attention logits (1 = as trained).
+    """
+    was_training, old_factor = model.training, model.attention_factor
+    model.eval()
+    model.attention_factor = factor
+    totals = torch.zeros(7, dtype=torch.float64)
+    rows = max(1, TOKENS_PER_BATCH // batch.tokens.shape[1])
+    for first in range(0, len(batch.tokens), rows):
+        part = Batch(*(t[first : first + rows] for t in batch))
+        totals += _count(model, part, config)
+    model.attention_factor = old_factor
+    model.train(was_training)
+    whole = [int(n) for n in totals[:6]]
+    return Counts(
+        num_examples=len(batch.tokens),
+        num_correct=whole[0],
+        num_tokens=whole[1],
+        num_correct_tokens=whole[2],
+        num_missed_stop=whole[3],
+        num_early_stop=whole[4],
+        num_wrong_symbol=whole[5],
+        loss_sum=float(totals[6]),
+    )
+
+
+def _count(model: Transformer, batch: Batch, config: TrialConfig) -> Tensor:
+    device = model.embedding.device
+    batch = Batch(*(t.to(device) for t in batch))
+    ids = test_position_ids(select_relative_ids(batch, config.position), config.position)
+    places, real = target_places(batch.response_mask)
+    with autocast(device):
+        logits = model(batch.tokens[:, :-1], ids[:, :-1], places).float()
+    targets = batch.tokens.gather(1, places + 1)
+    predicted = logits.argmax(dim=2)
+    wrong = (predicted != targets) & real
+    failed = wrong.any(dim=1)
+    first = wrong.int().argmax(dim=1, keepdim=True)
+    eos = config.task.vocab.index[config.task.eos]
+    missed = failed & (targets.gather(1, first).squeeze(1) == eos)
+    early = failed & ~missed & (predicted.gather(1, first).squeeze(1) == eos)
+    losses = F.cross_entropy(logits[real], targets[real], reduction="sum")
+    counts = [~failed, real, real & ~wrong, missed, early, failed & ~missed & ~early]
+    return torch.stack([*(c.sum().double() for c in counts), losses.double()]).cpu()
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """bf16 autocast on a GPU, nothing on a CPU."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")

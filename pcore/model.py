@@ -1,0 +1,221 @@
+"""The decoder-only Transformer of the papers, readable top to bottom.
+
+T5-flavoured: no biases, no dropout, RMSNorm before and after each sublayer (the second one behind the residual sum), gated
+GELU, tied output, attention scores without 1/sqrt(d_head) (the small query initialisation stands in for it).
+Source: arXiv 2405.20671, appendix on architecture; checked against parameter counts in the tests.
+
+Only targets cost more than keys and values in the last block: queries, output projection, feed-forward and logits are
+computed at the places whose next token is a target. That is exact; `tests/test_model.py` holds it against the plain model.
+Right padding needs no mask of its own: under the causal mask no real token sees one behind it.
+"""
+
+import math
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pcore.config import ModelConfig, TrialConfig
+from pcore.encodings import ENCODINGS, Encoding
+from pcore.registry import resolve
+from pcore.seeding import make_generator
+
+Cache: TypeAlias = list[tuple[Tensor, Tensor]]  # per layer: rotated keys and values "B H T K"
+
+
+class Transformer(nn.Module):
+    """B examples, T tokens, P levels, D d_model, H heads, K d_head, V vocabulary."""
+
+    def __init__(
+        self, config: ModelConfig, encoding: Encoding, vocab_size: int, rng: torch.Generator
+    ):
+        super().__init__()
+        self.config = config
+        self.encoding = encoding
+        self.embedding = nn.Parameter(torch.randn(vocab_size, config.d_model, generator=rng))
+        self.blocks = nn.ModuleList(Block(config, layer, rng) for layer in range(config.num_layers))
+        self.final_norm = make_norm(config)
+        self.attention_factor = 1.0  # multiplies attention logits; set by evaluation only
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        ids: Int[Tensor, "B T P"],
+        places: Int[Tensor, "B R"] | None = None,
+    ) -> Float[Tensor, "B R V"]:
+        """Logits of the next token at `places` (indices into T, ascending; None = everywhere, R = T)."""
+        x = self.embed(tokens, ids)
+        everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        for block in self.blocks:
+            at = places if places is not None and block is self.blocks[-1] else everywhere
+            x, _ = block(x, ids, at, self.encoding, self.attention_factor)
+        return self.read_out(x)
+
+    def decode_step(
+        self, tokens: Int[Tensor, "B N"], ids: Int[Tensor, "B S P"], cache: Cache | None
+    ) -> tuple[Float[Tensor, "B N V"], Cache]:
+        """Logits at N new tokens that follow the cached ones; `ids` are those of all S tokens, old and new."""
+        num_new, num_all = tokens.shape[1], ids.shape[1]
+        x = self.embed(tokens, ids[:, num_all - num_new :])
+        at = torch.arange(num_all - num_new, num_all, device=tokens.device).expand_as(tokens)
+        new_cache: Cache = []
+        for layer, block in enumerate(self.blocks):
+            past = None if cache is None else cache[layer]
+            x, kept = block(x, ids, at, self.encoding, self.attention_factor, past)
+            new_cache.append(kept)
+        return self.read_out(x), new_cache
+
+    def embed(
+        self, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
+    ) -> Float[Tensor, "B T D"]:
+        x = F.embedding(tokens, self.embedding)
+        positions = self.encoding.embed(ids)
+        return x if positions is None else x + positions
+
+    def read_out(self, x: Float[Tensor, "B R D"]) -> Float[Tensor, "B R V"]:
+        return F.linear(self.final_norm(x) * self.config.d_model**-0.5, self.embedding)
+
+
+class Block(nn.Module):
+    """x <- norm2(x + attention(norm1(x))); x <- norm4(x + feed_forward(norm3(x)))."""
+
+    def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
+        super().__init__()
+        self.layer = layer
+        pre, post = config.norm_placement != "post", config.norm_placement != "pre"
+        self.norm1, self.norm3 = (make_norm(config) if pre else nn.Identity() for _ in range(2))
+        self.norm2, self.norm4 = (make_norm(config) if post else nn.Identity() for _ in range(2))
+        self.attention = Attention(config, rng)
+        self.feed_forward = FeedForward(config, rng)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        ids: Int[Tensor, "B S P"],
+        at: Int[Tensor, "B R"],
+        encoding: Encoding,
+        factor: float,
+        past: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Float[Tensor, "B R D"], tuple[Tensor, Tensor]]:
+        """The block's output at the places `at`; x holds the last N of the S tokens, `past` the keys and values before."""
+        num_past = ids.shape[1] - x.shape[1]
+        if at.shape[1] != x.shape[1]:
+            residual = x.gather(1, (at - num_past).unsqueeze(2).expand(-1, -1, x.shape[2]))
+            normed = self.norm1(x)
+            queries = normed.gather(1, (at - num_past).unsqueeze(2).expand(-1, -1, x.shape[2]))
+        else:
+            residual, normed = x, self.norm1(x)
+            queries = normed
+        attended, kept = self.attention(
+            queries, normed, ids, at, encoding, self.layer, factor, past
+        )
+        x = self.norm2(residual + attended)
+        return self.norm4(x + self.feed_forward(self.norm3(x))), kept
+
+
+class Attention(nn.Module):
+    """Multi-head causal attention; softmax in float32."""
+
+    def __init__(self, config: ModelConfig, rng: torch.Generator):
+        super().__init__()
+        d, inner = config.d_model, config.num_heads * config.d_head
+        self.num_heads, self.scale = config.num_heads, config.attention_scale
+        self.q = make_weight(inner, d, 1 / (d * config.d_head), rng)
+        self.k = make_weight(inner, d, 1 / d, rng)
+        self.v = make_weight(inner, d, 1 / d, rng)
+        self.o = make_weight(d, inner, 1 / inner, rng)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "B R D"],
+        keys: Float[Tensor, "B N D"],
+        ids: Int[Tensor, "B S P"],
+        at: Int[Tensor, "B R"],
+        encoding: Encoding,
+        layer: int,
+        factor: float,
+        past: tuple[Tensor, Tensor] | None,
+    ) -> tuple[Float[Tensor, "B R D"], tuple[Tensor, Tensor]]:
+        query_ids = ids.gather(1, at.unsqueeze(2).expand(-1, -1, ids.shape[2]))
+        q = encoding.rotate(self.split(F.linear(queries, self.q)), query_ids, layer)
+        k = encoding.rotate(
+            self.split(F.linear(keys, self.k)), ids[:, ids.shape[1] - keys.shape[1] :], layer
+        )
+        v = self.split(F.linear(keys, self.v))
+        if past is not None:
+            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+        if self.scale == "log-length":
+            q = q * (at + 1).log().to(q.dtype)[:, None, :, None]
+        scores = (q * factor if factor != 1.0 else q) @ k.transpose(2, 3)
+        bias = encoding.bias(query_ids, ids, layer)
+        if bias is not None:
+            scores = scores + bias
+        weights = masked_softmax(scores, at)
+        mixed = (weights.to(v.dtype) @ v).transpose(1, 2).flatten(2)
+        return F.linear(mixed, self.o), (k, v)
+
+    def split(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N K"]:
+        return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+
+
+class FeedForward(nn.Module):
+    """Gated GELU: W_o(gelu(W_0 x) * W_1 x)."""
+
+    def __init__(self, config: ModelConfig, rng: torch.Generator):
+        super().__init__()
+        self.w0 = make_weight(config.d_ff, config.d_model, 1 / config.d_model, rng)
+        self.w1 = make_weight(config.d_ff, config.d_model, 1 / config.d_model, rng)
+        self.wo = make_weight(config.d_model, config.d_ff, 1 / config.d_ff, rng)
+
+    def forward(self, x: Float[Tensor, "B R D"]) -> Float[Tensor, "B R D"]:
+        return F.linear(
+            F.gelu(F.linear(x, self.w0), approximate="tanh") * F.linear(x, self.w1), self.wo
+        )
+
+
+def masked_softmax(
+    scores: Float[Tensor, "B H R S"], at: Int[Tensor, "B R"]
+) -> Float[Tensor, "B H R S"]:
+    """Softmax over the keys 0..at of each query."""
+    keys = torch.arange(scores.shape[3], device=scores.device)
+    hidden = keys > at.unsqueeze(2)
+    return scores.float().masked_fill(hidden.unsqueeze(1), -math.inf).softmax(dim=3)
+
+
+def target_places(
+    response_mask: Bool[Tensor, "B T"],
+) -> tuple[Int[Tensor, "B R"], Bool[Tensor, "B R"]]:
+    """Places whose next token is a target, and which of them are real (rows with fewer targets repeat their last place).
+
+    Targets are the contiguous tail of an example, so a row is its first target and a count.
+    """
+    counts = response_mask.sum(dim=1, keepdim=True)
+    first = response_mask.int().argmax(dim=1, keepdim=True) - 1
+    steps = torch.arange(int(counts.max()), device=response_mask.device)
+    return first + torch.minimum(steps, counts - 1), steps < counts
+
+
+def make_norm(config: ModelConfig) -> nn.Module:
+    """RMSNorm, or LayerNorm without a bias; gain 1 at first, eps 1e-6."""
+    if config.norm == "rms":
+        return nn.RMSNorm(config.d_model, eps=1e-6)
+    return nn.LayerNorm(config.d_model, eps=1e-6, bias=False)
+
+
+def make_weight(rows: int, columns: int, variance: float, rng: torch.Generator) -> nn.Parameter:
+    """A matrix of N(0, variance)."""
+    return nn.Parameter(torch.randn(rows, columns, generator=rng) * math.sqrt(variance))
+
+
+def make_model(config: TrialConfig) -> Transformer:
+    """The model of a trial with its initial weights, on the CPU. The encoding draws from a generator of its own."""
+    encoding_class = resolve(config.position.encoding, ENCODINGS, "encoding")
+    num_levels = config.task.num_levels if config.position.ids == "coupled" else 1
+    encoding = encoding_class(
+        config.position, config.model, num_levels, make_generator("init/encoding", config.seed)
+    )
+    return Transformer(
+        config.model, encoding, len(config.task.vocab), make_generator("init/model", config.seed)
+    )

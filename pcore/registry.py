@@ -1,0 +1,47 @@
+"""Names to classes: an entry of a table of contents, or `package.module:Class` from the user's own code."""
+
+import importlib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """ " Did you mean 'x'?" if some known name is close, else the list of what is known."""
+    known = list(known)
+    if close := get_close_matches(name, known, n=1, cutoff=0.6):
+        return f" Did you mean {close[0]!r}?"
+    tails = {k.rsplit(".", 1)[-1]: k for k in known}
+    if close := get_close_matches(name.rsplit(".", 1)[-1], tails, n=1, cutoff=0.6):
+        return f" Did you mean {tails[close[0]]!r}?"
+    return f" Known: {', '.join(known)}."
+
+
+def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
+    """The class that `name` stands for. Raises ValueError with the nearest right name."""
+    if name in table:
+        return table[name]
+    if ":" not in name:
+        raise ValueError(
+            f"unknown {kind} {name!r}.{nearest(name, table)} Own code: 'package.module:Class'."
+        )
+    module_name, _, class_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(f"{kind} {name!r}: cannot import {module_name!r}: {error}") from error
+    if not hasattr(module, class_name):
+        raise ValueError(
+            f"{kind} {name!r}: module {module_name!r} has no {class_name!r}.{nearest(class_name, dir(module))}"
+        )
+    return getattr(module, class_name)
+
+
+def name_of(cls: type, table: Mapping[str, type]) -> str:
+    """The inverse of `resolve`."""
+    for name, known in table.items():
+        if known is cls:
+            return name
+    return f"{cls.__module__}:{cls.__qualname__}"

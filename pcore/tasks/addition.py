@@ -1,0 +1,257 @@
+"""Addition of two or more operands: six formats, index hints, and the follow-up's scratchpad.
+
+Source: Cho et al., Position Coupling (arXiv 2405.20671), section 3 and appendix; scratchpad: arXiv 2410.15787.
+`+` and `=` get relative ID 0, the digit of significance k (ones = 0) gets k + 1, in operands and response alike:
+
+    653+49    tok  $ 6 5 3 + 0 4 9 = 2 0 7 0 $        index hints   $ a 0 b 6 c 5 d 3 + a 0 b 0 c 4 d 9 = d 2 c 0 b 7 a 0 $
+              rel  . 3 2 1 0 3 2 1 0 1 2 3 4 .
+
+With a scratchpad the response is the running sums, and a second level tells operands and steps apart:
+
+    57+48+96  tok  $ 0 5 7 + 0 4 8 + 0 9 6 = 0 0 0 > 7 5 0 > 5 0 1 > 1 0 2 $
+              L1   . 3 2 1 0 3 2 1 0 3 2 1 0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3 .
+              L2   . 0 0 0 0 1 1 1 1 2 2 2 0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 .
+"""
+
+from dataclasses import dataclass, replace
+from string import ascii_lowercase
+from typing import ClassVar, Self
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pcore.tasks.base import (
+    Contents,
+    Layout,
+    Symbol,
+    Task,
+    add_digits,
+    digit_row,
+    draw_integers,
+    draw_numbers,
+    parse_number,
+)
+from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addition(Task):
+    """Sum of `num_operands` numbers.
+
+    num_operands: operands of an example; with `min_operands`, the most that training draws.
+    min_operands: the fewest operands that training draws; 0 means always `num_operands`.
+    zero_pad: pad operands to the longest one and the response to its largest possible width.
+    reverse_query, reverse_response: ones digit first.
+    index_hints: a hint symbol before every digit (baseline of the paper); NoPE or sequential IDs only.
+    num_hints: size of the hint alphabet. random_hints: first hint drawn at random (training) or always the first.
+    scratchpad: respond with all running sums.
+    """
+
+    num_operands: int = 2
+    min_operands: int = 0
+    zero_pad: bool = True
+    reverse_query: bool = False
+    reverse_response: bool = True
+    index_hints: bool = False
+    num_hints: int = 102
+    random_hints: bool = True
+    scratchpad: bool = False
+
+    size_names: ClassVar[tuple[str, ...]] = ("digits", "operands")
+
+    def __post_init__(self) -> None:
+        if self.num_operands < 2:
+            raise ValueError(f"num_operands={self.num_operands} is below 2")
+        if self.min_operands and not 2 <= self.min_operands <= self.num_operands:
+            raise ValueError(
+                f"min_operands={self.min_operands} must be 0 or between 2 and num_operands={self.num_operands}"
+            )
+        if self.reverse_query and not self.reverse_response:
+            raise ValueError(
+                "reverse_query=True needs reverse_response=True: the formats are none, response, all"
+            )
+        plain = self.zero_pad and self.reverse_response and not self.reverse_query
+        for option in ("scratchpad", "index_hints"):
+            if getattr(self, option) and not plain:
+                raise ValueError(
+                    f"{option}=True needs zero_pad=True, reverse_response=True, reverse_query=False"
+                )
+        if self.scratchpad and self.index_hints:
+            raise ValueError("scratchpad=True and index_hints=True cannot be combined")
+        if self.min_operands and not self.zero_pad:
+            raise ValueError("min_operands needs zero_pad=True")
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return ("significance", "operand") if self.scratchpad else ("significance",)
+
+    @property
+    def has_coupling(self) -> bool:
+        return not self.index_hints
+
+    @property
+    def vocab(self) -> Vocab:
+        hints = tuple(_hint_name(i) for i in range(self.num_hints)) if self.index_hints else ()
+        return make_vocab(
+            (*DIGITS, "+", *([">"] if self.scratchpad else []), "=", BOUNDARY, *hints)
+        )
+
+    # Sizes: digit count of every operand; 0 stands for an absent operand.
+
+    def draw_sizes(
+        self, count: int, low: int, high: int, rng: torch.Generator
+    ) -> Int[Tensor, "B S"]:
+        sizes = draw_integers(low, high, (count, self.num_operands), rng)
+        if self.scratchpad:  # "partially uniform": half of the examples share one digit count
+            common = draw_integers(low, high, (count, 1), rng)
+            shared = draw_integers(0, 1, (count, 1), rng).bool()
+            sizes = torch.where(shared, common, sizes)
+        if self.min_operands:
+            present = draw_integers(self.min_operands, self.num_operands, (count, 1), rng)
+            sizes = sizes * (torch.arange(self.num_operands, device=rng.device) < present)
+        return sizes
+
+    def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
+        return (length,) * (second or self.num_operands)
+
+    def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
+        count = second or self.num_operands
+        if self.zero_pad:
+            return (count, length)
+        return (count, *(length,) * count, response_width(count, length))
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        if self.index_hints and length + 1 > self.num_hints:
+            raise ValueError(
+                f"num_hints={self.num_hints} is below {length + 1}, which addition at length {length} needs"
+            )
+
+    # Contents: fields 0..m-1 are the operands by significance, then the response (or all running sums), then hints.
+
+    def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
+        width = response_width(sizes.shape[1], int(sizes.max()))
+        operands = draw_numbers(sizes, width, rng)
+        first_hint = None
+        if self.index_hints:
+            longest = sizes.amax(dim=1) + 1
+            room = self.num_hints - longest + 1 if self.random_hints else torch.ones_like(longest)
+            unit = torch.rand(len(sizes), generator=rng, device=rng.device, dtype=torch.float64)
+            first_hint = (unit * room).long()
+        return self._contents(operands, sizes, first_hint)
+
+    def parse(self, query: str) -> Contents:
+        parts = query.replace(" ", "").split("+")
+        if len(parts) < 2:
+            raise ValueError(f"addition needs operands joined by '+', like 653+49, got {query!r}")
+        numbers = [parse_number(part, "an operand") for part in parts]
+        if len(numbers) > self.num_operands or len(numbers) < (
+            self.min_operands or self.num_operands
+        ):
+            raise ValueError(
+                f"{query!r} has {len(numbers)} operands, num_operands={self.num_operands}"
+            )
+        width = response_width(len(numbers), max(map(len, numbers)))
+        digits = torch.tensor([[digit_row(n, width) for n in numbers]])
+        sizes = torch.tensor([[len(n) for n in numbers]])
+        self.check_length(int(sizes.max()))
+        return self._contents(digits, sizes, torch.zeros(1, dtype=torch.long))
+
+    def for_query(self, query: str) -> Self:
+        count = query.count("+") + 1
+        return replace(self, num_operands=count, min_operands=0) if count > 1 else self
+
+    def at_test(self) -> Self:
+        return replace(self, random_hints=False) if self.random_hints else self
+
+    def _contents(
+        self, operands: Int[Tensor, "B M W"], sizes: Int[Tensor, "B M"], first_hint: Tensor | None
+    ) -> Contents:
+        width, zero = operands.shape[2], self.vocab.index["0"]
+        fields = [operands, add_digits(operands).unsqueeze(1)]
+        if self.scratchpad:
+            sums = [add_digits(operands[:, :k]) for k in range(1, operands.shape[1] + 1)]
+            fields[1] = torch.stack([torch.zeros_like(sums[0]), *sums], dim=1)
+        total = fields[1][:, -1]
+        symbols = torch.cat(fields, dim=1) + zero
+        longest = sizes.amax(dim=1)
+        if self.index_hints:
+            assert first_hint is not None
+            steps = longest.unsqueeze(1) - torch.arange(width, device=sizes.device)  # W - 1 - k
+            hints = (first_hint.unsqueeze(1) + steps).clamp(min=0) + self.vocab.index[_hint_name(0)]
+            symbols = torch.cat([symbols, hints.unsqueeze(1)], dim=1)
+        num_operands = (sizes > 0).sum(dim=1)
+        if self.zero_pad:
+            return Contents(symbols, torch.stack([num_operands, longest], dim=1))
+        places = torch.arange(1, width + 1, device=sizes.device)
+        num_response = ((total > 0) * places).amax(dim=1).clamp(min=1)
+        return Contents(
+            symbols, torch.cat([num_operands[:, None], sizes, num_response[:, None]], dim=1)
+        )
+
+    def layout(self, shape: tuple[int, ...]) -> Layout:
+        if self.scratchpad:
+            return self._layout_scratchpad(*shape)
+        if self.index_hints:
+            return self._layout_hints(*shape)
+        num_operands, *widths = shape
+        if self.zero_pad:
+            widths = [shape[1]] * num_operands + [response_width(num_operands, shape[1])]
+        layout = Layout()
+        for operand in range(num_operands):
+            if operand:
+                layout.add("+", 0)
+            places = range(widths[operand])
+            for k in places if self.reverse_query else reversed(places):
+                layout.add(Symbol(operand, k), k + 1)
+        layout.add("=", 0 if self.reverse_response else widths[-1] + 1)
+        layout.end_query()
+        places = range(widths[-1])
+        response = self.num_operands  # its field: absent operands keep theirs
+        for k in places if self.reverse_response else reversed(places):
+            layout.add(Symbol(response, k), k + 1)
+        return layout
+
+    def _layout_hints(self, num_operands: int, length: int) -> Layout:
+        width = response_width(num_operands, length)
+        response, hints = self.num_operands, self.num_operands + 1
+        layout = Layout()
+        for operand in range(num_operands):
+            if operand:
+                layout.add("+", 0)
+            for k in reversed(range(width)):
+                layout.add(Symbol(hints, k), k + 1)
+                layout.add(Symbol(operand, k), k + 1)
+        layout.add("=", 0)
+        layout.end_query()
+        for k in range(width):
+            layout.add(Symbol(hints, k), k + 1)
+            layout.add(Symbol(response, k), k + 1)
+        return layout
+
+    def _layout_scratchpad(self, num_operands: int, length: int) -> Layout:
+        width = response_width(num_operands, length)
+        layout = Layout()
+        for operand in range(num_operands):
+            for k in reversed(range(width)):
+                layout.add(Symbol(operand, k), k + 1, operand)
+            if operand < num_operands - 1:
+                layout.add("+", 0, operand)
+        for step in range(num_operands + 1):
+            layout.add(">" if step else "=", 0, step)
+            if step == 0:
+                layout.end_query()
+            for k in range(width):
+                layout.add(Symbol(self.num_operands + step, k), k + 1, step)
+        return layout
+
+
+def response_width(num_operands: int, length: int) -> int:
+    """Digits of the largest sum of `num_operands` numbers of `length` digits."""
+    return len(str(num_operands * (10**length - 1)))
+
+
+def _hint_name(index: int) -> str:
+    letter, lap = ascii_lowercase[index % 26], index // 26
+    return f"{letter}{lap}" if lap else letter

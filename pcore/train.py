@@ -1,0 +1,243 @@
+"""`train(config)` yields reports; whoever consumes them decides what to do. Nothing calls back.
+
+Adam with linear warm-up and cosine decay, gradient clipping, mean cross-entropy over all targets of the batch
+(arXiv 2405.20671, appendix). A report can hand out the complete state; `train(config, state=...)` goes on from it exactly:
+on a CPU an interrupted run equals an uninterrupted one bit for bit.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pcore.config import OptimConfig, TrialConfig
+from pcore.data import TrainingBatch, TrainingData
+from pcore.evaluate import (
+    LengthResult,
+    autocast,
+    evaluate,
+    evaluate_lengths,
+    make_held_out_set,
+    make_test_set,
+)
+from pcore.model import Transformer, make_model, target_places
+from pcore.tasks.base import Batch
+from pcore.validate import validate
+
+
+class Diverged(RuntimeError):
+    """The training loss is not finite."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """One sign of life. loss: mean training loss since the last report (nats per target); grad_norm: before clipping, of the
+    last step; seconds: in training steps so far, this process only. `results` and `checkpoints` come with the last report:
+    counts per length, and the evaluated weights by checkpoint policy."""
+
+    step: int
+    num_steps: int
+    loss: float
+    learning_rate: float
+    grad_norm: float
+    seconds: float
+    results: tuple[LengthResult, ...] = ()
+    checkpoints: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    state: Callable[[], dict[str, Any]] = dict
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.results)
+
+
+def train(
+    config: TrialConfig,
+    *,
+    device: str | torch.device = "cpu",
+    state: dict[str, Any] | None = None,
+    report_every: int = 50,
+) -> Iterator[Report]:
+    """Train one trial from its start or from `state`; a report every `report_every` steps, the last one with results.
+
+    Raises ValueError for a configuration that cannot work, before any compute; Diverged when the loss is not finite.
+    """
+    validate(config)
+    run = Run(config, device)
+    if state is not None:
+        run.load_state_dict(state)
+    num_steps, since = config.optim.num_steps, time.perf_counter()
+    while run.step < num_steps:
+        rate = learning_rate(config.optim, run.step)
+        loss, grad_norm = run.update(run.data.next_batch(), rate)
+        run.loss_sum += loss
+        run.step += 1
+        run.track_candidates()
+        if run.step % report_every == 0 or run.step == num_steps:
+            mean = float(run.loss_sum) / (run.step - run.last_report)
+            run.loss_sum, run.last_report = torch.zeros((), device=device), run.step
+            if not math.isfinite(mean):
+                raise Diverged(f"training loss is {mean} after step {run.step}")
+            report = Report(
+                step=run.step,
+                num_steps=num_steps,
+                loss=mean,
+                learning_rate=rate,
+                grad_norm=float(grad_norm),
+                seconds=time.perf_counter() - since,
+                state=run.state_dict,
+            )
+            if run.step < num_steps:
+                yield report
+            else:
+                last_report = report
+    if run.last_report != run.step or state is not None and state["step"] == num_steps:
+        raise ValueError(
+            f"the state is already at step {run.step} of {num_steps}: nothing is left to train"
+        )
+    results, checkpoints = run.evaluate()
+    yield Report(
+        **{
+            name: getattr(last_report, name)
+            for name in ("step", "num_steps", "loss", "learning_rate", "grad_norm", "seconds")
+        },
+        results=results,
+        checkpoints=checkpoints,
+    )
+
+
+class Run:
+    """Everything that changes while a trial trains."""
+
+    def __init__(self, config: TrialConfig, device: str | torch.device):
+        self.config, self.device = config, torch.device(device)
+        self.model: Transformer = make_model(config).to(device)
+        o = config.optim
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=o.learning_rate,
+            betas=(o.beta1, o.beta2),
+            eps=o.eps,
+            weight_decay=o.weight_decay,
+            fused=True,
+        )
+        self.data = TrainingData(config, device)
+        self.step, self.last_report = 0, 0
+        self.loss_sum = torch.zeros((), device=device)
+        self.candidates = {name: Candidate(batch) for name, batch in candidate_sets(config).items()}
+
+    def update(self, batch: TrainingBatch, rate: float) -> tuple[Tensor, Tensor]:
+        """One optimizer step; the loss and the gradient norm, left on the device."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = batch_loss(self.model, batch)
+        loss.backward()
+        limit = self.config.optim.grad_clip or math.inf
+        grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=True)
+        self.optimizer.step()
+        return loss.detach(), grad_norm
+
+    def track_candidates(self) -> None:
+        """Measure the candidates for the checkpoint policies `best` and `oracle` at evenly spaced steps."""
+        num_steps, checks = self.config.optim.num_steps, self.config.eval.num_checks
+        if (
+            not self.candidates
+            or self.step * checks // num_steps == (self.step - 1) * checks // num_steps
+        ):
+            return
+        for candidate in self.candidates.values():
+            counts = evaluate(self.model, candidate.batch, self.config)
+            candidate.offer(counts.loss_sum / counts.num_tokens, self.step, self.model)
+
+    def evaluate(self) -> tuple[tuple[LengthResult, ...], dict[str, dict[str, Tensor]]]:
+        """Results and weights of every checkpoint policy of the configuration."""
+        last = copy.deepcopy(self.model.state_dict())
+        chosen = {"last": (self.step, last)} | {
+            name: (c.step, c.weights) for name, c in self.candidates.items()
+        }
+        results: list[LengthResult] = []
+        for name in self.config.eval.checkpoints:
+            step, weights = chosen[name]
+            self.model.load_state_dict(weights)
+            results += evaluate_lengths(self.model, self.config, name, step)
+        self.model.load_state_dict(last)
+        return tuple(results), {name: chosen[name][1] for name in self.config.eval.checkpoints}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that exact resume needs, as tensors and plain values."""
+        return {
+            "step": self.step,
+            "last_report": self.last_report,
+            "loss_sum": self.loss_sum.clone(),
+            "model": copy.deepcopy(self.model.state_dict()),
+            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
+            "data": self.data.state_dict(),
+            "candidates": {
+                name: {"loss": c.loss, "step": c.step, "weights": c.weights}
+                for name, c in self.candidates.items()
+            },
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step, self.last_report = state["step"], state["last_report"]
+        self.loss_sum = state["loss_sum"].to(self.device)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self.data.load_state_dict(state["data"])
+        for name, kept in state["candidates"].items():
+            candidate = self.candidates[name]
+            candidate.loss, candidate.step, candidate.weights = (
+                kept["loss"],
+                kept["step"],
+                kept["weights"],
+            )
+
+
+@dataclass(slots=True)
+class Candidate:
+    """The best checkpoint so far on one set of examples."""
+
+    batch: Batch
+    loss: float = math.inf
+    step: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, loss: float, step: int, model: Transformer) -> None:
+        if loss < self.loss:
+            self.loss, self.step, self.weights = loss, step, copy.deepcopy(model.state_dict())
+
+
+def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
+    """The examples on which each checkpoint policy other than `last` chooses."""
+    sets: dict[str, Batch] = {}
+    if "best" in config.eval.checkpoints:
+        sets["best"] = make_held_out_set(config)
+    if "oracle" in config.eval.checkpoints:
+        sets["oracle"] = make_test_set(config, max(config.eval.test_lengths))
+    return sets
+
+
+def batch_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
+    """Mean cross-entropy over all targets of the batch, in float32."""
+    places, real = target_places(batch.response_mask)
+    with autocast(batch.tokens.device):
+        logits = model(batch.tokens[:, :-1], batch.ids[:, :-1], places)
+    targets = batch.tokens.gather(1, places + 1)
+    return F.cross_entropy(logits[real].float(), targets[real])
+
+
+def learning_rate(optim: OptimConfig, step: int) -> float:
+    """The rate of step 0, 1, ...: linear from 0 to its top, then a cosine to `final_lr_fraction` of it."""
+    warmup = max(1, round(optim.warmup_fraction * optim.num_steps))
+    if step < warmup:
+        return optim.learning_rate * (step + 1) / warmup
+    progress = (step - warmup) / max(1, optim.num_steps - warmup)
+    low = optim.final_lr_fraction
+    return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
