@@ -99,6 +99,7 @@ class EvalConfig:
 
     train_lengths: lengths of the train range to report; () = all of them. near_lengths: for tuning; never reported as the
         result. test_lengths: the reported range; never used for any choice.
+    second_lengths: for tasks with two lengths, crossed with all of the above; () = the task's own (num_operands, a square).
     num_examples: test examples per length.
     checkpoints: which checkpoints are evaluated. last; best = least loss on held-out examples of the train range;
         oracle = least loss at the largest test length, which leaks the test range: only to compare with the paper.
@@ -109,6 +110,7 @@ class EvalConfig:
     train_lengths: tuple[int, ...] = ()
     near_lengths: tuple[int, ...] = ()
     test_lengths: tuple[int, ...] = tuple(range(35, 201, 5))
+    second_lengths: tuple[int, ...] = ()
     num_examples: int = 2000
     checkpoints: tuple[str, ...] = ("last",)
     num_checks: int = 20

@@ -85,6 +85,7 @@ class Rotary(Encoding):
     """
 
     uses_ids = True
+    frequencies: Tensor
     at_test = "angles follow the IDs without limit; id_scale_max acts in training only"
 
     def __init__(

@@ -56,20 +56,27 @@ class LengthResult:
 def evaluate_lengths(
     model: Transformer, config: TrialConfig, checkpoint: str, checkpoint_step: int
 ) -> Iterator[LengthResult]:
-    """Counts at every length of the train, near and test range, shortest first."""
+    """Counts at every length of the train, near and test range, shortest first.
+
+    With second lengths the whole grid; a cell whose second length was not trained belongs to the test range.
+    """
+    task, data = config.task, config.data
+    trained = task.trained_seconds(data.min_length, data.max_length)
     for range_name, lengths in evaluation_lengths(config).items():
         for length in lengths:
-            batch = make_test_set(config, length)
-            counts = evaluate(model, batch, config, factor=config.eval.attention_factor)
-            yield LengthResult(
-                checkpoint=checkpoint,
-                checkpoint_step=checkpoint_step,
-                range=range_name,
-                length=length,
-                second_length=None,
-                test_set=hash_batch(batch),
-                counts=counts,
-            )
+            for asked in config.eval.second_lengths or (None,):
+                second = task.default_second(length) if asked is None else asked
+                inside = trained is None or second is None or second in trained
+                batch = make_test_set(config, length, second)
+                yield LengthResult(
+                    checkpoint=checkpoint,
+                    checkpoint_step=checkpoint_step,
+                    range=range_name if inside else "test",
+                    length=length,
+                    second_length=second,
+                    test_set=hash_batch(batch),
+                    counts=evaluate(model, batch, config, factor=config.eval.attention_factor),
+                )
 
 
 def evaluation_lengths(config: TrialConfig) -> dict[str, tuple[int, ...]]:
@@ -82,11 +89,11 @@ def evaluation_lengths(config: TrialConfig) -> dict[str, tuple[int, ...]]:
     }
 
 
-def make_test_set(config: TrialConfig, length: int) -> Batch:
+def make_test_set(config: TrialConfig, length: int, second: int | None = None) -> Batch:
     """The test examples of a task at a length: made on the CPU, the same for every encoding, seed and device."""
     options = {k: v for k, v in flatten(config).items() if k.startswith("task.")}
-    rng = make_generator("test", *options.items(), length)
-    return config.task.sample_length(config.eval.num_examples, length, rng)
+    rng = make_generator("test", *options.items(), length, second)
+    return config.task.sample_length(config.eval.num_examples, length, rng, second)
 
 
 def make_held_out_set(config: TrialConfig) -> Batch:

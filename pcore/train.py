@@ -9,7 +9,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -72,43 +72,36 @@ def train(
     if state is not None:
         run.load_state_dict(state)
     num_steps, since = config.optim.num_steps, time.perf_counter()
-    while run.step < num_steps:
+    if run.step >= num_steps:
+        raise ValueError(
+            f"the state is at step {run.step} of {num_steps}: nothing is left to train"
+        )
+    while True:
         rate = learning_rate(config.optim, run.step)
         loss, grad_norm = run.update(run.data.next_batch(), rate)
         run.loss_sum += loss
         run.step += 1
         run.track_candidates()
-        if run.step % report_every == 0 or run.step == num_steps:
-            mean = float(run.loss_sum) / (run.step - run.last_report)
-            run.loss_sum, run.last_report = torch.zeros((), device=device), run.step
-            if not math.isfinite(mean):
-                raise Diverged(f"training loss is {mean} after step {run.step}")
-            report = Report(
-                step=run.step,
-                num_steps=num_steps,
-                loss=mean,
-                learning_rate=rate,
-                grad_norm=float(grad_norm),
-                seconds=time.perf_counter() - since,
-                state=run.state_dict,
-            )
-            if run.step < num_steps:
-                yield report
-            else:
-                last_report = report
-    if run.last_report != run.step or state is not None and state["step"] == num_steps:
-        raise ValueError(
-            f"the state is already at step {run.step} of {num_steps}: nothing is left to train"
+        if run.step % report_every and run.step < num_steps:
+            continue
+        mean = float(run.loss_sum) / (run.step - run.last_report)
+        run.loss_sum, run.last_report = torch.zeros((), device=device), run.step
+        if not math.isfinite(mean):
+            raise Diverged(f"training loss is {mean} after step {run.step}")
+        report = Report(
+            step=run.step,
+            num_steps=num_steps,
+            loss=mean,
+            learning_rate=rate,
+            grad_norm=float(grad_norm),
+            seconds=time.perf_counter() - since,
+            state=run.state_dict,
         )
+        if run.step == num_steps:
+            break
+        yield report
     results, checkpoints = run.evaluate()
-    yield Report(
-        **{
-            name: getattr(last_report, name)
-            for name in ("step", "num_steps", "loss", "learning_rate", "grad_norm", "seconds")
-        },
-        results=results,
-        checkpoints=checkpoints,
-    )
+    yield replace(report, results=results, checkpoints=checkpoints)
 
 
 class Run:

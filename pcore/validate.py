@@ -95,6 +95,8 @@ def _check_ranges(config: TrialConfig) -> None:
     for name, lengths in ranges.items():
         if len(set(lengths)) != len(lengths):
             raise ValueError(f"eval.{name}_lengths names a length twice")
+    if config.eval.second_lengths and len(config.task.size_names) < 2:
+        raise ValueError("eval.second_lengths is set, but the task has only one length")
     for length in (high, *(length for lengths in ranges.values() for length in lengths)):
         config.task.check_length(length)
 

@@ -18,7 +18,8 @@ class Vocab:
     index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        assert self.symbols[0] == PAD and len(set(self.symbols)) == len(self.symbols)
+        assert self.symbols[0] == PAD
+        assert len(set(self.symbols)) == len(self.symbols)
         object.__setattr__(self, "index", {s: i for i, s in enumerate(self.symbols)})
 
     def __len__(self) -> int:
@@ -39,7 +40,7 @@ class Vocab:
 
     def decode(self, tokens: Iterable[int]) -> list[str]:
         """Symbols of `tokens`."""
-        return [self.symbols[int(t)] for t in tokens]
+        return [self.symbols[t] for t in tokens]
 
 
 def make_vocab(symbols: Iterable[str]) -> Vocab:

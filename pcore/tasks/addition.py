@@ -121,6 +121,10 @@ class Addition(Task):
             return (count, length)
         return (count, *(length,) * count, response_width(count, length))
 
+    def trained_seconds(self, low: int, high: int) -> range:
+        del low, high
+        return range(self.min_operands or self.num_operands, self.num_operands + 1)
+
     def check_length(self, length: int) -> None:
         super().check_length(length)
         if self.index_hints and length + 1 > self.num_hints:
@@ -128,7 +132,8 @@ class Addition(Task):
                 f"num_hints={self.num_hints} is below {length + 1}, which addition at length {length} needs"
             )
 
-    # Contents: fields 0..m-1 are the operands by significance, then the response (or all running sums), then hints.
+    # Contents, by significance: field 0 is the response, [field 1 the hints,] then the operands; with a scratchpad
+    # field 2k is running sum k and field 2k + 1 operand k. So no field depends on the number of operands.
 
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
         width = response_width(sizes.shape[1], int(sizes.max()))
@@ -156,7 +161,8 @@ class Addition(Task):
         digits = torch.tensor([[digit_row(n, width) for n in numbers]])
         sizes = torch.tensor([[len(n) for n in numbers]])
         self.check_length(int(sizes.max()))
-        return self._contents(digits, sizes, torch.zeros(1, dtype=torch.long))
+        first_hint = torch.zeros(1, dtype=torch.long) if self.index_hints else None
+        return self._contents(digits, sizes, first_hint)
 
     def for_query(self, query: str) -> Self:
         count = query.count("+") + 1
@@ -169,18 +175,17 @@ class Addition(Task):
         self, operands: Int[Tensor, "B M W"], sizes: Int[Tensor, "B M"], first_hint: Tensor | None
     ) -> Contents:
         width, zero = operands.shape[2], self.vocab.index["0"]
-        fields = [operands, add_digits(operands).unsqueeze(1)]
-        if self.scratchpad:
-            sums = [add_digits(operands[:, :k]) for k in range(1, operands.shape[1] + 1)]
-            fields[1] = torch.stack([torch.zeros_like(sums[0]), *sums], dim=1)
-        total = fields[1][:, -1]
-        symbols = torch.cat(fields, dim=1) + zero
         longest = sizes.amax(dim=1)
-        if self.index_hints:
-            assert first_hint is not None
+        if self.scratchpad:
+            symbols = _interleave_sums(operands) + zero
+            return Contents(symbols, torch.stack([(sizes > 0).sum(dim=1), longest], dim=1))
+        total = add_digits(operands)
+        fields = [total.unsqueeze(1) + zero, operands + zero]
+        if first_hint is not None:
             steps = longest.unsqueeze(1) - torch.arange(width, device=sizes.device)  # W - 1 - k
             hints = (first_hint.unsqueeze(1) + steps).clamp(min=0) + self.vocab.index[_hint_name(0)]
-            symbols = torch.cat([symbols, hints.unsqueeze(1)], dim=1)
+            fields.insert(1, hints.unsqueeze(1))
+        symbols = torch.cat(fields, dim=1)
         num_operands = (sizes > 0).sum(dim=1)
         if self.zero_pad:
             return Contents(symbols, torch.stack([num_operands, longest], dim=1))
@@ -204,25 +209,24 @@ class Addition(Task):
                 layout.add("+", 0)
             places = range(widths[operand])
             for k in places if self.reverse_query else reversed(places):
-                layout.add(Symbol(operand, k), k + 1)
+                layout.add(Symbol(1 + operand, k), k + 1)
         layout.add("=", 0 if self.reverse_response else widths[-1] + 1)
         layout.end_query()
         places = range(widths[-1])
-        response = self.num_operands  # its field: absent operands keep theirs
         for k in places if self.reverse_response else reversed(places):
-            layout.add(Symbol(response, k), k + 1)
+            layout.add(Symbol(0, k), k + 1)
         return layout
 
     def _layout_hints(self, num_operands: int, length: int) -> Layout:
         width = response_width(num_operands, length)
-        response, hints = self.num_operands, self.num_operands + 1
+        response, hints = 0, 1
         layout = Layout()
         for operand in range(num_operands):
             if operand:
                 layout.add("+", 0)
             for k in reversed(range(width)):
                 layout.add(Symbol(hints, k), k + 1)
-                layout.add(Symbol(operand, k), k + 1)
+                layout.add(Symbol(2 + operand, k), k + 1)
         layout.add("=", 0)
         layout.end_query()
         for k in range(width):
@@ -235,7 +239,7 @@ class Addition(Task):
         layout = Layout()
         for operand in range(num_operands):
             for k in reversed(range(width)):
-                layout.add(Symbol(operand, k), k + 1, operand)
+                layout.add(Symbol(2 * operand + 1, k), k + 1, operand)
             if operand < num_operands - 1:
                 layout.add("+", 0, operand)
         for step in range(num_operands + 1):
@@ -243,8 +247,16 @@ class Addition(Task):
             if step == 0:
                 layout.end_query()
             for k in range(width):
-                layout.add(Symbol(self.num_operands + step, k), k + 1, step)
+                layout.add(Symbol(2 * step, k), k + 1, step)
         return layout
+
+
+def _interleave_sums(operands: Int[Tensor, "B M W"]) -> Int[Tensor, "B F W"]:
+    """Running sum 0 (zeros), operand 1, running sum 1, operand 2, ...: F = 2M + 1 fields."""
+    fields = [torch.zeros_like(operands[:, 0])]
+    for operand in operands.unbind(dim=1):
+        fields += [operand, add_digits(torch.stack([fields[-1], operand], dim=1))]
+    return torch.stack(fields, dim=1)
 
 
 def response_width(num_operands: int, length: int) -> int:

@@ -40,10 +40,10 @@ class Batch(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """The content symbol at (field, index) of an example."""
+    """The content symbol at (field, place) of an example."""
 
     field: int
-    index: int
+    place: int
 
 
 @dataclass(slots=True)
@@ -141,6 +141,16 @@ class Task(ABC):
     def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
         """The shape with the largest IDs and most tokens that an example of this length can have."""
 
+    def default_second(self, length: int) -> int | None:
+        """The second length of a test example when none is asked for; None for tasks with one length."""
+        del length
+        return None
+
+    def trained_seconds(self, low: int, high: int) -> range | None:
+        """Second lengths that training on [low, high] covers; None for tasks with one length."""
+        del low, high
+        return None
+
     def check_length(self, length: int) -> None:
         """Raise ValueError if the task cannot pose examples of this length."""
         if length < 1:
@@ -178,7 +188,9 @@ class Task(ABC):
 
     def decode(self, tokens: Int[Tensor, " T"]) -> tuple[str, str]:
         """(query, response) as the tokens stand, without BOS, EOS and PAD."""
-        symbols = [s for s in self.vocab.decode(tokens) if s not in (PAD, self.bos, self.eos)]
+        symbols = [
+            s for s in self.vocab.decode(tokens.tolist()) if s not in (PAD, self.bos, self.eos)
+        ]
         cut = symbols.index("=")
         return "".join(symbols[:cut]), "".join(symbols[cut + 1 :])
 
@@ -278,7 +290,7 @@ class _LayoutTable:
     def _column(self, source: str | Symbol) -> int:
         if isinstance(source, str):
             return self.first_constant + self.task.vocab.index[source]
-        return source.field * self.width + source.index
+        return source.field * self.width + source.place
 
 
 @lru_cache(maxsize=256)
