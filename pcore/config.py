@@ -1,9 +1,10 @@
-"""What a trial is: frozen dataclasses, and the one flat dictionary that stands for them everywhere else.
+"""What a trial is: frozen dataclasses, and the one flat dictionary that stands for them.
 
-`flatten` gives {"model.num_layers": 1, "task.zero_pad": True, ...}: wire format, MLflow parameters, Parquet columns and hash
-input. `unflatten` reads it back, fills defaults, coerces by annotation (`lr=1` and `lr=1.0` are one trial) and refuses unknown
-names with the nearest right one. Defaults are the published settings of addition, 1 layer, trained on 1-30 digits
-(arXiv 2405.20671, table of hyper-parameters). `pcore.validate` checks what concerns several groups at once.
+`flatten` gives {"model.num_layers": 1, "task.zero_pad": True, ...}: wire format, MLflow parameters,
+Parquet columns and hash input. `unflatten` reads it back, fills defaults, coerces by annotation
+(`lr=1` and `lr=1.0` are one trial) and refuses unknown names with the nearest right one. Defaults
+are the published settings of addition, 1 layer, trained on 1-30 digits (arXiv 2405.20671, table of
+hyper-parameters). `pcore.validate` checks what concerns several groups at once.
 """
 
 import dataclasses
@@ -14,11 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from pcore.registry import name_of, nearest, resolve
+from pcore.registry import name_of, nearest, own_code_hashes, resolve
 from pcore.tasks import TASKS, Task
 from pcore.tasks.addition import Addition
 
-NUMERICS = 1  # part of every trial's identity; raise it when the same configuration would give other numbers
+# Part of every trial's identity; raise it when the same configuration would give other numbers.
+NUMERICS = 1
 
 Scalar: TypeAlias = int | float | bool | str | None
 
@@ -28,33 +30,58 @@ class PositionConfig:
     """From relative IDs to what acts in the model.
 
     encoding: a name of `pcore.encodings.ENCODINGS` or `package.module:Class`.
-    ids: coupled = the task's relative IDs; sequential = 0, 1, 2, ... over query, '=' and response.
-    start: where counting starts in training. fixed = 1; random = uniform in [1, max_position - largest relative ID];
-        wrapped = uniform in [1, max_position], IDs beyond max_position go on at 1.
-    test_start: the ID at which counting starts in evaluation.
-    max_position: largest position ID.
-    id_scale_max: in training all IDs of a batch are multiplied by one random integer in [1, id_scale_max].
-    table_init: rows of a learned table. normal = N(0, 1); orthogonal = orthogonal rows of norm sqrt(d_model);
-        rotation = powers of one random rotation. freeze_table: do not train it.
+    ids: coupled = the task's relative IDs; sequential = 0, 1, 2, ... over query, '=' and response;
+        abacus = index of a digit inside its run of digits; randomized = a sorted random subset of
+        [1, max_position], one ID per token, drawn at test time too (start and test_* do not apply).
+    start: where counting starts in training. fixed = 1; random = uniform in
+        [1, max_position - largest relative ID]; wrapped = uniform in [1, max_position], IDs beyond
+        max_position go on at 1.
+    max_start: largest random start; 0 = as far as max_position allows.
+    test_policy: where counting starts in evaluation. fixed = at test_start; random and wrapped as
+        in training, drawn from a generator that is the same for every trial.
+    test_start: the ID at which counting starts in evaluation when test_policy is fixed.
+    max_position: largest position ID. max_positions: one for each level instead; () = the same.
+    level_tables: one table (learned) or set of weights (t5, fire) for all levels, or one for each.
+    id_scale_max: in training all IDs of a batch are multiplied by one random integer in
+        [1, id_scale_max].
+    table_init: rows of a learned table. normal = N(0, 1); orthogonal = orthogonal rows of norm
+        sqrt(d_model); rotation = powers of one random rotation. freeze_table: do not train it.
     rotary_base: base of the rotary frequencies.
     """
 
     encoding: str = "learned"
-    ids: Literal["coupled", "sequential"] = "coupled"
+    ids: Literal["coupled", "sequential", "abacus", "randomized"] = "coupled"
     start: Literal["fixed", "random", "wrapped"] = "random"
+    max_start: int = 0
+    test_policy: Literal["fixed", "random", "wrapped"] = "fixed"
     test_start: int = 1
     max_position: int = 202
+    max_positions: tuple[int, ...] = ()
+    level_tables: Literal["shared", "separate"] = "shared"
     id_scale_max: int = 1
     table_init: Literal["normal", "orthogonal", "rotation"] = "normal"
     freeze_table: bool = False
     rotary_base: float = 10000.0
 
+    def level_limits(self, num_levels: int) -> tuple[int, ...]:
+        """Largest position ID on each level. Raises ValueError if max_positions names others."""
+        if not self.max_positions:
+            return (self.max_position,) * num_levels
+        if len(self.max_positions) != num_levels:
+            raise ValueError(
+                f"position.max_positions has {len(self.max_positions)} entries, "
+                f"position.ids={self.ids} has {num_levels} level(s) of IDs here"
+            )
+        return self.max_positions
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig:
-    """Decoder-only Transformer. norm_placement: before and after each sublayer (both), or only one of them.
+    """Decoder-only Transformer. norm_placement: before and after each sublayer (both), or only one
+    of them.
 
-    attention_scale: none = raw dot products (published); log-length = times log(number of visible keys).
+    attention_scale: none = raw dot products (published); log-length = times log(number of visible
+        keys).
     """
 
     num_layers: int = 1
@@ -69,7 +96,9 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig:
-    """Training examples: lengths in [min_length, max_length]; `num_examples` made once, or None for fresh ones for ever."""
+    """Training examples: lengths in [min_length, max_length]; `num_examples` made once, or None for
+    fresh ones for ever.
+    """
 
     min_length: int = 1
     max_length: int = 30
@@ -78,8 +107,8 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimConfig:
-    """AdamW. The learning rate rises linearly over `warmup_fraction` of the steps, then falls by a cosine to
-    `final_lr_fraction` of its top. `grad_clip`: largest global norm, 0 = off."""
+    """AdamW. The learning rate rises linearly over `warmup_fraction` of the steps, then falls by a
+    cosine to `final_lr_fraction` of its top. `grad_clip`: largest global norm, 0 = off."""
 
     learning_rate: float = 1e-4
     num_steps: int = 50_000
@@ -95,14 +124,17 @@ class OptimConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvalConfig:
-    """What is measured. Lengths are tuples; as text "12", "1-10", "5-200:5" or a comma-separated mix.
+    """What is measured. Lengths are tuples; as text "12", "1-10", "5-200:5" or a comma-separated
+    mix.
 
-    train_lengths: lengths of the train range to report; () = all of them. near_lengths: for tuning; never reported as the
-        result. test_lengths: the reported range; never used for any choice.
-    second_lengths: for tasks with two lengths, crossed with all of the above; () = the task's own (num_operands, a square).
+    train_lengths: lengths of the train range to report; () = all of them. near_lengths: for tuning;
+        never reported as the result. test_lengths: the reported range; never used for any choice.
+    second_lengths: for tasks with two lengths, crossed with all of the above; () = the task's own
+        (num_operands, a square).
     num_examples: test examples per length.
-    checkpoints: which checkpoints are evaluated. last; best = least loss on held-out examples of the train range;
-        oracle = least loss at the largest test length, which leaks the test range: only to compare with the paper.
+    checkpoints: which checkpoints are evaluated. last; best = least loss on held-out examples of
+        the train range; oracle = least loss at the largest test length, which leaks the test range:
+        only to compare with the paper.
     num_checks: how often during training the candidates for best and oracle are measured.
     attention_factor: multiplies attention logits in evaluation only (1 = off).
     """
@@ -119,7 +151,10 @@ class EvalConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialConfig:
-    """One trial, completely. `seed` decides initial weights, `data_seed` the examples, their order and their starts."""
+    """One trial, completely.
+
+    `seed` decides initial weights, `data_seed` the examples, their order and their starts.
+    """
 
     task: Task = field(default_factory=Addition)
     position: PositionConfig = field(default_factory=PositionConfig)
@@ -142,7 +177,10 @@ SEEDS = ("seed", "data_seed")
 
 
 def flatten(config: TrialConfig) -> dict[str, Scalar]:
-    """The flat dictionary of a trial: dotted names to scalars, in declaration order. Tuples become text."""
+    """The flat dictionary of a trial: dotted names to scalars, in declaration order.
+
+    Tuples become text.
+    """
     flat: dict[str, Scalar] = {"task.name": name_of(type(config.task), TASKS)}
     for group in ("task", *GROUPS):
         values = getattr(config, group)
@@ -154,7 +192,8 @@ def flatten(config: TrialConfig) -> dict[str, Scalar]:
 def unflatten(flat: Mapping[str, Any]) -> TrialConfig:
     """The trial of a flat dictionary; missing names take their defaults.
 
-    Raises ValueError for an unknown name (naming the nearest) or a value that its annotation does not admit.
+    Raises ValueError for an unknown name (naming the nearest) or a value that its annotation does
+    not admit.
     """
     return override(TrialConfig(), flat)
 
@@ -197,7 +236,9 @@ def trial_id(config: TrialConfig) -> str:
 def canonical(config: TrialConfig) -> str:
     """The text that is hashed: sorted JSON of the flat dictionary and the numerics version.
 
-    A field added later is declared with `metadata={"absent": value}`: with that value the trial hashes as it did before.
+    A task or encoding of the user's own code brings the hash of its source with it.
+    A field added later is declared with `metadata={"absent": value}`: with that value the trial
+    hashes as it did before.
     """
     flat = flatten(config)
     for group in ("task", *GROUPS):
@@ -205,7 +246,9 @@ def canonical(config: TrialConfig) -> str:
         for f in dataclasses.fields(values):
             if "absent" in f.metadata and getattr(values, f.name) == f.metadata["absent"]:
                 del flat[f"{group}.{f.name}"]
-    return json.dumps(flat | {"numerics": NUMERICS}, sort_keys=True, separators=(",", ":"))
+    names = {name: str(flat[name]) for name in ("task.name", "position.encoding")}
+    content = flat | own_code_hashes(names) | {"numerics": NUMERICS}
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def without_seeds(config: TrialConfig) -> TrialConfig:
@@ -213,7 +256,7 @@ def without_seeds(config: TrialConfig) -> TrialConfig:
     return dataclasses.replace(config, seed=0, data_seed=0)
 
 
-# Coercion -----------------------------------------------------------------------------------------------------------
+# Coercion -----------------------------------------------------------------------------------------
 
 
 def coerce(value: Any, annotation: Any, name: str) -> Any:
@@ -280,7 +323,8 @@ def _parse_range(text: str, name: str) -> range:
         return range(int(low), int(high or low) + 1, int(step or 1))
     except ValueError:
         raise ValueError(
-            f"{name}: {text!r} is not a length, a range like 1-10 or a range with a step like 5-200:5"
+            f"{name}: {text!r} is not a length, a range like 1-10 or a range with a step "
+            "like 5-200:5"
         ) from None
 
 

@@ -1,7 +1,8 @@
 """Training batches: examples made once and reshuffled every pass, or fresh ones for ever.
 
-Position IDs are drawn anew at every visit (spec: the start is redrawn). Contents, order and starts come from three generators
-of the data seed alone, so a model seed never changes the data. `state_dict` holds everything that exact resume needs.
+Position IDs are drawn anew at every visit (spec: the start is redrawn). Contents, order and starts
+come from three generators of the data seed alone, so a model seed never changes the data.
+`state_dict` holds everything that exact resume needs.
 """
 
 from typing import Any, NamedTuple
@@ -49,7 +50,7 @@ class TrainingData:
             batch = self.task.sample_mixture(self.batch_size, low, high, self.content_rng)
         else:
             batch = self._take()
-        relative_ids = select_relative_ids(batch, self.position)
+        relative_ids = select_relative_ids(batch, self.position, self.task)
         ids = draw_position_ids(relative_ids, self.position, self.start_rng)
         return TrainingBatch(batch.tokens, ids, batch.response_mask)
 

@@ -1,8 +1,11 @@
-"""Exact match and kinds of failure per length, by one teacher-forced pass; counts only, divided later.
+"""Exact match and kinds of failure per length, by one teacher-forced pass.
 
-An example is right if every response token and the final EOS is the arg-max. Under greedy decoding that equals free-running
-exact match (by induction over the targets; `tests/test_generate.py` decodes freely to prove it). Test sets depend on the task
-and the length alone, so all arms of a comparison see the same examples.
+Counts only, divided later.
+
+An example is right if every response token and the final EOS is the arg-max. Under greedy decoding
+that equals free-running exact match (by induction over the targets; `tests/test_generate.py`
+decodes freely to prove it). Test sets depend on the task and the length alone, so all arms of a
+comparison see the same examples.
 """
 
 import hashlib
@@ -24,10 +27,13 @@ TOKENS_PER_BATCH = 8192  # of one evaluation batch; bounds memory, does not chan
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """What happened on a set of examples. The three kinds of failure add up to num_examples - num_correct.
+    """What happened on a set of examples.
 
-    num_missed_stop: every response token right, EOS not predicted. num_early_stop: the first wrong prediction is EOS.
-    num_wrong_symbol: the first wrong prediction is any other symbol. loss_sum: nats, summed over num_tokens targets.
+    The three kinds of failure add up to num_examples - num_correct.
+    num_missed_stop: every response token right, EOS not predicted. num_early_stop: the first wrong
+        prediction is EOS.
+    num_wrong_symbol: the first wrong prediction is any other symbol. loss_sum: nats, summed over
+        num_tokens targets.
     """
 
     num_examples: int
@@ -42,7 +48,10 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthResult:
-    """Counts of one checkpoint at one length. range: train, near or test; test_set: hash of the examples."""
+    """Counts of one checkpoint at one length.
+
+    range: train, near or test; test_set: hash of the examples.
+    """
 
     checkpoint: str
     checkpoint_step: int
@@ -58,7 +67,8 @@ def evaluate_lengths(
 ) -> Iterator[LengthResult]:
     """Counts at every length of the train, near and test range, shortest first.
 
-    With second lengths the whole grid; a cell whose second length was not trained belongs to the test range.
+    With second lengths the whole grid; a cell whose second length was not trained belongs to the
+    test range.
     """
     task, data = config.task, config.data
     trained = task.trained_seconds(data.min_length, data.max_length)
@@ -80,7 +90,10 @@ def evaluate_lengths(
 
 
 def evaluation_lengths(config: TrialConfig) -> dict[str, tuple[int, ...]]:
-    """Lengths per range; the train range is all trained lengths unless the configuration names some."""
+    """Lengths per range.
+
+    The train range is all trained lengths unless the configuration names some.
+    """
     every = tuple(range(config.data.min_length, config.data.max_length + 1))
     return {
         "train": config.eval.train_lengths or every,
@@ -90,16 +103,21 @@ def evaluation_lengths(config: TrialConfig) -> dict[str, tuple[int, ...]]:
 
 
 def make_test_set(config: TrialConfig, length: int, second: int | None = None) -> Batch:
-    """The test examples of a task at a length: made on the CPU, the same for every encoding, seed and device."""
-    options = {k: v for k, v in flatten(config).items() if k.startswith("task.")}
-    rng = make_generator("test", *options.items(), length, second)
+    """The test examples of a task at a length.
+
+    Made on the CPU, the same for every arm, seed and device.
+    Formats of one task share the numbers too, so that a format ablation is paired.
+    """
+    rng = make_generator("test", flatten(config)["task.name"], length, second)
     return config.task.sample_length(config.eval.num_examples, length, rng, second)
 
 
 def make_held_out_set(config: TrialConfig) -> Batch:
-    """Examples of the train range on which the best checkpoint is chosen; disjoint randomness from training."""
-    options = {k: v for k, v in flatten(config).items() if k.startswith("task.")}
-    rng = make_generator("held-out", *options.items())
+    """Examples of the train range on which the best checkpoint is chosen.
+
+    Disjoint randomness from training.
+    """
+    rng = make_generator("held-out", flatten(config)["task.name"])
     data = config.data
     return config.task.at_test().sample_mixture(1000, data.min_length, data.max_length, rng)
 
@@ -120,9 +138,11 @@ def evaluate(model: Transformer, batch: Batch, config: TrialConfig, factor: floa
     model.attention_factor = factor
     totals = torch.zeros(7, dtype=torch.float64)
     rows = max(1, TOKENS_PER_BATCH // batch.tokens.shape[1])
+    relative_ids = select_relative_ids(batch, config.position, config.task)
+    ids = test_position_ids(relative_ids, config.position)
     for first in range(0, len(batch.tokens), rows):
         part = Batch(*(t[first : first + rows] for t in batch))
-        totals += _count(model, part, config)
+        totals += _count(model, part, ids[first : first + rows], config)
     model.attention_factor = old_factor
     model.train(was_training)
     whole = [int(n) for n in totals[:6]]
@@ -138,10 +158,9 @@ def evaluate(model: Transformer, batch: Batch, config: TrialConfig, factor: floa
     )
 
 
-def _count(model: Transformer, batch: Batch, config: TrialConfig) -> Tensor:
+def _count(model: Transformer, batch: Batch, ids: Tensor, config: TrialConfig) -> Tensor:
     device = model.embedding.device
-    batch = Batch(*(t.to(device) for t in batch))
-    ids = test_position_ids(select_relative_ids(batch, config.position), config.position)
+    batch, ids = Batch(*(t.to(device) for t in batch)), ids.to(device)
     places, real = target_places(batch.response_mask)
     with autocast(device):
         logits = model(batch.tokens[:, :-1], ids[:, :-1], places).float()

@@ -1,11 +1,13 @@
 """The decoder-only Transformer of the papers, readable top to bottom.
 
-T5-flavoured: no biases, no dropout, RMSNorm before and after each sublayer (the second one behind the residual sum), gated
-GELU, tied output, attention scores without 1/sqrt(d_head) (the small query initialisation stands in for it).
+T5-flavoured: no biases, no dropout, RMSNorm before and after each sublayer (the second one behind
+the residual sum), gated GELU, tied output, attention scores without 1/sqrt(d_head) (the small query
+initialisation stands in for it).
 Source: arXiv 2405.20671, appendix on architecture; checked against parameter counts in the tests.
 
-Only targets cost more than keys and values in the last block: queries, output projection, feed-forward and logits are
-computed at the places whose next token is a target. That is exact; `tests/test_model.py` holds it against the plain model.
+Only targets cost more than keys and values in the last block: queries, output projection,
+feed-forward and logits are computed at the places whose next token is a target. That is exact;
+`tests/test_model.py` holds it against the plain model.
 Right padding needs no mask of its own: under the causal mask no real token sees one behind it.
 """
 
@@ -45,7 +47,10 @@ class Transformer(nn.Module):
         ids: Int[Tensor, "B T P"],
         places: Int[Tensor, "B R"] | None = None,
     ) -> Float[Tensor, "B R V"]:
-        """Logits of the next token at `places` (indices into T, ascending; None = everywhere, R = T)."""
+        """Logits of the next token at `places`.
+
+        places: indices into T, ascending; None = everywhere, R = T.
+        """
         x = self.embed(tokens, ids)
         everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         for block in self.blocks:
@@ -56,7 +61,10 @@ class Transformer(nn.Module):
     def decode_step(
         self, tokens: Int[Tensor, "B N"], ids: Int[Tensor, "B S P"], cache: Cache | None
     ) -> tuple[Float[Tensor, "B N V"], Cache]:
-        """Logits at N new tokens that follow the cached ones; `ids` are those of all S tokens, old and new."""
+        """Logits at N new tokens that follow the cached ones.
+
+        `ids` are those of all S tokens, old and new.
+        """
         num_new, num_all = tokens.shape[1], ids.shape[1]
         x = self.embed(tokens, ids[:, num_all - num_new :])
         at = torch.arange(num_all - num_new, num_all, device=tokens.device).expand_as(tokens)
@@ -99,7 +107,10 @@ class Block(nn.Module):
         factor: float,
         past: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B R D"], tuple[Tensor, Tensor]]:
-        """The block's output at the places `at`; x holds the last N of the S tokens, `past` the keys and values before."""
+        """The block's output at the places `at`.
+
+        x holds the last N of the S tokens, `past` the keys and values before.
+        """
         num_past = ids.shape[1] - x.shape[1]
         if at.shape[1] != x.shape[1]:
             residual = x.gather(1, (at - num_past).unsqueeze(2).expand(-1, -1, x.shape[2]))
@@ -187,8 +198,9 @@ def masked_softmax(
 def target_places(
     response_mask: Bool[Tensor, "B T"],
 ) -> tuple[Int[Tensor, "B R"], Bool[Tensor, "B R"]]:
-    """Places whose next token is a target, and which of them are real (rows with fewer targets repeat their last place).
+    """Places whose next token is a target, and which of them are real.
 
+    Rows with fewer targets repeat their last place.
     Targets are the contiguous tail of an example, so a row is its first target and a count.
     """
     counts = response_mask.sum(dim=1, keepdim=True)
@@ -210,7 +222,10 @@ def make_weight(rows: int, columns: int, variance: float, rng: torch.Generator) 
 
 
 def make_model(config: TrialConfig) -> Transformer:
-    """The model of a trial with its initial weights, on the CPU. The encoding draws from a generator of its own."""
+    """The model of a trial with its initial weights, on the CPU.
+
+    The encoding draws from a generator of its own.
+    """
     encoding_class = resolve(config.position.encoding, ENCODINGS, "encoding")
     num_levels = config.task.num_levels if config.position.ids == "coupled" else 1
     encoding = encoding_class(

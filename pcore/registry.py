@@ -1,8 +1,15 @@
-"""Names to classes: an entry of a table of contents, or `package.module:Class` from the user's own code."""
+"""Names to classes.
 
+An entry of a table of contents, or `package.module:Class` from the user's own code.
+"""
+
+import hashlib
 import importlib
+import inspect
+import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -34,7 +41,8 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
         raise ValueError(f"{kind} {name!r}: cannot import {module_name!r}: {error}") from error
     if not hasattr(module, class_name):
         raise ValueError(
-            f"{kind} {name!r}: module {module_name!r} has no {class_name!r}.{nearest(class_name, dir(module))}"
+            f"{kind} {name!r}: module {module_name!r} has no {class_name!r}."
+            f"{nearest(class_name, dir(module))}"
         )
     return getattr(module, class_name)
 
@@ -45,3 +53,34 @@ def name_of(cls: type, table: Mapping[str, type]) -> str:
         if known is cls:
             return name
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def own_code_hashes(names: Mapping[str, str]) -> dict[str, str]:
+    """{"<field>.source": hash} for those fields whose value is a class of the user's own code."""
+    return {
+        f"{field}.source": source_hash(resolve(name, {}, field))
+        for field, name in names.items()
+        if ":" in name
+    }
+
+
+@lru_cache(maxsize=256)
+def source_hash(cls: type) -> str:
+    """16 hex digits of the source files of a class and of its bases, without those of pcore.
+
+    The whole file counts, so a helper beside the class does too; what it imports does not. Changes
+    in pcore itself are covered by its numerics version. Raises ValueError if there is no file.
+    """
+    digest = hashlib.sha256()
+    for module_name in dict.fromkeys(base.__module__ for base in cls.__mro__):
+        if module_name.partition(".")[0] in {"pcore", "torch", *sys.stdlib_module_names}:
+            continue
+        try:
+            source = inspect.getsource(importlib.import_module(module_name))
+        except (OSError, TypeError) as error:
+            raise ValueError(
+                f"{cls.__qualname__}: no source file for module {module_name!r}, "
+                "so its trials would have no identity: put the class in a file"
+            ) from error
+        digest.update(f"{module_name}\x1f{source}\x1f".encode())
+    return digest.hexdigest()[:16]

@@ -1,7 +1,8 @@
 """Named, independent random generators, so that one kind of randomness never moves another.
 
-`seed` decides the initial weights; `data_seed` decides the training examples, their order and their starts;
-evaluation sets depend on neither. Each (purpose, seed) pair gets its own generator, seeded from a hash of both.
+`seed` decides the initial weights; `data_seed` decides the training examples, their order and their
+starts; evaluation sets depend on neither. Each (purpose, seed) pair gets its own generator, seeded
+from a hash of both.
 """
 
 import hashlib
@@ -10,7 +11,10 @@ import torch
 
 
 def derive_seed(purpose: str, *keys: object) -> int:
-    """A 63-bit seed from a purpose and any printable keys. Equal arguments give equal seeds on every machine."""
+    """A 63-bit seed from a purpose and any printable keys.
+
+    Equal arguments give equal seeds on every machine.
+    """
     text = "\x1f".join([purpose, *map(str, keys)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 

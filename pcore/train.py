@@ -1,8 +1,9 @@
 """`train(config)` yields reports; whoever consumes them decides what to do. Nothing calls back.
 
-Adam with linear warm-up and cosine decay, gradient clipping, mean cross-entropy over all targets of the batch
-(arXiv 2405.20671, appendix). A report can hand out the complete state; `train(config, state=...)` goes on from it exactly:
-on a CPU an interrupted run equals an uninterrupted one bit for bit.
+Adam with linear warm-up and cosine decay, gradient clipping, mean cross-entropy over all targets of
+the batch (arXiv 2405.20671, appendix). A report can hand out the complete state; `train(config,
+state=...)` goes on from it exactly: on a CPU an interrupted run equals an uninterrupted one bit for
+bit.
 """
 
 import copy
@@ -37,9 +38,11 @@ class Diverged(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """One sign of life. loss: mean training loss since the last report (nats per target); grad_norm: before clipping, of the
-    last step; seconds: in training steps so far, this process only. `results` and `checkpoints` come with the last report:
-    counts per length, and the evaluated weights by checkpoint policy."""
+    """One sign of life. loss: mean training loss since the last report (nats per target);
+    grad_norm: before clipping, of the last step; seconds: in training steps so far, this process
+    only. `results` and `checkpoints` come with the last report: counts per length, and the
+    evaluated weights by checkpoint policy.
+    """
 
     step: int
     num_steps: int
@@ -63,9 +66,11 @@ def train(
     state: dict[str, Any] | None = None,
     report_every: int = 50,
 ) -> Iterator[Report]:
-    """Train one trial from its start or from `state`; a report every `report_every` steps, the last one with results.
+    """Train one trial from its start or from `state`.
 
-    Raises ValueError for a configuration that cannot work, before any compute; Diverged when the loss is not finite.
+    A report every `report_every` steps, the last one with results.
+    Raises ValueError for a configuration that cannot work, before any compute; Diverged when the
+    loss is not finite.
     """
     validate(config)
     run = Run(config, device)
@@ -138,7 +143,7 @@ class Run:
         return loss.detach(), grad_norm
 
     def track_candidates(self) -> None:
-        """Measure the candidates for the checkpoint policies `best` and `oracle` at evenly spaced steps."""
+        """Measure the candidates for the policies `best` and `oracle` at evenly spaced steps."""
         num_steps, checks = self.config.optim.num_steps, self.config.eval.num_checks
         if (
             not self.candidates
@@ -227,7 +232,10 @@ def batch_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
 
 
 def learning_rate(optim: OptimConfig, step: int) -> float:
-    """The rate of step 0, 1, ...: linear from 0 to its top, then a cosine to `final_lr_fraction` of it."""
+    """The rate of step 0, 1, ...
+
+    Linear from 0 to its top, then a cosine to `final_lr_fraction` of it.
+    """
     warmup = max(1, round(optim.warmup_fraction * optim.num_steps))
     if step < warmup:
         return optim.learning_rate * (step + 1) / warmup

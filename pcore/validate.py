@@ -1,9 +1,12 @@
-"""Refuse configurations that cannot work, before any compute starts, with a sentence a person can act on."""
+"""Refuse configurations that cannot work, before any compute, with a sentence one can act on."""
 
-from pcore.config import TrialConfig
-from pcore.encodings import ENCODINGS
+from pcore.config import PositionConfig, TrialConfig, format_numbers
+from pcore.encodings import find_encoding
 from pcore.evaluate import evaluation_lengths
-from pcore.registry import resolve
+from pcore.positions import max_relative_ids, num_levels
+from pcore.registry import name_of
+from pcore.tasks import TASKS, Task
+from pcore.vocab import DIGITS
 
 CHECKPOINTS = ("last", "best", "oracle")
 
@@ -16,7 +19,7 @@ def validate(config: TrialConfig) -> None:
 
 
 def _check_numbers(config: TrialConfig) -> None:
-    m, o, d, e = config.model, config.optim, config.data, config.eval
+    p, m, o, d, e = config.position, config.model, config.optim, config.data, config.eval
     at_least_one = {
         "model.num_layers": m.num_layers,
         "model.num_heads": m.num_heads,
@@ -28,8 +31,9 @@ def _check_numbers(config: TrialConfig) -> None:
         "optim.batch_size": o.batch_size,
         "eval.num_examples": e.num_examples,
         "eval.num_checks": e.num_checks,
-        "position.max_position": config.position.max_position,
-        "position.id_scale_max": config.position.id_scale_max,
+        "position.max_position": p.max_position,
+        "position.id_scale_max": p.id_scale_max,
+        "position.test_start": p.test_start,
     }
     for name, value in at_least_one.items():
         if value < 1:
@@ -37,6 +41,7 @@ def _check_numbers(config: TrialConfig) -> None:
     positive = {
         "optim.learning_rate": o.learning_rate,
         "optim.eps": o.eps,
+        "position.rotary_base": p.rotary_base,
         "eval.attention_factor": e.attention_factor,
     }
     for name, value in positive.items():
@@ -52,11 +57,18 @@ def _check_numbers(config: TrialConfig) -> None:
         if not 0 <= value <= 1:
             raise ValueError(f"{name}={value} must be between 0 and 1")
     for name, value in {
+        "position.max_start": p.max_start,
         "optim.weight_decay": o.weight_decay,
         "optim.grad_clip": o.grad_clip,
     }.items():
         if not value >= 0:
             raise ValueError(f"{name}={value} is below 0")
+    for name, values in {
+        "position.max_positions": p.max_positions,
+        "eval.second_lengths": e.second_lengths,
+    }.items():
+        if values and min(values) < 1:
+            raise ValueError(f"{name} holds {min(values)}, which is below 1")
     if d.max_length < d.min_length:
         raise ValueError(f"data.max_length={d.max_length} is below data.min_length={d.min_length}")
     if d.num_examples is not None and d.num_examples < o.batch_size:
@@ -90,7 +102,8 @@ def _check_ranges(config: TrialConfig) -> None:
                 )
     if both := set(ranges["near"]) & set(ranges["test"]):
         raise ValueError(
-            f"eval.near_lengths and eval.test_lengths overlap at length {min(both)}: tuning would see the test range"
+            f"eval.near_lengths and eval.test_lengths overlap at length {min(both)}: "
+            "tuning would see the test range"
         )
     for name, lengths in ranges.items():
         if len(set(lengths)) != len(lengths):
@@ -102,47 +115,70 @@ def _check_ranges(config: TrialConfig) -> None:
 
 
 def _check_positions(config: TrialConfig) -> None:
-    position = config.position
-    encoding = resolve(position.encoding, ENCODINGS, "encoding")
+    position, task = config.position, config.task
+    encoding = find_encoding(position.encoding)
     if not encoding.uses_ids:
+        encoding.check(position, config.model, 1)
         return
-    task = config.task
-    if position.ids == "coupled" and not task.has_coupling:
+    if not task.has_coupling and position.ids in ("coupled", "abacus"):
         raise ValueError(
-            "this format of the task has no coupling: use position.ids=sequential or position.encoding=none"
+            f"position.ids={position.ids} does not fit this format of the task, which has no "
+            "coupling: use position.ids=sequential or position.encoding=none"
         )
-    if position.test_start < 1:
-        raise ValueError(f"position.test_start={position.test_start} is below 1")
+    if position.ids == "abacus" and not set(DIGITS) & set(task.vocab.symbols):
+        raise ValueError(f"position.ids=abacus numbers digits, {task_name(task)} has none")
+    if position.ids == "randomized":
+        _check_randomized(position)
     if position.id_scale_max > 1 and encoding.bounded:
         raise ValueError(
-            f"position.id_scale_max={position.id_scale_max} needs an encoding without a largest ID"
+            f"position.id_scale_max={position.id_scale_max} needs an encoding without a largest "
+            f"ID, position.encoding={position.encoding} has one"
         )
-    if encoding.bounded or position.start != "fixed":
-        _check_reach(config, config.data.max_length, start=1)
-    if encoding.bounded:
-        lengths = evaluation_lengths(config)
-        for length in (max(values) for values in lengths.values() if values):
-            _check_reach(config, length, start=position.test_start)
-    rows, width = position.max_position + 1, config.model.d_model
-    if position.encoding == "learned" and position.table_init == "orthogonal" and rows > width:
-        raise ValueError(
-            f"position.table_init=orthogonal needs max_position < d_model, got {position.max_position} and {width}"
-        )
-    if position.encoding == "rotary" and config.model.d_head % 2:
-        raise ValueError(
-            f"position.encoding=rotary needs an even model.d_head, got {config.model.d_head}"
-        )
+    encoding.check(position, config.model, num_levels(task, position))
+    _check_reach(config, encoding.bounded)
 
 
-def _check_reach(config: TrialConfig, length: int, start: int) -> None:
+def _check_randomized(position: PositionConfig) -> None:
+    default = PositionConfig()
+    for name in ("start", "max_start", "test_policy", "test_start"):
+        if (value := getattr(position, name)) != getattr(default, name):
+            raise ValueError(
+                f"position.{name}={value} has no meaning with position.ids=randomized, which draws "
+                f"every ID: leave it at {getattr(default, name)}"
+            )
+
+
+def _check_reach(config: TrialConfig, bounded: bool) -> None:
+    """Every ID of training and evaluation must fit where something holds it to max_position."""
+    position, data = config.position, config.data
+    randomized = position.ids == "randomized"
+    if bounded or randomized or position.start != "fixed":
+        trained = config.task.trained_seconds(data.min_length, data.max_length)
+        _check_length(config, data.max_length, max(trained) if trained else None, start=1)
+    if bounded or randomized or position.test_policy != "fixed":
+        start = position.test_start if position.test_policy == "fixed" else 1
+        longest = max(max(lengths) for lengths in evaluation_lengths(config).values() if lengths)
+        _check_length(config, longest, max(config.eval.second_lengths, default=None), start)
+
+
+def _check_length(config: TrialConfig, length: int, second: int | None, start: int) -> None:
     position, task = config.position, config.task
-    if position.ids == "coupled":
-        largest = max(task.max_relative_ids(length))
-    else:
-        largest = task.num_tokens(length) - 3  # BOS and EOS carry none, counting starts at 0
-    if position.max_position < largest + start:
-        name = type(task).__name__.lower()
+    largest = max_relative_ids(task, position.ids, length, second)
+    limits = position.level_limits(len(largest))
+    field = "max_positions" if position.max_positions else "max_position"
+    value = format_numbers(limits) if position.max_positions else position.max_position
+    for level, (limit, relative) in enumerate(zip(limits, largest, strict=True)):
+        if limit >= relative + start:
+            continue
+        where = f"{task_name(task)} at length {length}"
+        if second is not None and len(task.size_names) > 1:
+            where += f" and {task.size_names[1]} {second}"
+        below = f" on level {task.levels[level]!r}" if len(largest) > 1 else ""
         raise ValueError(
-            f"position.max_position={position.max_position} is below {largest + start}, "
-            f"which {name} at length {length} needs"
+            f"position.{field}={value} is below {relative + start}{below}, which {where} needs"
         )
+
+
+def task_name(task: Task) -> str:
+    """The name of a task as it stands in messages."""
+    return name_of(type(task), TASKS)

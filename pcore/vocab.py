@@ -1,13 +1,16 @@
 """Vocabulary: the symbols of a task and their integer tokens.
 
-Token 0 is always PAD. Text is a string in which every symbol is one character, or a list of symbols.
+Token 0 is always PAD. Text is a string in which every symbol is one character, or a list of
+symbols.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 PAD = "_"
+DIGITS = "0123456789"
 BOUNDARY = "$"  # BOS and EOS share this symbol, except in minesweeper
+MAX_SYMBOLS = 256  # tokens fit in a byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,7 @@ class Vocab:
 
     def __post_init__(self):
         assert self.symbols[0] == PAD
+        assert len(self.symbols) <= MAX_SYMBOLS
         assert len(set(self.symbols)) == len(self.symbols)
         object.__setattr__(self, "index", {s: i for i, s in enumerate(self.symbols)})
 
@@ -29,7 +33,7 @@ class Vocab:
         return hash(self.symbols)
 
     def encode(self, text: Iterable[str]) -> list[int]:
-        """Tokens of the symbols in `text`. Raises ValueError for a symbol that is not in the vocabulary."""
+        """Tokens of the symbols in `text`. Raises ValueError for a symbol that is not known."""
         try:
             return [self.index[s] for s in text]
         except KeyError as error:
@@ -46,6 +50,3 @@ class Vocab:
 def make_vocab(symbols: Iterable[str]) -> Vocab:
     """A vocabulary of PAD followed by `symbols` in their order."""
     return Vocab((PAD, *symbols))
-
-
-DIGITS = "0123456789"

@@ -2,9 +2,22 @@
 
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch, Contents, Layout, Symbol, Task
+from pcore.tasks.commands import Commands
+from pcore.tasks.copying import Copy, Reverse
+from pcore.tasks.minesweeper import Minesweeper
+from pcore.tasks.multiplication import Multiplication
+from pcore.tasks.parity import Parity
+from pcore.tasks.sorting import Sorting
 
 TASKS: dict[str, type[Task]] = {
     "addition": Addition,
+    "multiplication": Multiplication,
+    "copy": Copy,
+    "reverse": Reverse,
+    "minesweeper": Minesweeper,
+    "parity": Parity,
+    "sorting": Sorting,
+    "commands": Commands,
 }
 
 __all__ = ["TASKS", "Batch", "Contents", "Layout", "Symbol", "Task"]

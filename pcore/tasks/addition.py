@@ -1,12 +1,18 @@
 """Addition of two or more operands: six formats, index hints, and the follow-up's scratchpad.
 
-Source: Cho et al., Position Coupling (arXiv 2405.20671), section 3 and appendix; scratchpad: arXiv 2410.15787.
-`+` and `=` get relative ID 0, the digit of significance k (ones = 0) gets k + 1, in operands and response alike:
+Source: Cho et al., Position Coupling (arXiv 2405.20671), section 3 and appendix; scratchpad: arXiv
+2410.15787. `+` and `=` get relative ID 0, the digit of significance k (ones = 0) gets k + 1, in
+operands and response alike:
 
-    653+49    tok  $ 6 5 3 + 0 4 9 = 2 0 7 0 $        index hints   $ a 0 b 6 c 5 d 3 + a 0 b 0 c 4 d 9 = d 2 c 0 b 7 a 0 $
+    653+49    tok  $ 6 5 3 + 0 4 9 = 2 0 7 0 $
               rel  . 3 2 1 0 3 2 1 0 1 2 3 4 .
 
-With a scratchpad the response is the running sums, and a second level tells operands and steps apart:
+With index hints, every digit follows the hint of its own significance:
+
+    653+49    tok  $ a 0 b 6 c 5 d 3 + a 0 b 0 c 4 d 9 = d 2 c 0 b 7 a 0 $
+
+With a scratchpad the response is the running sums, and a second level tells operands and steps
+apart:
 
     57+48+96  tok  $ 0 5 7 + 0 4 8 + 0 9 6 = 0 0 0 > 7 5 0 > 5 0 1 > 1 0 2 $
               L1   . 3 2 1 0 3 2 1 0 3 2 1 0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3 .
@@ -18,7 +24,7 @@ from string import ascii_lowercase
 from typing import ClassVar, Self
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from pcore.tasks.base import (
@@ -27,6 +33,7 @@ from pcore.tasks.base import (
     Symbol,
     Task,
     add_digits,
+    carry_digits,
     digit_row,
     draw_integers,
     draw_numbers,
@@ -34,18 +41,22 @@ from pcore.tasks.base import (
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
 
+MAX_HINTS = 240  # beside the other symbols in a vocabulary of bytes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Addition(Task):
-    """Sum of `num_operands` numbers.
+    """Sum of `num_operands` numbers. Sizes: digits of every operand, 0 for an absent one.
 
     num_operands: operands of an example; with `min_operands`, the most that training draws.
     min_operands: the fewest operands that training draws; 0 means always `num_operands`.
     zero_pad: pad operands to the longest one and the response to its largest possible width.
     reverse_query, reverse_response: ones digit first.
-    index_hints: a hint symbol before every digit (baseline of the paper); NoPE or sequential IDs only.
-    num_hints: size of the hint alphabet. random_hints: first hint drawn at random (training) or always the first.
-    scratchpad: respond with all running sums.
+    index_hints: a hint symbol before every digit (baseline of the paper); NoPE or sequential IDs.
+    num_hints: size of the hint alphabet.
+    random_hints: first hint drawn at random (training) or always the first (evaluation).
+    scratchpad: respond with all running sums. In training half of the examples then have one digit
+        count for all operands (the follow-up's "partially uniform" sampling).
     """
 
     num_operands: int = 2
@@ -65,11 +76,12 @@ class Addition(Task):
             raise ValueError(f"num_operands={self.num_operands} is below 2")
         if self.min_operands and not 2 <= self.min_operands <= self.num_operands:
             raise ValueError(
-                f"min_operands={self.min_operands} must be 0 or between 2 and num_operands={self.num_operands}"
+                f"min_operands={self.min_operands} must be 0 or between 2 and "
+                f"num_operands={self.num_operands}"
             )
         if self.reverse_query and not self.reverse_response:
             raise ValueError(
-                "reverse_query=True needs reverse_response=True: the formats are none, response, all"
+                "reverse_query=True needs reverse_response=True: formats are none, response, all"
             )
         plain = self.zero_pad and self.reverse_response and not self.reverse_query
         for option in ("scratchpad", "index_hints"):
@@ -77,6 +89,8 @@ class Addition(Task):
                 raise ValueError(
                     f"{option}=True needs zero_pad=True, reverse_response=True, reverse_query=False"
                 )
+        if self.index_hints and not 1 <= self.num_hints <= MAX_HINTS:
+            raise ValueError(f"num_hints={self.num_hints} is not between 1 and {MAX_HINTS}")
         if self.scratchpad and self.index_hints:
             raise ValueError("scratchpad=True and index_hints=True cannot be combined")
         if self.min_operands and not self.zero_pad:
@@ -97,13 +111,11 @@ class Addition(Task):
             (*DIGITS, "+", *([">"] if self.scratchpad else []), "=", BOUNDARY, *hints)
         )
 
-    # Sizes: digit count of every operand; 0 stands for an absent operand.
-
     def draw_sizes(
         self, count: int, low: int, high: int, rng: torch.Generator
     ) -> Int[Tensor, "B S"]:
         sizes = draw_integers(low, high, (count, self.num_operands), rng)
-        if self.scratchpad:  # "partially uniform": half of the examples share one digit count
+        if self.scratchpad:  # partially uniform
             common = draw_integers(low, high, (count, 1), rng)
             shared = draw_integers(0, 1, (count, 1), rng).bool()
             sizes = torch.where(shared, common, sizes)
@@ -129,11 +141,13 @@ class Addition(Task):
         super().check_length(length)
         if self.index_hints and length + 1 > self.num_hints:
             raise ValueError(
-                f"num_hints={self.num_hints} is below {length + 1}, which addition at length {length} needs"
+                f"num_hints={self.num_hints} is below {length + 1}, "
+                f"which addition at length {length} needs"
             )
 
-    # Contents, by significance: field 0 is the response, [field 1 the hints,] then the operands; with a scratchpad
-    # field 2k is running sum k and field 2k + 1 operand k. So no field depends on the number of operands.
+    # Contents, by significance: field 0 is the response, [field 1 the hints,] then the operands;
+    # with a scratchpad field 2k is running sum k and field 2k + 1 the operand added after it.
+    # So no field depends on the number of operands.
 
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
         width = response_width(sizes.shape[1], int(sizes.max()))
@@ -158,7 +172,7 @@ class Addition(Task):
                 f"{query!r} has {len(numbers)} operands, num_operands={self.num_operands}"
             )
         width = response_width(len(numbers), max(map(len, numbers)))
-        digits = torch.tensor([[digit_row(n, width) for n in numbers]])
+        digits = torch.tensor([[digit_row(n, width) for n in numbers]], dtype=torch.uint8)
         sizes = torch.tensor([[len(n) for n in numbers]])
         self.check_length(int(sizes.max()))
         first_hint = torch.zeros(1, dtype=torch.long) if self.index_hints else None
@@ -172,23 +186,26 @@ class Addition(Task):
         return replace(self, random_hints=False) if self.random_hints else self
 
     def _contents(
-        self, operands: Int[Tensor, "B M W"], sizes: Int[Tensor, "B M"], first_hint: Tensor | None
+        self,
+        operands: UInt8[Tensor, "B M W"],
+        sizes: Int[Tensor, "B M"],
+        first_hint: Int[Tensor, " B"] | None,
     ) -> Contents:
-        width, zero = operands.shape[2], self.vocab.index["0"]
-        longest = sizes.amax(dim=1)
+        width, vocab = operands.shape[2], self.vocab
+        zero = vocab.index["0"]
+        num_operands, longest = (sizes > 0).sum(dim=1), sizes.amax(dim=1)
+        padded_shapes = torch.stack([num_operands, longest], dim=1)
         if self.scratchpad:
-            symbols = _interleave_sums(operands) + zero
-            return Contents(symbols, torch.stack([(sizes > 0).sum(dim=1), longest], dim=1))
+            return Contents(_interleave_sums(operands) + zero, padded_shapes)
         total = add_digits(operands)
         fields = [total.unsqueeze(1) + zero, operands + zero]
         if first_hint is not None:
             steps = longest.unsqueeze(1) - torch.arange(width, device=sizes.device)  # W - 1 - k
-            hints = (first_hint.unsqueeze(1) + steps).clamp(min=0) + self.vocab.index[_hint_name(0)]
-            fields.insert(1, hints.unsqueeze(1))
+            hints = (first_hint.unsqueeze(1) + steps).clamp(min=0) + vocab.index[_hint_name(0)]
+            fields.insert(1, hints.unsqueeze(1).to(torch.uint8))
         symbols = torch.cat(fields, dim=1)
-        num_operands = (sizes > 0).sum(dim=1)
         if self.zero_pad:
-            return Contents(symbols, torch.stack([num_operands, longest], dim=1))
+            return Contents(symbols, padded_shapes)
         places = torch.arange(1, width + 1, device=sizes.device)
         num_response = ((total > 0) * places).amax(dim=1).clamp(min=1)
         return Contents(
@@ -219,6 +236,8 @@ class Addition(Task):
 
     def _layout_hints(self, num_operands: int, length: int) -> Layout:
         width = response_width(num_operands, length)
+        if width > length + 1:
+            raise ValueError(f"index hints do not reach: {num_operands} operands are too many")
         response, hints = 0, 1
         layout = Layout()
         for operand in range(num_operands):
@@ -251,12 +270,14 @@ class Addition(Task):
         return layout
 
 
-def _interleave_sums(operands: Int[Tensor, "B M W"]) -> Int[Tensor, "B F W"]:
+def _interleave_sums(operands: UInt8[Tensor, "B M W"]) -> UInt8[Tensor, "B F W"]:
     """Running sum 0 (zeros), operand 1, running sum 1, operand 2, ...: F = 2M + 1 fields."""
-    fields = [torch.zeros_like(operands[:, 0])]
-    for operand in operands.unbind(dim=1):
-        fields += [operand, add_digits(torch.stack([fields[-1], operand], dim=1))]
-    return torch.stack(fields, dim=1)
+    batch, count, width = operands.shape
+    columns = operands.permute(2, 1, 0).contiguous().cumsum(dim=1, dtype=torch.int16)
+    fields = operands.new_zeros(batch, 2 * count + 1, width)
+    fields[:, 1::2] = operands
+    fields[:, 2::2] = carry_digits(columns).permute(2, 1, 0)
+    return fields
 
 
 def response_width(num_operands: int, length: int) -> int:

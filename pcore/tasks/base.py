@@ -1,27 +1,30 @@
-"""What a task is: contents (numbers, boards, strings) and layouts (the order of tokens and who shares an ID).
+"""What a task is: contents (numbers, boards, strings) and layouts (order of tokens, shared IDs).
 
-A task answers *which tokens share a position ID*. It never knows where counting starts or how an ID acts in the model.
+A task answers *which tokens share a position ID*. It never knows where counting starts or how an
+ID acts in the model.
 
-- `draw` makes the random contents of many examples at once: a tensor of tokens with axes (example, field, index), for
-  instance field 0 = first operand, index k = its digit of significance k.
-- `layout` says in plain Python, for one shape (digit counts, board sides ...), which content symbol stands at each place
-  and which relative ID it carries on each level.
+- `draw` makes the random contents of many examples at once: a tensor of tokens with axes (example,
+  field, place), for instance field 0 = first operand, place k = its digit of significance k.
+- `layout` says in plain Python, for one shape (digit counts, board sides ...), which content symbol
+  stands at each place and which relative ID it carries on each level.
 
-`sample` and `encode` combine the two, so the readable layout is the only definition of the format, and a batch costs a few
-table look-ups. Source of all formats: Cho et al. (arXiv 2405.20671 and 2410.15787).
+`sample` and `encode` combine the two, so the readable layout is the only definition of the format,
+and a batch costs a few table look-ups. Tokens fit in a byte (`vocab.MAX_SYMBOLS`), so contents are
+computed in uint8, which is what makes them fast; `Batch` is int64, as the model wants it.
+Source of all formats: Cho et al. (arXiv 2405.20671 and 2410.15787).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int64, Integer, UInt8
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from pcore.vocab import BOUNDARY, PAD, Vocab
+from pcore.vocab import BOUNDARY, DIGITS, PAD, Vocab
 
 NO_ID = -1  # the relative ID of a token that carries none
 
@@ -34,8 +37,8 @@ class Batch(NamedTuple):
     response_mask: True on the targets: every response token and the final EOS.
     """
 
-    tokens: Int[Tensor, "B T"]
-    relative_ids: Int[Tensor, "B T P"]
+    tokens: Int64[Tensor, "B T"]
+    relative_ids: Int64[Tensor, "B T P"]
     response_mask: Bool[Tensor, "B T"]
 
 
@@ -69,21 +72,26 @@ class Layout:
 
 
 class Contents(NamedTuple):
-    """Drawn or parsed examples: symbols (tokens) "B F W" and the layout shape of each example "B Z"."""
+    """Drawn or parsed examples: tokens by field and place, and the layout shape of each example.
 
-    symbols: Int[Tensor, "B F W"]
+    F and W may differ between calls (they follow the largest example); `layout` must not use them.
+    """
+
+    symbols: UInt8[Tensor, "B F W"]
     shapes: Int[Tensor, "B Z"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
-    """Base of all tasks. A task is its own frozen configuration; its fields are the options of `task.*`.
+    """Base of all tasks. A task is its own frozen configuration: its fields are `task.*` options.
 
-    Sizes are the lengths an example is made from, one column per independent length ("B S"): digit counts of every
-    operand, string length, height and width. `size_names` names what `length` and `second_length` mean.
+    Sizes are the lengths an example is made from, one column per independent length ("B S"): digit
+    counts of every operand, string length, height and width. `size_names` names what `length` and
+    `second_length` mean.
     """
 
     size_names: ClassVar[tuple[str, ...]] = ("length",)
+    separator: ClassVar[str] = ""  # between the symbols of decoded text
 
     @property
     @abstractmethod
@@ -113,7 +121,7 @@ class Task(ABC):
         """P, the number of independent streams of IDs."""
         return len(self.levels)
 
-    # What a task defines -------------------------------------------------------------------------------------------
+    # What a task defines ------------------------------------------------------------------------
 
     @abstractmethod
     def draw_sizes(
@@ -123,7 +131,10 @@ class Task(ABC):
 
     @abstractmethod
     def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        """The sizes of a test example of exactly this length (and second length; None is the task's default)."""
+        """The sizes of a test example of exactly this length.
+
+        second: its second length (operands, board width ...); None is the task's default.
+        """
 
     @abstractmethod
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
@@ -131,7 +142,10 @@ class Task(ABC):
 
     @abstractmethod
     def parse(self, query: str) -> Contents:
-        """Contents of the one example that a person would type as `query`. Raises ValueError with the rule broken."""
+        """Contents of the one example that a person would type as `query`.
+
+        Raises ValueError with the rule broken.
+        """
 
     @abstractmethod
     def layout(self, shape: tuple[int, ...]) -> Layout:
@@ -139,10 +153,10 @@ class Task(ABC):
 
     @abstractmethod
     def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        """The shape with the largest IDs and most tokens that an example of this length can have."""
+        """The shape with the largest IDs and most tokens that an example of this length has."""
 
     def default_second(self, length: int) -> int | None:
-        """The second length of a test example when none is asked for; None for tasks with one length."""
+        """The second length of a test example if none is asked for; None if there is only one."""
         del length
         return None
 
@@ -161,11 +175,11 @@ class Task(ABC):
         return self
 
     def for_query(self, query: str) -> Self:
-        """The task with those options that a typed query decides by itself (number of operands, for instance)."""
+        """The task with the options that a typed query decides itself (number of operands ...)."""
         del query
         return self
 
-    # What follows from it ------------------------------------------------------------------------------------------
+    # What follows from it -----------------------------------------------------------------------
 
     def sample(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Batch:
         """Random examples of the given sizes: a mixture in training, a constant in evaluation."""
@@ -192,7 +206,8 @@ class Task(ABC):
             s for s in self.vocab.decode(tokens.tolist()) if s not in (PAD, self.bos, self.eos)
         ]
         cut = symbols.index("=")
-        return "".join(symbols[:cut]), "".join(symbols[cut + 1 :])
+        join = self.separator.join
+        return join(symbols[:cut]), join(symbols[cut + 1 :])
 
     def num_tokens(self, length: int, second: int | None = None) -> int:
         """T of the longest example of this length, BOS and EOS included."""
@@ -204,93 +219,72 @@ class Task(ABC):
 
     def _assemble(self, contents: Contents) -> Batch:
         symbols, shapes = contents
-        num_rows, num_fields, width = symbols.shape
+        batch, num_fields, width = symbols.shape
         table = _layout_table(self, num_fields, width, str(symbols.device))
-        rows = table.rows_of(shapes)
-        num_tokens = int(table.num_tokens[rows].max())
-        constants = torch.arange(len(self.vocab), device=symbols.device).expand(num_rows, -1)
-        pool = torch.cat([symbols.reshape(num_rows, -1), constants], dim=1)
+        rows, num_tokens = table.find(shapes)
+        constants = torch.arange(len(self.vocab), dtype=torch.uint8, device=symbols.device)
+        pool = torch.cat([constants.expand(batch, -1), symbols.reshape(batch, -1)], dim=1)
+        sources = table.sources[:, :num_tokens].index_select(0, rows)
         return Batch(
-            pool.gather(1, table.sources[:, :num_tokens].index_select(0, rows)),
+            pool.gather(1, sources).long(),
             table.relative_ids[:, :num_tokens].index_select(0, rows),
             table.response_mask[:, :num_tokens].index_select(0, rows),
         )
 
 
 class _LayoutTable:
-    """Layouts of a task as rows of tensors, built on first use of a shape."""
+    """Layouts of a task as rows of tensors, built on first use of a shape.
+
+    sources: column of an example's pool (all constants, then its content symbols) that each token
+    is copied from.
+    """
+
+    sources: Int64[Tensor, "R T"]
+    relative_ids: Int64[Tensor, "R T P"]
+    response_mask: Bool[Tensor, "R T"]
 
     def __init__(self, task: Task, num_fields: int, width: int, device: str):
-        self.task, self.width, self.device = task, width, device
-        self.first_constant = num_fields * width
+        self.task, self.vocab = task, task.vocab
+        self.num_fields, self.width, self.device = num_fields, width, device
         self.row_of: dict[tuple[int, ...], int] = {}
-        self.sources = torch.zeros(0, 0, dtype=torch.long, device=device)
-        self.relative_ids = torch.zeros(0, 0, task.num_levels, dtype=torch.long, device=device)
-        self.response_mask = torch.zeros(0, 0, dtype=torch.bool, device=device)
-        self.num_tokens = torch.zeros(0, dtype=torch.long, device=device)
+        self.rows: list[tuple[Tensor, Tensor, Tensor]] = []
 
-    def rows_of(self, shapes: Int[Tensor, "B Z"]) -> Int[Tensor, " B"]:
-        """The table row of each example's shape."""
-        radix = int(shapes.max()) + 1
-        key = shapes[:, 0]
-        for column in range(1, shapes.shape[1]):
-            key = key * radix + shapes[:, column]
-        keys, inverse = torch.unique(key, return_inverse=True)
-        distinct = []
-        for value in keys.tolist():
-            shape = []
-            for _ in range(shapes.shape[1]):
-                value, digit = divmod(value, radix)
-                shape.append(digit)
-            distinct.append(tuple(reversed(shape)))
-        if missing := [shape for shape in distinct if shape not in self.row_of]:
+    def find(self, shapes: Int[Tensor, "B Z"]) -> tuple[Int64[Tensor, " B"], int]:
+        """The table row of each example's shape, and T of the longest of them."""
+        distinct, inverse = _distinct_rows(shapes)
+        missing = [shape for shape in distinct if shape not in self.row_of]
+        if missing:
             self._extend(missing)
-        rows = torch.tensor([self.row_of[shape] for shape in distinct], device=self.device)
-        return rows[inverse]
+        rows = [self.row_of[shape] for shape in distinct]
+        num_tokens = max(len(self.rows[row][0]) for row in rows)
+        return torch.tensor(rows, device=self.device)[inverse], num_tokens
 
-    def _extend(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        layouts = [self.task.layout(shape) for shape in shapes]
-        old, num_levels = self.sources.shape[1], self.task.num_levels
-        num_tokens = max(old, *(len(layout.sources) + 2 for layout in layouts))
-        pad = self._column(PAD)
-        sources, relative_ids, response_mask, lengths = [], [], [], []
-        for layout in layouts:
-            length = len(layout.sources)
-            fill = num_tokens - length - 2
-            columns = [self._column(source) for source in layout.sources]
-            sources.append(
-                [self._column(self.task.bos), *columns, self._column(self.task.eos), *[pad] * fill]
-            )
-            none = [(NO_ID,) * num_levels]
-            relative_ids.append([*none, *layout.relative_ids, *none * (fill + 1)])
-            num_targets = length - layout.num_query + 1
-            response_mask.append(
-                [False] * (layout.num_query + 1) + [True] * num_targets + [False] * fill
-            )
-            lengths.append(length + 2)
+    def _extend(self, shapes: list[tuple[int, ...]]) -> None:
         for shape in shapes:
-            self.row_of[shape] = len(self.row_of)
-        grow = num_tokens - old
-        pad_last = torch.nn.functional.pad
-        device = self.device
-        self.sources = torch.cat(
-            [pad_last(self.sources, (0, grow), value=pad), torch.tensor(sources, device=device)]
+            self.row_of[shape] = len(self.rows)
+            self.rows.append(self._make_row(self.task.layout(shape)))
+        sources, relative_ids, masks = (list(column) for column in zip(*self.rows, strict=True))
+        pad = self._column(PAD)
+        self.sources = pad_sequence(sources, True, pad).to(self.device)
+        self.relative_ids = pad_sequence(relative_ids, True, NO_ID).to(self.device)
+        self.response_mask = pad_sequence(masks, True, False).to(self.device)
+
+    def _make_row(self, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+        sources = [self.task.bos, *layout.sources, self.task.eos]
+        none = (NO_ID,) * self.task.num_levels
+        num_context = 1 + layout.num_query  # BOS and the query, '=' included
+        return (
+            torch.tensor([self._column(source) for source in sources]),
+            torch.tensor([none, *layout.relative_ids, none]),
+            torch.arange(len(sources)) >= num_context,
         )
-        self.relative_ids = torch.cat(
-            [
-                pad_last(self.relative_ids, (0, 0, 0, grow), value=NO_ID),
-                torch.tensor(relative_ids, device=device),
-            ]
-        )
-        self.response_mask = torch.cat(
-            [pad_last(self.response_mask, (0, grow)), torch.tensor(response_mask, device=device)]
-        )
-        self.num_tokens = torch.cat([self.num_tokens, torch.tensor(lengths, device=device)])
 
     def _column(self, source: str | Symbol) -> int:
         if isinstance(source, str):
-            return self.first_constant + self.task.vocab.index[source]
-        return source.field * self.width + source.place
+            return self.vocab.index[source]
+        assert source.field < self.num_fields, source
+        assert source.place < self.width, source
+        return len(self.vocab) + source.field * self.width + source.place
 
 
 @lru_cache(maxsize=256)
@@ -298,39 +292,93 @@ def _layout_table(task: Task, num_fields: int, width: int, device: str) -> _Layo
     return _LayoutTable(task, num_fields, width, device)
 
 
+def _distinct_rows(
+    table: Int[Tensor, "B Z"],
+) -> tuple[list[tuple[int, ...]], Int64[Tensor, " B"]]:
+    """The distinct rows of a table of small non-negative numbers, and which of them each row is.
+
+    The same as `torch.unique(dim=0)`, an order of magnitude faster.
+    """
+    radix = table.max() + 1
+    inverse = torch.zeros(len(table), dtype=torch.long, device=table.device)
+    for column in table.unbind(dim=1):
+        _, inverse = torch.unique(inverse * radix + column, return_inverse=True)
+    some_row = torch.zeros(int(inverse.max()) + 1, dtype=torch.long, device=table.device)
+    some_row[inverse] = torch.arange(len(table), device=table.device)
+    return [tuple(row) for row in table[some_row].tolist()], inverse
+
+
+# Digits --------------------------------------------------------------------------------------
+
+
 def draw_integers(low: int, high: int, shape: tuple[int, ...], rng: torch.Generator) -> Tensor:
-    """Uniform integers in [low, high], both ends included, on the device of `rng`."""
+    """Uniform int64 in [low, high], both ends included, on the device of `rng`."""
     return torch.randint(low, high + 1, shape, generator=rng, device=rng.device)
 
 
-def add_digits(digits: Int[Tensor, "B M W"]) -> Int[Tensor, "B W"]:
-    """Decimal digits of the sum of M numbers, ones digit at index 0; W must hold the result."""
-    columns = digits.sum(dim=1).t().contiguous()
-    carry = torch.zeros_like(columns[0])
-    for column in columns:
-        column += carry
-        torch.div(column, 10, rounding_mode="floor", out=carry)
-        column -= carry * 10
-    return columns.t()
+def draw_small_integers(
+    low: int, high: int, shape: tuple[int, ...], rng: torch.Generator
+) -> Tensor:
+    """Uniform uint8 in [low, high], both ends included, on the device of `rng`.
+
+    torch takes at least 32 random bits modulo the range, so the probability of a value is within
+    2^-32 < 1e-9 of the uniform one.
+    """
+    return torch.randint(low, high + 1, shape, generator=rng, device=rng.device, dtype=torch.uint8)
 
 
 def draw_numbers(
     num_digits: Int[Tensor, "B M"], width: int, rng: torch.Generator
-) -> Int[Tensor, "B M W"]:
-    """Uniform numbers of exactly these digit counts (one-digit numbers may be 0), ones digit at index 0."""
+) -> UInt8[Tensor, "B M W"]:
+    """Uniform numbers of exactly these digit counts, ones digit at place 0.
+
+    The leading digit is 1-9; one-digit numbers are 0-9; zero digits give the number 0.
+    """
     batch, count = num_digits.shape
-    digits = draw_integers(0, 9, (batch, count, width), rng)
-    leading = draw_integers(1, 9, (batch, count, 1), rng)
+    digits = draw_small_integers(0, 9, (batch, count, width), rng)
+    leading = draw_small_integers(1, 9, (batch, count, 1), rng)
     last = (num_digits - 1).clamp(min=0).unsqueeze(2)
     digits.scatter_(2, last, torch.where(last > 0, leading, digits[:, :, :1]))
-    return digits * (torch.arange(width, device=rng.device) < num_digits.unsqueeze(2))
+    return digits * place_mask(num_digits, width)
+
+
+def place_mask(sizes: Int[Tensor, "*B"], width: int) -> Bool[Tensor, "*B W"]:
+    """True at the places below each size."""
+    places = torch.arange(width, dtype=torch.int16, device=sizes.device)
+    return places < sizes.to(torch.int16).unsqueeze(-1)
+
+
+def carry_digits(columns: Integer[Tensor, "W *B"]) -> UInt8[Tensor, "W *B"]:
+    """Decimal digits of the numbers sum_k columns[k] 10^k, ones digit first; W must hold them.
+
+    The places come first so that every step of the loop runs over contiguous memory.
+    """
+    digits = torch.empty_like(columns, dtype=torch.uint8)
+    carry = torch.zeros_like(columns[0])
+    for column, digit in zip(columns, digits, strict=True):
+        total = column + carry
+        carry = total.div(10, rounding_mode="floor")
+        digit.copy_(total.sub_(carry, alpha=10))
+    return digits
+
+
+def add_digits(digits: UInt8[Tensor, "B M W"]) -> UInt8[Tensor, "B W"]:
+    """Decimal digits of the sum of M numbers, ones digit at place 0; W must hold the result."""
+    columns = digits.sum(dim=1, dtype=torch.int16)
+    return carry_digits(columns.t().contiguous()).t()
 
 
 def parse_number(text: str, what: str) -> str:
     """`text` as decimal digits without leading zeros. Raises ValueError if it is anything else."""
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{what} must be a non-negative decimal number, got {text!r}")
-    return text.lstrip("0") or "0"
+    return parse_digits(text, what).lstrip("0") or "0"
+
+
+def parse_digits(text: str, what: str, alphabet: str = DIGITS) -> str:
+    """`text` itself, if it is a non-empty string over `alphabet`; raises ValueError if not."""
+    if not text or not set(text) <= set(alphabet):
+        known = "decimal digits" if alphabet == DIGITS else " and ".join(alphabet)
+        raise ValueError(f"{what} must consist of {known}, got {text!r}")
+    return text
 
 
 def digit_row(text: str, width: int) -> list[int]:

@@ -1,0 +1,49 @@
+# The commands of the project. `make sweep` and `make test` work on a fresh machine with Python >= 3.11, git and make.
+PYTHON ?= python3
+BIN := .venv/bin
+RESULTS ?= results
+PORT ?= 5000
+
+.PHONY: sweep test test-slow bench dashboard lint format lock clean
+.DEFAULT_GOAL := sweep
+
+sweep: .venv/installed  ## train the depth ablation at laptop scale, print its table, draw its figure
+	$(BIN)/python sweeps/depth_ablation.py --scale laptop --results $(RESULTS)
+
+test: .venv/installed  ## the quick test suite
+	$(BIN)/python -m pytest
+
+test-slow: .venv/installed  ## tests that need a Ray cluster, a browser or minutes
+	$(BIN)/python -m pytest -m slow
+
+bench: .venv/installed  ## speed of generation, training, evaluation and engine
+	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
+
+dashboard: .venv/installed  ## the MLflow UI on http://127.0.0.1:5000
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=true \
+	$(BIN)/python -m mlflow server --backend-store-uri sqlite:///$(abspath $(RESULTS))/mlflow.db \
+	  --artifacts-destination $(abspath $(RESULTS))/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
+
+lint: .venv/installed  ## format check, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+format: .venv/installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The stamp is younger than the lock file and pyproject.toml, or the environment is brought up to date.
+.venv/installed: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+lock:  ## resolve pyproject.toml anew and pin the result; torch stays what is installed
+	$(BIN)/python -m pip install --quiet --upgrade --editable ".[sweep,dev]" "torch==2.13.0"
+	(echo "# Every package of the environment, pinned. Made by: make lock"; \
+	 $(BIN)/python -m pip freeze --exclude-editable | sed 's/^\(torch==[0-9.]*\)+.*/\1/') > requirements.lock
+
+clean:  ## remove the environment; results stay
+	rm -rf .venv

@@ -1,0 +1,179 @@
+"""Figures of a sweep as pure functions of `Results`, without pyplot; `analysis.style` says how.
+
+Every Line2D of a cell's median carries the cell as its label; helper artists carry labels that
+start with "_".
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from analysis import statistics, style
+from analysis.load import COUNTED, Results, select_checkpoint, trained_ranges
+from analysis.style import Look
+
+SPREAD = 0.28  # of the smallest gap between lengths, over which single runs are spread sideways
+
+
+def plot_lengths(results: Results, checkpoint: str = "last") -> Figure:
+    """Exact match (%) against length: a median line per cell, a band over its runs, a dot per run.
+
+    Raises ValueError if the checkpoint policy was not evaluated.
+    """
+    evaluation = select_checkpoint(results, checkpoint)
+    curves = statistics.cell_curves(evaluation)
+    runs = statistics.run_curves(evaluation)
+    cells = [cell for cell in results.cells if (curves["cell"] == cell).any()]
+    with style.apply():
+        figure, axes = style.new_figure(2.7, len(cells), max(map(len, cells), default=1))
+        _mark_ranges(axes, results, evaluation)
+        gap = np.diff(np.sort(curves["length"].unique())).min(initial=1)
+        shifts = np.linspace(-1, 1, max(len(cells), 2)) * SPREAD * gap
+        handles = []
+        for shift, cell in zip(shifts, cells, strict=False):
+            look = style.look_of(results.cells.index(cell))
+            dots = runs[runs["cell"] == cell]
+            _draw_runs(axes, dots["length"] + shift, dots["exact_match"], look)
+            handles.append(_draw_cell(axes, curves[curves["cell"] == cell], cell, look))
+        axes.set(ylim=(-3, 106), yticks=range(0, 101, 20), ylabel="exact match (%)")
+        axes.set_xlabel("length")
+        style.add_caption(figure, f"{_explain_marks(curves)}; checkpoint: {checkpoint}")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, steps=[1, 2, 5, 10]))
+        axes.margins(x=0.02)
+        style.add_legend(figure, handles)
+    return figure
+
+
+def plot_losses(results: Results) -> Figure:
+    """Training loss (nats per target, log scale) against step: median per cell, every run thin.
+
+    A run that diverged ends in a cross.
+    """
+    reports = results.reports[results.reports["status"].isin(COUNTED)]
+    reports = reports[np.isfinite(reports["loss"]) & (reports["loss"] > 0)]
+    cells = [cell for cell in results.cells if (reports["cell"] == cell).any()]
+    with style.apply():
+        figure, axes = style.new_figure(2.3, len(cells), max(map(len, cells), default=1))
+        handles = []
+        for cell in cells:
+            look = style.look_of(results.cells.index(cell))
+            rows = reports[reports["cell"] == cell]
+            for _, run in rows.groupby("trial_id", sort=True):
+                _draw_loss_run(axes, run.sort_values("step"), look)
+            median = rows.groupby("step")["loss"].median()
+            (line,) = axes.plot(
+                median.index,
+                median,
+                label=cell,
+                color=look.color,
+                linestyle=look.line,
+                marker=look.marker,
+                markevery=(0.06 * len(handles) / max(len(cells), 1), 0.15),
+                markeredgecolor="white",
+                markeredgewidth=0.4,
+            )
+            handles.append(line)
+        if cells:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
+        axes.set(xlabel="step", ylabel="training loss (nats per target)")
+        style.add_caption(figure, "line: median over runs; thin: runs; ×: diverged")
+        axes.margins(x=0.02)
+        style.add_legend(figure, handles)
+    return figure
+
+
+def _draw_cell(axes: Axes, curve: pd.DataFrame, cell: str, look: Look) -> Line2D:
+    several = curve["n"] > 1
+    if several.any():
+        axes.fill_between(
+            curve["length"],
+            100 * curve["low"],
+            100 * curve["high"],
+            where=several,
+            color=look.color,
+            alpha=0.13,
+            linewidth=0,
+            label=f"_band {cell}",
+        )
+    (line,) = axes.plot(
+        curve["length"],
+        100 * curve["median"],
+        label=cell,
+        color=look.color,
+        linestyle=look.line,
+        marker=look.marker,
+        markeredgecolor="white",
+        markeredgewidth=0.4,
+        zorder=3,
+    )
+    return line
+
+
+def _draw_runs(axes: Axes, lengths: pd.Series, exact_match: pd.Series, look: Look) -> None:
+    axes.plot(
+        lengths,
+        100 * exact_match,
+        label="_runs",
+        linestyle="none",
+        marker=".",
+        markersize=3.6,
+        markeredgewidth=0,
+        color=look.color,
+        alpha=0.6,
+        zorder=2,
+    )
+
+
+def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: Look) -> None:
+    axes.plot(run["step"], run["loss"], label="_run", color=look.color, linewidth=0.5, alpha=0.35)
+    if (run["status"] == "diverged").all():
+        last = run.iloc[-1]
+        axes.plot(
+            last["step"],
+            last["loss"],
+            label="_end",
+            marker="x",
+            markersize=6,
+            color=look.color,
+            zorder=4,
+        )
+
+
+def _mark_ranges(axes: Axes, results: Results, evaluation: pd.DataFrame) -> None:
+    """Trained and near range, multiples of the trained length, and the 95 % line."""
+    axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
+    above = {"transform": axes.get_xaxis_transform(), "ha": "center", "fontsize": 7}
+    trained = trained_ranges(results)
+    if len(set(trained.values())) != 1:
+        for cell, (_, high) in trained.items():
+            look = style.look_of(results.cells.index(cell))
+            axes.axvline(high, label="_trained", color=look.color, linewidth=0.6, linestyle=":")
+        return
+    low, high = next(iter(trained.values()))
+    axes.axvspan(low - 0.5, high + 0.5, label="_trained", color=style.FAINT, linewidth=0, zorder=0)
+    axes.text((low + high) / 2, 1.01, "trained", color=style.GREY, **above)
+    near = evaluation.loc[evaluation["range"] == "near", "length"]
+    if len(near):
+        left, right = near.min() - 0.5, near.max() + 0.5
+        axes.axvspan(left, right, label="_near", color=style.FAINTER, linewidth=0, zorder=0)
+        axes.text((left + right) / 2, 1.01, "near", color=style.GREY, **above)
+    for factor in (1.5, 2):
+        if factor * high <= evaluation["length"].max():
+            axes.axvline(
+                factor * high, label="_multiple", color=style.LIGHT, linewidth=0.6, zorder=1
+            )
+            axes.text(factor * high, 1.01, f"{factor:g}×", color=style.GREY, **above)
+
+
+def _explain_marks(curves: pd.DataFrame) -> str:
+    """What line, dots and band are."""
+    bands = {"range": "worst to best run", "bootstrap": "95 % bootstrap interval"}
+    kinds = [kind for kind in bands if (curves["interval"] == kind).any()]
+    if not kinds:
+        return "one run per cell"
+    band = bands[kinds[0]] if len(kinds) == 1 else "bootstrap interval (≥ 5 runs) or worst to best"
+    return f"line: median over runs; dots: runs; band: {band}"

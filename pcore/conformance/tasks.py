@@ -1,0 +1,283 @@
+"""Rules for tasks, checked on the task with its default options."""
+
+from dataclasses import fields
+from functools import partial
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pcore.config import TrialConfig, flatten, unflatten
+from pcore.conformance.report import Broken, Check, run_check, tiny_config
+from pcore.data import TrainingBatch
+from pcore.positions import select_relative_ids, test_position_ids
+from pcore.registry import resolve
+from pcore.seeding import make_generator
+from pcore.tasks import TASKS, Batch, Task
+from pcore.tasks.base import NO_ID
+from pcore.train import Run
+
+MEMORISE_STEPS = 150
+
+
+def check_task(name: str) -> list[Check]:
+    """Every rule for tasks, on the task with its default options."""
+    made: list[Task] = []
+
+    def constructs() -> str:
+        made.append(resolve(name, TASKS, "task")())
+        hash(made[0])
+        return f"options: {', '.join(f.name for f in fields(made[0])) or 'none'}"
+
+    first = run_check("constructs with defaults", constructs)
+    if not made:
+        return [first]
+    task = made[0]
+    lengths: list[int] = []
+
+    def poses() -> str:
+        lengths.extend(length for length in range(1, 30) if _is_possible(task, length))
+        del lengths[3:]
+        if len(lengths) < 3:
+            raise Broken("check_length admits fewer than 3 of the lengths 1-29")
+        return f"uses lengths {', '.join(map(str, lengths))}"
+
+    second = run_check("poses lengths", poses)
+    if len(lengths) < 3:
+        return [first, second]
+    rules = {
+        "flat options": _options,
+        "vocabulary": _vocabulary,
+        "layout = sample": _layout,
+        "targets are the tail": _tail,
+        "relative IDs": _relative_ids,
+        "num_tokens and max_relative_ids": _limits,
+        "sample_length": _sample_length,
+        "encode and decode": _round_trip,
+        "deterministic under seed": _task_deterministic,
+        "one batch can be memorised": _memorise,
+    }
+    checks = [run_check(rule, partial(check, task, lengths)) for rule, check in rules.items()]
+    return [first, second, *checks]
+
+
+def _is_possible(task: Task, length: int) -> bool:
+    try:
+        task.check_length(length)
+    except ValueError:
+        return False
+    return True
+
+
+def _samples(task: Task, lengths: list[int]) -> dict[str, Batch]:
+    rng = make_generator("conformance")
+    batches = {"mixture": task.sample_mixture(64, lengths[0], lengths[-1], rng)}
+    return batches | {f"length {n}": task.sample_length(32, n, rng) for n in lengths}
+
+
+def _options(task: Task, lengths: list[int]) -> str:
+    """The configuration survives the flat dictionary."""
+    del lengths
+    config = TrialConfig(task=task)
+    flat = flatten(config)
+    if unflatten(flat) != config:
+        raise Broken("flatten and unflatten do not give the same task back")
+    own = [key for key in flat if key.startswith("task.")]
+    return f"{len(own)} fields survive flatten and unflatten"
+
+
+def _vocabulary(task: Task, lengths: list[int]) -> str:
+    del lengths
+    missing = [s for s in (task.bos, task.eos, "=") if s not in task.vocab.index]
+    if missing:
+        raise Broken(f"the vocabulary lacks {', '.join(map(repr, missing))}")
+    return f"{len(task.vocab)} symbols, PAD first"
+
+
+def _layout(task: Task, lengths: list[int]) -> str:
+    """Examples stand as the layout says: BOS, the query with one '=' at its end, response, EOS."""
+    symbols = task.vocab.index
+    for what, batch in _samples(task, lengths).items():
+        tokens = batch.tokens
+        num_tokens = (tokens != 0).sum(dim=1)
+        ends = tokens.gather(1, (num_tokens - 1).unsqueeze(1)).squeeze(1)
+        if not (tokens[:, 0] == symbols[task.bos]).all():
+            raise Broken(f"{what}: an example does not begin with BOS")
+        if not (ends == symbols[task.eos]).all():
+            raise Broken(f"{what}: an example does not end with EOS, PAD behind it")
+        inside = torch.arange(tokens.shape[1]) < num_tokens.unsqueeze(1)
+        if (tokens[inside] == 0).any():
+            raise Broken(f"{what}: PAD inside an example")
+        before = batch.response_mask.int().argmax(dim=1, keepdim=True) - 1
+        if not (tokens.gather(1, before) == symbols["="]).all():
+            raise Broken(f"{what}: no '=' before the first target")
+    for length in lengths:
+        layout = task.at_test().layout(task.at_test().largest_shape(length))
+        if len(layout.sources) != len(layout.relative_ids):
+            raise Broken(f"length {length}: a layout with other numbers of symbols and IDs")
+        if not 0 < layout.num_query < len(layout.sources):
+            raise Broken(f"length {length}: num_query={layout.num_query} splits nothing")
+        if layout.sources[layout.num_query - 1] != "=":
+            raise Broken(f"length {length}: the layout's query does not end with '='")
+    return "BOS, query, '=', response, EOS, PAD"
+
+
+def _tail(task: Task, lengths: list[int]) -> str:
+    for what, batch in _samples(task, lengths).items():
+        real = batch.tokens != 0
+        mask = batch.response_mask
+        if (mask & ~real).any():
+            raise Broken(f"{what}: PAD is a target")
+        starts = (mask[:, 1:] & ~mask[:, :-1]).sum(dim=1) + mask[:, 0]
+        last = real.sum(dim=1, keepdim=True) - 1
+        if not ((starts == 1).all() and mask.gather(1, last).all()):
+            raise Broken(f"{what}: targets are not one run that ends with EOS")
+        if (mask.sum(dim=1) < 2).any():
+            raise Broken(f"{what}: an example without a response")
+    return "one run up to and with EOS"
+
+
+def _relative_ids(task: Task, lengths: list[int]) -> str:
+    for what, batch in _samples(task, lengths).items():
+        ids, tokens = batch.relative_ids, batch.tokens
+        if ids.shape != (*tokens.shape, task.num_levels):
+            raise Broken(f"{what}: shape {tuple(ids.shape)}, {task.num_levels} level(s) stated")
+        if (ids < NO_ID).any():
+            raise Broken(f"{what}: relative ID {int(ids.min())} is below -1")
+        last = (tokens != 0).sum(dim=1, keepdim=True) - 1
+        outside = torch.arange(tokens.shape[1]) >= last
+        outside[:, 0] = True
+        if (ids[outside] != NO_ID).any():
+            raise Broken(f"{what}: BOS, EOS or PAD carries a relative ID")
+        if (ids.amax(dim=1) < 0).any():
+            raise Broken(f"{what}: a level without any ID")
+    return f"{task.num_levels} level(s), -1 on BOS, EOS and PAD"
+
+
+def _limits(task: Task, lengths: list[int]) -> str:
+    """No example is larger than stated; the statement decides what `validate` lets through."""
+    details: list[str] = []
+    rng = make_generator("conformance")
+    for length in lengths:
+        stated, largest = task.num_tokens(length), task.max_relative_ids(length)
+        if len(largest) != task.num_levels:
+            raise Broken(
+                f"max_relative_ids has {len(largest)} entries for {task.num_levels} level(s)"
+            )
+        for batch in (task.sample_length(64, length, rng), _mixture_up_to(task, lengths, length)):
+            seen = tuple(int(n) for n in batch.relative_ids.amax(dim=(0, 1)))
+            if batch.tokens.shape[1] > stated:
+                found = batch.tokens.shape[1]
+                raise Broken(f"length {length}: {found} tokens found, num_tokens={stated}")
+            if any(s > limit for s, limit in zip(seen, largest, strict=True)):
+                raise Broken(f"length {length}: IDs up to {seen}, max_relative_ids={largest}")
+        details.append(f"{length}: {stated} tokens, IDs {','.join(map(str, largest))}")
+    return "; ".join(details)
+
+
+def _mixture_up_to(task: Task, lengths: list[int], length: int) -> Batch:
+    return task.sample_mixture(64, lengths[0], length, make_generator("conformance", length))
+
+
+def _sample_length(task: Task, lengths: list[int]) -> str:
+    """Asked for n examples of a length, n come, and they are longer for a greater length."""
+    sizes: list[int] = []
+    for length in lengths:
+        second = task.default_second(length)
+        batch = task.sample_length(7, length, make_generator("conformance"), second)
+        if len(batch.tokens) != 7:
+            raise Broken(f"length {length}: {len(batch.tokens)} examples instead of 7")
+        sizes.append(batch.tokens.shape[1])
+    if sizes != sorted(set(sizes)):
+        raise Broken(f"numbers of tokens {sizes} do not rise with lengths {lengths}")
+    return f"{', '.join(map(str, sizes))} tokens"
+
+
+def _round_trip(task: Task, lengths: list[int]) -> str:
+    """What `decode` shows of an example, typed into `encode`, is that example again.
+
+    A text may fit several shapes (a board without its line breaks): read with another shape, only
+    the query must come back.
+    """
+    query = example = ""
+    for length in lengths:
+        batch = task.sample_length(16, length, make_generator("conformance"))
+        for tokens, relative_ids in zip(batch.tokens, batch.relative_ids, strict=True):
+            query, response = task.decode(tokens)
+            typed = task.for_query(query).at_test().encode(query)
+            shown = task.decode(typed.tokens[0])
+            if shown[0] != query:
+                raise Broken(f"the query {query} comes back as {shown[0]}")
+            real = tokens != 0
+            if not torch.equal(typed.relative_ids[0], relative_ids[real]):
+                continue
+            if shown[1] != response or not torch.equal(typed.tokens[0], tokens[real]):
+                raise Broken(f"{query}={response} comes back as {'='.join(shown)}")
+            example = f"{query}={response}"
+    if not example:
+        raise Broken(f"no query is read with the shape it was written in, such as {query}")
+    return f"for example {example}"
+
+
+def _task_deterministic(task: Task, lengths: list[int]) -> str:
+    """Examples depend on the given generator alone, and leave the global one untouched."""
+
+    def draw(seed: int) -> tuple[Batch, Batch]:
+        rng = make_generator("conformance", seed)
+        mixture = task.sample_mixture(32, lengths[0], lengths[-1], rng)
+        return mixture, task.sample_length(32, lengths[-1], rng)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        before = torch.get_rng_state()
+        first = draw(0)
+        if not torch.equal(before, torch.get_rng_state()):
+            raise Broken("sampling draws from the global random state")
+        torch.manual_seed(2)
+        again, other = draw(0), draw(1)
+    if not all(_same(a, b) for a, b in zip(first, again, strict=True)):
+        raise Broken("the same seed gives different examples")
+    if all(_same(a, b) for a, b in zip(first, other, strict=True)):
+        raise Broken("another seed gives the same examples")
+    return "same seed, same examples; another seed, others"
+
+
+def _same(a: Batch, b: Batch) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _memorise(task: Task, lengths: list[int]) -> str:
+    """A small model learns eight examples by heart."""
+    first, last = memorise(task, lengths[0], "learned" if task.has_coupling else "none")
+    if not last < 0.2 * first:
+        raise Broken(f"the loss on 8 examples only went from {first:.2f} to {last:.2f}")
+    return f"loss {first:.2f} -> {last:.3f} in at most {MEMORISE_STEPS} steps"
+
+
+def memorise(
+    task: Task, length: int, encoding: str, goal: float = 0.1, max_steps: int = MEMORISE_STEPS
+) -> tuple[float, float]:
+    """First and last training loss on eight fixed examples; stops when it falls below `goal`."""
+    changes = {
+        "model.d_model": 64,
+        "model.d_head": 32,
+        "model.d_ff": 128,
+        "optim.learning_rate": 3e-3,
+        "position.encoding": encoding,
+        "position.max_position": max(task.max_relative_ids(length)) + 1,
+    }
+    base = tiny_config(changes)
+    config = TrialConfig(
+        task=task, position=base.position, model=base.model, data=base.data, optim=base.optim
+    )
+    run = Run(config, "cpu")
+    examples = task.sample_length(8, length, make_generator("conformance"))
+    relative_ids = select_relative_ids(examples, config.position, task)
+    ids: Int[Tensor, "B T P"] = test_position_ids(relative_ids, config.position)
+    batch = TrainingBatch(examples.tokens, ids, examples.response_mask)
+    first = loss = float(run.update(batch, config.optim.learning_rate)[0])
+    for _ in range(max_steps):
+        if loss < goal:
+            break
+        loss = float(run.update(batch, config.optim.learning_rate)[0])
+    return first, loss

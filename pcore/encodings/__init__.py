@@ -1,0 +1,45 @@
+"""How position IDs act inside the model; `ENCODINGS` is the table of contents.
+
+Own code: a subclass of `Encoding` under the name `package.module:Class`, checked by
+`pcore check-encoding package.module:Class`. The class attributes of each encoding say what it
+takes, what a shift of all IDs does, and what happens at test time.
+"""
+
+from pcore.encodings.base import Encoding, NoPE
+from pcore.encodings.biases import ALiBi, Fire, T5Bias
+from pcore.encodings.embeddings import Learned, Sinusoidal, make_table
+from pcore.encodings.rotary import Rotary
+from pcore.registry import resolve
+
+ENCODINGS: dict[str, type[Encoding]] = {
+    "none": NoPE,
+    "learned": Learned,
+    "sinusoidal": Sinusoidal,
+    "rotary": Rotary,
+    "alibi": ALiBi,
+    "t5": T5Bias,
+    "fire": Fire,
+}
+
+
+def find_encoding(name: str) -> type[Encoding]:
+    """The class that `name` stands for. Raises ValueError if there is none of that name."""
+    cls = resolve(name, ENCODINGS, "encoding")
+    if Encoding not in getattr(cls, "__mro__", ()):  # own code can be anything
+        raise ValueError(f"encoding {name!r} is not a subclass of pcore.encodings.Encoding")
+    return cls
+
+
+__all__ = [
+    "ENCODINGS",
+    "ALiBi",
+    "Encoding",
+    "Fire",
+    "Learned",
+    "NoPE",
+    "Rotary",
+    "Sinusoidal",
+    "T5Bias",
+    "find_encoding",
+    "make_table",
+]

@@ -1,0 +1,71 @@
+"""The interface of all encodings, and the one that does nothing.
+
+An encoding may add a vector to each token at the input (`embed`), rotate queries and keys
+(`rotate`) and add a bias to attention scores (`bias`). Every method must treat each token by its
+own ID: T, Q and the other tokens of a batch differ between training, evaluation and decoding.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pcore.config import ModelConfig, PositionConfig
+
+
+class Encoding(nn.Module):
+    """No positional signal, and the interface of all encodings.
+
+    uses_ids: False if IDs have no effect. bounded: True if no ID may exceed max_position.
+    offset: what adding a constant to *all* IDs does to the logits, nothing (invariant) or something
+        (dependent). In a trial BOS keeps ID 0 whatever the start, so even an invariant encoding
+        sees how far away BOS is.
+    at_test: what happens at test time, in words.
+    """
+
+    uses_ids: ClassVar[bool] = False
+    bounded: ClassVar[bool] = False
+    offset: ClassVar[Literal["invariant", "dependent"]] = "invariant"
+    at_test: ClassVar[str] = "no IDs, nothing to do"
+
+    def __init__(
+        self, position: PositionConfig, model: ModelConfig, num_levels: int, rng: torch.Generator
+    ):
+        """`rng` is a CPU generator of its own: an encoding never moves the weights of the model."""
+        del rng
+        super().__init__()
+        self.check(position, model, num_levels)
+
+    @classmethod
+    def check(cls, position: PositionConfig, model: ModelConfig, num_levels: int) -> None:
+        """Raise ValueError, in one sentence, for settings that this encoding cannot serve."""
+        del position, model, num_levels
+
+    def embed(self, ids: Int[Tensor, "B T P"]) -> Float[Tensor, "B T D"] | None:
+        """What is added to the token embeddings."""
+        del ids
+        return None
+
+    def rotate(
+        self, x: Float[Tensor, "B H T K"], ids: Int[Tensor, "B T P"], layer: int
+    ) -> Float[Tensor, "B H T K"]:
+        """Queries or keys of one layer, turned by their IDs."""
+        del ids, layer
+        return x
+
+    def bias(
+        self, query_ids: Int[Tensor, "B Q P"], key_ids: Int[Tensor, "B T P"], layer: int
+    ) -> Float[Tensor, "B H Q T"] | None:
+        """What is added to the attention scores of one layer, in float32."""
+        del query_ids, key_ids, layer
+        return None
+
+
+class NoPE(Encoding):
+    """No positional encoding: the causal mask is the only source of order."""
+
+
+def num_sets(position: PositionConfig, num_levels: int) -> int:
+    """How many tables or sets of weights `level_tables` asks for."""
+    return num_levels if position.level_tables == "separate" else 1

@@ -1,0 +1,77 @@
+"""The papers' base configurations as functions of the scale.
+
+smoke: seconds, for tests; real code paths, no science. laptop: minutes on two cores, the phenomenon
+is visible. paper: the published hyper-parameters exactly (arXiv 2405.20671, appendix), for a GPU.
+"""
+
+from typing import Any
+
+from pcore.config import TrialConfig, override
+from sweeps.engine.spec import Scale
+
+SMOKE: dict[str, Any] = {
+    "model.num_heads": 2,
+    "model.d_model": 32,
+    "model.d_head": 16,
+    "model.d_ff": 64,
+    "data.min_length": 1,
+    "data.max_length": 3,
+    "data.num_examples": None,
+    "optim.num_steps": 20,
+    "optim.batch_size": 16,
+    "optim.learning_rate": 1e-3,
+    "position.max_position": 12,
+    "eval.near_lengths": (4,),
+    "eval.test_lengths": (5, 6),
+    "eval.num_examples": 50,
+}
+LAPTOP: dict[str, Any] = {
+    "model.num_heads": 2,
+    "model.d_model": 128,
+    "model.d_head": 64,
+    "model.d_ff": 512,
+    "model.attention_scale": "log-length",
+    "data.min_length": 1,
+    "data.max_length": 6,
+    "data.num_examples": None,
+    "optim.num_steps": 1000,
+    "optim.batch_size": 128,
+    "optim.learning_rate": 1e-3,
+    "position.start": "wrapped",
+    "position.table_init": "orthogonal",
+    "position.max_position": 20,
+    "eval.near_lengths": (7, 8),
+    "eval.test_lengths": (9, 10, 12, 15, 18),
+    "eval.num_examples": 1000,
+}
+
+
+def addition(scale: Scale) -> TrialConfig:
+    """Two-operand addition with coupled positions, one layer: the headline setting of the paper."""
+    changes: dict[Scale, dict[str, Any]] = {"smoke": SMOKE, "laptop": LAPTOP, "paper": {}}
+    return override(TrialConfig(), changes[scale])
+
+
+def methods(scale: Scale) -> dict[str, dict[str, Any]]:
+    """The position methods of the paper as changes to `addition(scale)`, by their usual names.
+
+    Random-start APE is the learned table with sequential IDs; its max_position must hold the
+    longest tested sequence.
+    """
+    longest = max(addition(scale).eval.test_lengths)
+    max_position = {"smoke": 3 * longest + 4, "laptop": 3 * longest + 4, "paper": 603}[scale]
+    return {
+        "coupling": {},
+        "NoPE": {"position.encoding": "none"},
+        "random-start APE": {
+            "position.ids": "sequential",
+            "position.start": "random",
+            "position.table_init": "normal",
+            "position.max_position": max_position,
+        },
+        "RoPE": {
+            "position.encoding": "rotary",
+            "position.ids": "sequential",
+            "position.start": "fixed",
+        },
+    }

@@ -1,0 +1,55 @@
+#!/usr/bin/env python
+"""How much depth does position coupling need, and can depth replace it?
+
+Figure of the paper (arXiv 2405.20671): addition by depth, trained on 1-30 digits. Published: with
+coupling 1 to 5 layers are alike and good to 200 digits, 6 layers slightly worse in the median;
+NoPE, random-start APE and RoPE collapse right behind the trained lengths at any depth. Expected at
+laptop scale: every arm fits the trained lengths; at 1.5 and 2 times the longest of them only the
+coupling arms still add. Cost: see `--plan`; laptop scale is made for ten minutes on two cores.
+"""
+
+from sweeps.baseline import addition, methods
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+DEPTHS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (1, 2),
+    "laptop": (1, 2, 3),
+    "paper": (1, 2, 3, 4, 5, 6),
+}
+BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
+DEEP = {
+    "model.num_heads": 8,
+    "model.d_model": 1024,
+    "optim.learning_rate": 3e-5,
+}  # paper: depth study
+SIX = {"model.num_heads": 8, "model.d_model": 512}  # paper: baselines of the methods figure
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Coupling at every depth, the other encodings at the depth that fits the trained lengths."""
+    base, paper = addition(scale), scale == "paper"
+    layers = {
+        f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth}
+        | (DEEP if paper else {})
+        for depth in DEPTHS[scale]
+    }
+    depth = BASELINE_DEPTH[scale]
+    others = {
+        f"{name}, {depth} layers": changes | {"model.num_layers": depth} | (SIX if paper else {})
+        for name, changes in methods(scale).items()
+        if name != "coupling"
+    }
+    return grid(base, arm=arms(layers | others))
+
+
+SWEEP = Sweep(
+    name="depth_ablation",
+    title="Addition: depth with position coupling, next to other encodings",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

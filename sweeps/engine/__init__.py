@@ -1,0 +1,1 @@
+"""The sweep engine: from a list of trials to Parquet rows."""

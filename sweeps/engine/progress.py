@@ -1,0 +1,118 @@
+"""What a person sees while a sweep runs: one live line on a terminal, plain lines elsewhere."""
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import TextIO
+
+from sweeps.engine.attempt import Outcome
+from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
+
+SIGNS = {"ok": "ok", "done": "ok", "paused": "paused"}
+
+
+class Progress:
+    """Counts done / running / failed and predicts the time left. Its methods may be called from any
+    thread.
+    """
+
+    def __init__(
+        self, name: str, pending: Sequence[PlannedTrial], num_slots: int, out: TextIO = sys.stdout
+    ):
+        self.name, self.num_slots, self.out = name, num_slots, out
+        self.pending = {planned.trial.id: planned for planned in pending}
+        self.steps: dict[str, tuple[float, float]] = {}  # running trials: share done, time of start
+        self.outcomes: dict[str, Outcome] = {}
+        self.started, self.last_sign = time.time(), time.time()
+        self.lock, self.closed = threading.RLock(), threading.Event()
+        self.live = out.isatty()
+        self.thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> "Progress":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed.set()
+        self.thread.join()
+        if self.live:
+            self._write("\r\x1b[2K")
+
+    def advanced(self, trial_id: str, share: float) -> None:
+        """A running trial has done this share of its steps."""
+        with self.lock:
+            began = self.steps.get(trial_id, (0.0, time.time()))[1]
+            self.steps[trial_id] = (share, began)
+            self.last_sign = time.time()
+
+    def finished(self, outcome: Outcome) -> None:
+        """A trial has ended; says how in one line."""
+        with self.lock:
+            self.last_sign = time.time()
+            self.steps.pop(outcome.trial_id, None)
+            if outcome.trial_id in self.outcomes or outcome.trial_id not in self.pending:
+                return
+            self.outcomes[outcome.trial_id] = outcome
+            trial = self.pending[outcome.trial_id].trial
+            seeds = f"seed {trial.config.seed}"
+            if trial.config.data_seed != trial.config.seed:
+                seeds += f", data seed {trial.config.data_seed}"
+            sign = SIGNS.get(outcome.status, outcome.status.upper())
+            text = outcome.summary or (outcome.error.strip().splitlines() or [""])[-1]
+            took = format_seconds(outcome.seconds)
+            self.say(f"  {sign:<8} {trial.cell.label}, {seeds}  ({took})  {text}".rstrip())
+            if not self.live:
+                self._write(self.line() + "\n")
+
+    def say(self, text: str) -> None:
+        """Print a line above the live one."""
+        with self.lock:
+            self._write(f"\r\x1b[2K{text}\n" if self.live else f"{text}\n")
+
+    def line(self) -> str:
+        """The state of the sweep in one line."""
+        with self.lock:
+            failed = sum(o.status not in SIGNS for o in self.outcomes.values())
+            done, total = len(self.outcomes) - failed, len(self.pending)
+            elapsed = format_seconds(time.time() - self.started)
+            left = self._seconds_left()
+            about = f", about {format_seconds(left)} left" if left is not None else ""
+            counts = f"{done}/{total} done, {len(self.steps)} running, {failed} failed"
+            return f"{self.name}: {counts}, {elapsed} so far{about}"
+
+    def _seconds_left(self) -> float | None:
+        """Predicted work that is left, corrected by how the predictions did so far."""
+        price = {name: p.price.seconds for name, p in self.pending.items() if p.price}
+        if len(price) < len(self.pending):
+            return None
+        now = time.time()
+        predicted = sum(price[name] for name, o in self.outcomes.items() if o.status == "ok")
+        actual = sum(o.seconds for o in self.outcomes.values() if o.status == "ok")
+        for name, (share, began) in self.steps.items():
+            if share > 0.1:
+                predicted, actual = predicted + share * price[name], actual + now - began
+        ratio = actual / predicted if predicted > 0 else 1.0
+        waiting = [
+            p
+            for name, p in self.pending.items()
+            if name not in self.outcomes and name not in self.steps
+        ]
+        running = [price[name] * (1 - share) for name, (share, _) in self.steps.items()]
+        total = sum(running) + sum(price[p.trial.id] for p in waiting)
+        floor = max([*running, predict_wall(waiting, self.num_slots)])
+        return ratio * max(total / self.num_slots, floor)
+
+    def _tick(self) -> None:
+        last = time.time()
+        while not self.closed.wait(0.5):
+            if self.live:
+                self._write(f"\r\x1b[2K{self.line()}")
+            elif time.time() - last > 30:
+                last = time.time()
+                self._write(self.line() + "\n")
+
+    def _write(self, text: str) -> None:
+        with self.lock:
+            self.out.write(text)
+            self.out.flush()

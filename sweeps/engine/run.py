@@ -1,0 +1,296 @@
+"""The Ray executor: Tune runs chunks of trials in warm, reused actors. The only file that imports
+ray.
+
+The store decides what runs, so Tune's own resume is not used: after any death the same command
+plans again. A trial whose worker dies is recorded as lost and tried again, a bounded number of
+times.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import platform
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Tune's own table would break the progress line
+os.environ.setdefault(
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+)  # workers without a GPU keep theirs
+
+import ray
+import torch
+from ray import tune
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import pcore
+from pcore.config import flatten, trial_id, unflatten
+from pcore.train import Report
+from sweeps.engine.attempt import MAX_LOST, Outcome, Settings, record_lost, run_attempt
+from sweeps.engine.plan import PlannedTrial
+from sweeps.engine.progress import Progress
+from sweeps.engine.provenance import hash_sources
+from sweeps.engine.store import Store
+
+CHUNK_SECONDS = 20.0  # short trials are bundled until a chunk takes about this long
+REPORT_SECONDS = 1.0  # a worker says how far it is at most this often
+SILENCE = 60.0  # seconds without any sign of life until the watchdog speaks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slots:
+    """What one trial occupies."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+@contextlib.contextmanager
+def ray_session(address: str | None, slots: Slots, results: str) -> Generator[int]:
+    """Connect to a cluster, or start an embedded one if `address` is None; yields how many trials
+    run at once.
+
+    Authentication is left to Ray: an embedded cluster makes and asks for a token of its own, a
+    running one needs the same RAY_AUTH_MODE and token as its head. Raises ValueError if no node has
+    what one trial needs, or one differs from this process.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(
+            address=address or "local",
+            include_dashboard=False if address is None else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=True,
+        )
+    try:
+        check_nodes(results)
+        yield _count_slots(slots)
+    finally:
+        ray.shutdown()
+
+
+def check_nodes(results: str) -> None:
+    """Prove on every node that workers run the code of this process and can write where it reads.
+
+    Raises ValueError with the first difference.
+    """
+    probe = Path(results) / f".probe-{uuid.uuid4().hex[:8]}"
+    here = _look_around(None)
+    try:
+        for node in ray.nodes():
+            if not node["Alive"]:
+                continue
+            place = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+            task = ray.remote(_look_around).options(num_cpus=0, scheduling_strategy=place)
+            there, name = ray.get(task.remote(str(probe))), node["NodeManagerHostname"]
+            if there["error"]:
+                raise ValueError(f"node {name} cannot write to {results}: {there['error']}")
+            if not probe.exists():
+                raise ValueError(
+                    f"{results} on node {name} is another folder: storage must be shared"
+                )
+            for key in ("pcore", "python", "torch"):
+                if there[key] != here[key]:
+                    raise ValueError(
+                        f"{key} differs: node {name} has {there[key]} ({there['path']}), "
+                        f"this process {here[key]} ({here['path']})"
+                    )
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _look_around(probe: str | None) -> dict[str, str]:
+    """Runs on a node: versions, and whether the results folder can be written."""
+    error = ""
+    if probe is not None:
+        try:
+            Path(probe).write_text("ok")
+        except OSError as failure:
+            error = str(failure)
+    return {
+        "pcore": hash_sources(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "path": pcore.__path__[0],
+        "error": error,
+    }
+
+
+def _count_slots(slots: Slots) -> int:
+    total = ray.cluster_resources()
+    needs = {"CPU": slots.cpus, "GPU": slots.gpus}
+    for name, need in needs.items():
+        have = total.get(name, 0.0)
+        if need > have:
+            raise ValueError(f"one trial needs {need:g} {name}, the Ray cluster has {have:g}")
+    return int(min(total.get(name, 0.0) // need for name, need in needs.items() if need))
+
+
+def run_on_ray(
+    pending: Sequence[PlannedTrial],
+    settings: Settings,
+    progress: Progress,
+    on_finish: Callable[[Outcome], None],
+    slots: Slots,
+) -> None:
+    """Run the trials inside a `ray_session`, the first ones first. Returns when none is left or on
+    Ctrl-C.
+    """
+    chunks = make_chunks(pending, progress.num_slots)
+    scratch = tempfile.mkdtemp(prefix="pcore-tune-")
+    tuner = tune.Tuner(
+        tune.with_resources(
+            tune.with_parameters(_run_chunk, settings=asdict(settings)),
+            {"CPU": slots.cpus, "GPU": slots.gpus},
+        ),
+        param_space={"chunk": tune.grid_search(chunks)},
+        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=None),
+        run_config=tune.RunConfig(
+            name="chunks",
+            storage_path=scratch,
+            verbose=0,
+            failure_config=tune.FailureConfig(max_failures=MAX_LOST),
+            callbacks=[_Listener(progress, on_finish)],
+        ),
+    )
+    try:
+        with _watchdog(progress), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tuner.fit()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    _account_for_missing(pending, settings, progress, on_finish)
+
+
+def make_chunks(pending: Sequence[PlannedTrial], num_slots: int) -> list[list[str]]:
+    """Trials as JSON, bundled in their order so that a chunk takes about CHUNK_SECONDS, but every
+    slot gets a few chunks.
+    """
+    seconds = [planned.price.seconds if planned.price else CHUNK_SECONDS for planned in pending]
+    enough = min(CHUNK_SECONDS, sum(seconds) / (4 * num_slots))
+    chunks: list[list[str]] = []
+    filled = enough
+    for planned, cost in zip(pending, seconds, strict=True):
+        if filled >= enough:
+            chunks.append([])
+            filled = 0.0
+        chunks[-1].append(json.dumps(flatten(planned.trial.config)))
+        filled += cost
+    return chunks
+
+
+def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Runs in a worker: the trials of one chunk, skipping those that an earlier try of the chunk
+    finished.
+    """
+    for text in parameters["chunk"]:
+        config = unflatten(json.loads(text))
+        last = 0.0
+
+        def on_report(report: Report, config: Any = config) -> None:
+            nonlocal last
+            if time.time() - last > REPORT_SECONDS:
+                last = time.time()
+                share = report.step / report.num_steps
+                tune.report({"event": json.dumps({"trial": flatten(config), "share": share})})
+
+        tune.report({"event": json.dumps({"trial": flatten(config), "share": 0.0})})
+        outcome = run_attempt(config, Settings(**settings), on_report)
+        tune.report({"event": json.dumps({"outcome": asdict(outcome)})})
+
+
+class _Listener(tune.Callback):
+    """Passes what workers report to the progress line. An exception here would end the experiment,
+    so none escapes.
+    """
+
+    def __init__(self, progress: Progress, on_finish: Callable[[Outcome], None]):
+        self.progress, self.on_finish = progress, on_finish
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune pickles callbacks for its own resume, which is not used
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        del iteration, trials, trial, info
+        try:
+            event = json.loads(result["event"])
+            if "outcome" in event:
+                outcome = Outcome(**event["outcome"])
+                self.progress.finished(outcome)
+                self.on_finish(outcome)
+            else:
+                self.progress.advanced(trial_id(unflatten(event["trial"])), event["share"])
+        except Exception as error:
+            self.progress.say(f"progress line: {type(error).__name__}: {error}")
+
+
+def _account_for_missing(
+    pending: Sequence[PlannedTrial],
+    settings: Settings,
+    progress: Progress,
+    on_finish: Callable[[Outcome], None],
+) -> None:
+    """Trials that ended without a word: their workers died more often than Tune starts them
+    again.
+    """
+    store = Store(settings.results)
+    for planned in pending:
+        if (
+            planned.trial.id not in progress.outcomes
+            and store.visible_shard(planned.trial.id) is None
+        ):
+            record_lost(store, planned.trial.config)
+        shard = store.visible_shard(planned.trial.id)
+        if planned.trial.id not in progress.outcomes and shard is not None:
+            error = "its worker died" if shard.status == "lost" else ""
+            outcome = Outcome(
+                trial_id=planned.trial.id, status=shard.status, seconds=0.0, error=error
+            )
+            progress.finished(outcome)
+            on_finish(outcome)
+
+
+@contextlib.contextmanager
+def _watchdog(progress: Progress) -> Generator[None]:
+    """Says once a minute that nothing moves, and what the cluster has free: Tune itself waits in
+    silence.
+    """
+    stop = threading.Event()
+
+    def watch() -> None:
+        spoke = 0.0
+        while not stop.wait(5.0):
+            silent = time.time() - progress.last_sign
+            if silent > SILENCE and not progress.steps and time.time() - spoke > SILENCE:
+                spoke = time.time()
+                total, free = ray.cluster_resources(), ray.available_resources()
+                shown = ", ".join(
+                    f"{free.get(k, 0):g} of {total.get(k, 0):g} {k}"
+                    for k in ("CPU", "GPU")
+                    if k in total
+                )
+                progress.say(
+                    f"no trial could be placed for {silent:.0f} s; free in the Ray cluster: {shown}"
+                )
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,158 @@
+"""What a sweep is: a named list of cells, each a configuration without its seeds, and how they are
+replicated.
+
+A sweep is a view on trials: the identity of a trial is the hash of its configuration alone, so two
+sweeps that contain the same configuration share its rows. Cells are written down with three kinds
+of axes:
+
+    grid(base, layers=axis("model.num_layers", 1, 2), heads=axis("model.num_heads", 2, 4))     every
+    combination zipped(base, ...)
+    first with first, ... one_at_a_time(base, ...)
+    base, then each axis alone
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from pcore.config import TrialConfig, override, trial_id, without_seeds
+from pcore.validate import validate
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One value of an axis: a label for tables and the fields it changes."""
+
+    label: str
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """A trial configuration without its seeds, and the label it has in this sweep."""
+
+    label: str
+    config: TrialConfig
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """One run to make: a cell at one pair of seeds."""
+
+    cell: Cell
+    config: TrialConfig
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    """An ablation. name: that of its script; title: for tables and figures; claim: the question,
+    the figure of the paper, the expectation and the cost in words; cells: the cells at a scale;
+    seeds: replicates by scale, see `parse_seeds`."""
+
+    name: str
+    title: str
+    claim: str
+    cells: Callable[[Scale], Sequence[Cell]]
+    seeds: Mapping[Scale, str]
+
+    def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
+        """Every trial of the sweep at a scale, checked. Raises ValueError naming the cell that
+        cannot work.
+        """
+        cells = self.cells(scale)
+        check_cells(cells)
+        pairs = parse_seeds(seeds or self.seeds[scale])
+        return [
+            Trial(cell=cell, config=config, id=trial_id(config))
+            for cell in cells
+            for seed, data_seed in pairs
+            for config in [replace(cell.config, seed=seed, data_seed=data_seed)]
+        ]
+
+
+def axis(field: str, *values: Any) -> tuple[Point, ...]:
+    """An axis over one field, e.g. axis("model.num_layers", 1, 2, 3); labels are "num_layers=1",
+    ...
+    """
+    name = field.rpartition(".")[2]
+    return tuple(Point(label=f"{name}={value}", changes={field: value}) for value in values)
+
+
+def arms(points: Mapping[str, Mapping[str, Any]]) -> tuple[Point, ...]:
+    """An axis of named arms, each a set of changed fields."""
+    return tuple(Point(label=label, changes=changes) for label, changes in points.items())
+
+
+def grid(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
+    """Cells of every combination of the axes, the last axis fastest."""
+    return [_cell(base, points) for points in itertools.product(*axes.values())]
+
+
+def zipped(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
+    """Cells that take the first point of every axis, then the second, ... Raises ValueError on
+    unequal lengths.
+    """
+    if len({len(points) for points in axes.values()}) > 1:
+        sizes = ", ".join(f"{name} {len(points)}" for name, points in axes.items())
+        raise ValueError(f"zipped axes differ in length: {sizes}")
+    return [_cell(base, points) for points in zip(*axes.values(), strict=True)]
+
+
+def one_at_a_time(base: TrialConfig, base_label: str, **axes: Sequence[Point]) -> list[Cell]:
+    """The base cell, then each point of each axis alone; points that equal the base are left
+    out.
+    """
+    cells = [Cell(label=base_label, config=without_seeds(base))]
+    for points in axes.values():
+        cells += [
+            cell for cell in (_cell(base, (p,)) for p in points) if cell.config != cells[0].config
+        ]
+    return cells
+
+
+def _cell(base: TrialConfig, points: Iterable[Point]) -> Cell:
+    points = tuple(points)
+    changes = {field: value for point in points for field, value in point.changes.items()}
+    label = ", ".join(point.label for point in points)
+    return Cell(label=label, config=without_seeds(override(base, changes)))
+
+
+def check_cells(cells: Sequence[Cell]) -> None:
+    """Raise ValueError for a cell that cannot work, a label used twice or a configuration listed
+    twice.
+    """
+    by_label: dict[str, Cell] = {}
+    by_id: dict[str, Cell] = {}
+    for cell in cells:
+        try:
+            validate(cell.config)
+        except ValueError as error:
+            raise ValueError(f"cell {cell.label!r}: {error}") from error
+        if cell.label in by_label:
+            raise ValueError(f"two cells are called {cell.label!r}")
+        identity = trial_id(cell.config)
+        if identity in by_id:
+            raise ValueError(
+                f"cells {by_id[identity].label!r} and {cell.label!r} are the same configuration"
+            )
+        by_label[cell.label] = by_id[identity] = cell
+
+
+def parse_seeds(text: str) -> list[tuple[int, int]]:
+    """Pairs (seed, data_seed): "3" = (0, 0), (1, 1), (2, 2); "4x2" = 4 model seeds crossed with 2
+    data seeds.
+    """
+    parts = text.lower().split("x")
+    if len(parts) > 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(
+            f"--seeds {text!r} is neither a count like 3 nor model seeds x data seeds like 4x2"
+        )
+    counts = [int(part) for part in parts]
+    if len(counts) == 1:
+        return [(i, i) for i in range(counts[0])]
+    return list(itertools.product(range(counts[0]), range(counts[1])))

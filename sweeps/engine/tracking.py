@@ -1,0 +1,232 @@
+"""The MLflow mirror of a sweep. The only file that imports mlflow.
+
+Parquet is the truth; MLflow shows it: one parent run per sweep and scale, one nested run per trial
+with parameters, loss curve and exact match against length (length is the metric's step). The mirror
+works in a thread of its own, reads finished shards and writes each with one batch. A dead or slow
+tracking server costs the sweep nothing: what could not be written is said once, at the end.
+"""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pcore.config import SEEDS
+from sweeps.engine.plan import Plan, PlannedTrial
+from sweeps.engine.store import Store
+
+# A server that does not answer is given up quickly; must be set before mlflow is imported.
+for name, value in {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+}.items():
+    os.environ.setdefault(name, value)
+
+LAST = "last"  # marks the end of the queue
+
+
+def local_uri(store: Store) -> str:
+    """The tracking URI of a store without a server: SQLite in the results folder."""
+    return f"sqlite:///{store.root / 'mlflow.db'}"
+
+
+class Mirror:
+    """Mirrors the trials of one plan; `add` and `close` never raise and never wait for the
+    server.
+    """
+
+    def __init__(self, plan: Plan, store: Store, uri: str):
+        self.plan, self.store, self.uri = plan, store, uri
+        self.view = f"{plan.sweep.name}-{plan.scale}"
+        self.queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.problem: str | None = None
+        self.written = _read_written(store, self.view, uri)
+        self.thread = threading.Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def add(self, trial_id: str) -> None:
+        """Mirror the visible shard of this trial soon."""
+        self.queue.put(trial_id)
+
+    def close(self, artifacts: Path, patience: float = 60.0) -> str | None:
+        """Mirror what is left and the files of the report; the problem, if there was one, in a
+        sentence.
+        """
+        self.queue.put((LAST, artifacts))
+        self.thread.join(timeout=patience)
+        if self.thread.is_alive():
+            self.problem = f"{self.uri} took longer than {patience:.0f} s"
+        return self.problem
+
+    def _work(self) -> None:
+        planned = {p.trial.id: p for p in self.plan.trials}
+        pending: dict[str, PlannedTrial] = {}
+        session: _Session | None = None
+        try:
+            while True:
+                item = self.queue.get()
+                pending = {item: planned[item]} if isinstance(item, str) else planned
+                fresh = {k: p for k, p in pending.items() if k not in self.written}
+                shards = {k: s for k, s in self.store.visible().items() if k in fresh}
+                if shards or not isinstance(item, str):
+                    stamp = None if isinstance(item, str) else _stamp(item[1])
+                    if not shards and stamp == self.written.get("artifacts"):
+                        return
+                    session = session or _Session(self.plan, self.view, self.store, self.uri)
+                    for trial_id in shards:
+                        session.write_trial(planned[trial_id])
+                        self.written[trial_id] = shards[trial_id].path.name
+                    if not isinstance(item, str):
+                        session.finish(item[1])
+                        self.written["artifacts"] = stamp
+                    _save_written(self.store, self.view, self.uri, self.written)
+                if not isinstance(item, str):
+                    return
+        except Exception as error:
+            text = (str(error).strip().splitlines() or [""])[0]
+            self.problem = f"{type(error).__name__}: {text[:200]}"
+
+
+class _Session:
+    """A connection to the tracking store and the parent run of the sweep."""
+
+    def __init__(self, plan: Plan, view: str, store: Store, uri: str):
+        if uri.startswith("sqlite:///"):
+            # Two processes that open a new database at once break each other; creating it first
+            # avoids that.
+            command = [sys.executable, "-m", "mlflow", "db", "upgrade", uri]
+            if not Path(uri.removeprefix("sqlite:///")).exists():
+                subprocess.run(command, check=True, capture_output=True)
+        from mlflow.tracking import MlflowClient
+
+        self.client = MlflowClient(tracking_uri=uri)
+        self.store = store
+        name = f"{plan.sweep.name} [{plan.scale}]"
+        experiment = self.client.get_experiment_by_name(name)
+        location = (
+            (store.root / "mlartifacts" / view).as_uri() if uri.startswith("sqlite") else None
+        )
+        self.experiment = (
+            experiment.experiment_id
+            if experiment
+            else self.client.create_experiment(name, location)
+        )
+        self.parent = self._find({"pcore.view": view}) or self._create(
+            name, {"pcore.view": view, "mlflow.note.content": plan.sweep.claim}
+        )
+
+    def write_trial(self, planned: PlannedTrial) -> None:
+        """One nested run: parameters, curves and exact match of one trial, in one go."""
+        from mlflow.entities import Metric, Param
+
+        trial = planned.trial
+        rows = self.store.load([trial.id]).to_pylist()
+        head = next(row for row in rows if row["record"] == "trial")
+        tags = {"mlflow.parentRunId": self.parent, "pcore.trial_id": trial.id}
+        tags |= {"pcore.cell": trial.cell.label, "pcore.status": head["status"]}
+        tags |= {f"pcore.{k}": str(head[k]) for k in ("code_hash", "git_commit", "host") if head[k]}
+        run_id = self._find({"pcore.trial_id": trial.id, "mlflow.parentRunId": self.parent})
+        if run_id is not None:
+            self.client.delete_run(run_id)  # a newer attempt replaces what the mirror showed
+        name = f"{trial.cell.label} · {seeds_text(json.loads(head['config_json']))}"
+        run_id = self._create(name, tags)
+        params = [Param(key, str(value)) for key, value in json.loads(head["config_json"]).items()]
+        metrics = [
+            Metric(*metric) for metric in metrics_of(rows, _milliseconds(head["started_at"]))
+        ]
+        for first in range(0, max(len(metrics), 1), 1000):
+            batch = metrics[first : first + 1000]
+            self.client.log_batch(run_id, metrics=batch, params=[] if first else params)
+        self.client.set_terminated(run_id, "FINISHED" if head["status"] == "ok" else "FAILED")
+
+    def finish(self, artifacts: Path) -> None:
+        """Attach table and figure to the parent run and close it."""
+        if artifacts.is_dir():
+            self.client.log_artifacts(self.parent, str(artifacts), "report")
+        self.client.set_terminated(self.parent, "FINISHED")
+
+    def _create(self, name: str, tags: Mapping[str, str]) -> str:
+        run = self.client.create_run(self.experiment, run_name=name, tags=dict(tags))
+        return run.info.run_id
+
+    def _find(self, tags: Mapping[str, str]) -> str | None:
+        query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
+        found = self.client.search_runs([self.experiment], query, max_results=1)
+        return found[0].info.run_id if found else None
+
+
+def metrics_of(
+    rows: Sequence[Mapping[str, Any]], began: int
+) -> Iterator[tuple[str, float, int, int]]:
+    """(name, value, time in ms, step) of a trial's rows: loss by step, exact match by length,
+    pooled exact match.
+    """
+    pooled: dict[str, list[int]] = {}
+    for row in rows:
+        if row["record"] == "report":
+            when = began + int(1000 * row["seconds"])
+            for name in ("loss", "learning_rate", "grad_norm"):
+                yield name, row[name], when, row["step"]
+        elif row["record"] == "evaluation":
+            policy, second = row["checkpoint"], row["second_length"]
+            name = "exact_match_by_length" + (f"_{second}" if second is not None else "")
+            share = row["num_correct"] / row["num_examples"]
+            yield f"{policy}/{name}", share, began, row["length"]
+            sums = pooled.setdefault(f"{policy}/exact_match_{row['range']}", [0, 0])
+            sums[0] += row["num_correct"]
+            sums[1] += row["num_examples"]
+        else:
+            for name in ("wall_seconds", "train_seconds", "num_parameters"):
+                if row[name] is not None:
+                    yield name, float(row[name]), began, 0
+    for name, (correct, examples) in pooled.items():
+        yield name, correct / examples, began, 0
+
+
+def seeds_text(flat: Mapping[str, Any]) -> str:
+    """ "seed 0", or both seeds where they differ."""
+    seed, data_seed = (flat[name] for name in SEEDS)
+    return f"seed {seed}" if seed == data_seed else f"seed {seed}, data seed {data_seed}"
+
+
+def _milliseconds(started_at: str | None) -> int:
+    from datetime import datetime
+
+    when = datetime.fromisoformat(started_at).timestamp() if started_at else time.time()
+    return int(1000 * when)
+
+
+def _written_file(store: Store, view: str) -> Path:
+    return store.root / "views" / f".{view}.mirrored.json"
+
+
+def _read_written(store: Store, view: str, uri: str) -> dict[str, Any]:
+    """What the mirror at this URI holds already; empty if it was deleted."""
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        return {}
+    try:
+        saved = json.loads(_written_file(store, view).read_text())
+    except (OSError, ValueError):
+        return {}
+    return saved["written"] if saved["uri"] == uri else {}
+
+
+def _save_written(store: Store, view: str, uri: str, written: Mapping[str, Any]) -> None:
+    file = _written_file(store, view)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"uri": uri, "written": written}))
+    temporary.replace(file)
+
+
+def _stamp(folder: Path) -> str:
+    """Names and sizes of the report's files, to see whether they changed."""
+    files: Iterable[Path] = sorted(folder.glob("*")) if folder.is_dir() else []
+    return ";".join(f"{file.name}:{file.stat().st_size}" for file in files)

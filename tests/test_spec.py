@@ -1,0 +1,111 @@
+"""Sweeps as views: axes, labels, seeds, and cells that are refused."""
+
+import pytest
+
+from pcore.config import override, trial_id
+from sweeps.baseline import addition
+from sweeps.engine.spec import (
+    Cell,
+    Sweep,
+    arms,
+    axis,
+    check_cells,
+    grid,
+    one_at_a_time,
+    parse_seeds,
+    zipped,
+)
+
+BASE = addition("smoke")
+LAYERS, HEADS = axis("model.num_layers", 1, 2), axis("model.num_heads", 2, 4)
+
+
+def test_grid_is_every_combination_with_the_last_axis_fastest():
+    cells = grid(BASE, layers=LAYERS, heads=HEADS)
+    assert [cell.label for cell in cells] == [
+        "num_layers=1, num_heads=2",
+        "num_layers=1, num_heads=4",
+        "num_layers=2, num_heads=2",
+        "num_layers=2, num_heads=4",
+    ]
+    assert [(c.config.model.num_layers, c.config.model.num_heads) for c in cells] == [
+        (1, 2),
+        (1, 4),
+        (2, 2),
+        (2, 4),
+    ]
+
+
+def test_zipped_pairs_points_and_refuses_unequal_axes():
+    cells = zipped(BASE, layers=LAYERS, heads=HEADS)
+    assert [(c.config.model.num_layers, c.config.model.num_heads) for c in cells] == [
+        (1, 2),
+        (2, 4),
+    ]
+    with pytest.raises(ValueError, match="layers 2, heads 3"):
+        zipped(BASE, layers=LAYERS, heads=axis("model.num_heads", 1, 2, 4))
+
+
+def test_one_at_a_time_lists_the_base_once():
+    cells = one_at_a_time(BASE, "base", layers=LAYERS, heads=HEADS)
+    assert [cell.label for cell in cells] == ["base", "num_layers=2", "num_heads=4"]
+
+
+def test_arms_carry_their_labels():
+    cells = grid(BASE, arm=arms({"NoPE": {"position.encoding": "none"}}))
+    assert cells[0].label == "NoPE"
+    assert cells[0].config.position.encoding == "none"
+
+
+def test_an_axis_over_an_unknown_field_names_the_nearest():
+    with pytest.raises(ValueError, match=r"model\.num_layers"):
+        grid(BASE, layers=axis("model.num_layer", 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("1", [(0, 0)]),
+        ("3", [(0, 0), (1, 1), (2, 2)]),
+        ("2x2", [(0, 0), (0, 1), (1, 0), (1, 1)]),
+    ],
+)
+def test_seeds_are_a_count_or_a_grid(text, pairs):
+    assert parse_seeds(text) == pairs
+
+
+@pytest.mark.parametrize("text", ["", "0", "x", "2x", "2x0", "1x2x3", "-1"])
+def test_other_seeds_are_refused(text):
+    with pytest.raises(ValueError, match="--seeds"):
+        parse_seeds(text)
+
+
+def test_cells_that_cannot_work_are_refused_by_name():
+    broken = override(BASE, {"position.max_position": 3})
+    with pytest.raises(ValueError, match=r"cell 'small': position\.max_position=3 is below"):
+        check_cells([Cell(label="small", config=broken)])
+    with pytest.raises(ValueError, match="two cells are called"):
+        check_cells(
+            [
+                Cell(label="a", config=BASE),
+                Cell(label="a", config=override(BASE, {"model.num_layers": 2})),
+            ]
+        )
+    with pytest.raises(ValueError, match="same configuration"):
+        check_cells([Cell(label="a", config=BASE), Cell(label="b", config=BASE)])
+
+
+def test_two_sweeps_with_the_same_cell_share_its_trials():
+    def sweep(name: str, label: str) -> Sweep:
+        return Sweep(
+            name=name,
+            title=name,
+            claim="",
+            cells=lambda scale: [Cell(label=label, config=addition(scale))],
+            seeds={"smoke": "2", "laptop": "2", "paper": "2"},
+        )
+
+    first, second = sweep("a", "x").trials("smoke"), sweep("b", "y").trials("smoke")
+    assert [t.id for t in first] == [t.id for t in second]
+    assert len({t.id for t in first}) == 2
+    assert first[0].id == trial_id(first[0].config)
