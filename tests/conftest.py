@@ -2,7 +2,9 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook(["pcore"], "beartype.beartype")
+import tests.typechecking  # noqa: F401  the hook looks it up by attribute
+
+install_import_hook(["pcore"], "tests.typechecking.typecheck")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -19,8 +19,8 @@ FORMATS = [  # the six of the paper: (zero_pad, reverse_query, reverse_response)
 
 VARIANTS: dict[str, Task] = {
     **{
-        f"addition-{'pad' if pad else 'nopad'}-{'all' if query else 'response' if response else 'none'}": (
-            Addition(zero_pad=pad, reverse_query=query, reverse_response=response)
+        f"addition-{pad=}-{query=}-{response=}": Addition(
+            zero_pad=pad, reverse_query=query, reverse_response=response
         )
         for pad, query, response in FORMATS
     },
@@ -32,7 +32,9 @@ VARIANTS: dict[str, Task] = {
     "multiplication-1": Multiplication(second_length=1),
     "multiplication-2": Multiplication(second_length=2),
     "multiplication-3": Multiplication(second_length=3),
+    "multiplication-2-all": Multiplication(second_length=2, reverse_query=True),
     "multiplication-scratchpad": Multiplication(scratchpad=True),
+    "multiplication-scratchpad-all": Multiplication(scratchpad=True, reverse_query=True),
     "copy": Copy(),
     "reverse": Reverse(),
     "minesweeper": Minesweeper(),
@@ -48,8 +50,9 @@ assert {type(task) for task in VARIANTS.values()} == set(TASKS.values())
 
 def typed(task: Task, query: str, sizes: tuple[int, ...]) -> str:
     """What a person would type for the query that stands in the tokens."""
-    if isinstance(task, Addition) and task.reverse_query:
-        return "+".join(part[::-1] for part in query.split("+"))
+    if isinstance(task, Addition | Multiplication) and task.reverse_query:
+        sign = "+" if isinstance(task, Addition) else "*"
+        return sign.join(part[::-1] for part in query.split(sign))
     if isinstance(task, Minesweeper):
         return "/".join(split_rows(query, sizes[1]))
     return query
@@ -61,7 +64,7 @@ def respond(task: Task, query: str, sizes: tuple[int, ...]) -> str:
         case Addition():
             return _add(task, [int(part) for part in typed(task, query, sizes).split("+")], query)
         case Multiplication():
-            return _multiply(task, *query.split("*"))
+            return _multiply(task, *typed(task, query, sizes).split("*"))
         case Reverse():
             return query[::-1]
         case Copy():

@@ -53,10 +53,13 @@ class Multiplication(Task):
 
     second_length: M, the digits of B. With a scratchpad B varies in length as A does, so leave it.
     scratchpad: respond with all partial products and their running sums.
+    reverse_query: A and B ones digit first, as the response always is (an ablation; the papers'
+        results are without it).
     """
 
     second_length: int = DEFAULT_SECOND
     scratchpad: bool = False
+    reverse_query: bool = False
 
     size_names: ClassVar[tuple[str, ...]] = ("digits", "second digits")
 
@@ -156,10 +159,10 @@ class Multiplication(Task):
         if self.scratchpad:
             return self._layout_scratchpad(first, second)
         layout = Layout()
-        for k in reversed(range(first)):
+        for k in self._order(first):
             layout.add(Symbol(0, k), k + 1)
         layout.add("*", 0)
-        for k in reversed(range(second)):
+        for k in self._order(second):
             layout.add(Symbol(1, k), k + 1)
         layout.add("=", 0)
         layout.end_query()
@@ -169,10 +172,10 @@ class Multiplication(Task):
 
     def _layout_scratchpad(self, first: int, second: int) -> Layout:
         layout = Layout()
-        for k in reversed(range(first)):
+        for k in self._order(first):
             layout.add(Symbol(0, k), k + 1, NO_ID, NO_ID)
         layout.add("*", NO_ID, NO_ID, NO_ID)
-        for j in reversed(range(second)):
+        for j in self._order(second):
             layout.add(Symbol(1, j), NO_ID, j, NO_ID)
         for j in range(second):
             layout.add("+" if j else "=", 0, j, j)
@@ -185,6 +188,10 @@ class Multiplication(Task):
             for k in range(first + second):
                 layout.add(Symbol(3 + 2 * j, k), NO_ID, j, k + 1)
         return layout
+
+    def _order(self, num_digits: int) -> range:
+        """Significances of a number of the query in the order of its tokens."""
+        return range(num_digits) if self.reverse_query else range(num_digits - 1, -1, -1)
 
 
 def _shift(columns: Int[Tensor, "W M B"], room: int) -> Int[Tensor, "V M B"]:

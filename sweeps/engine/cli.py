@@ -104,9 +104,9 @@ def _main(sweep: Sweep, options: argparse.Namespace) -> int:
             )
         )
         return 0
-    store.prepare()
     began = time.time()
     plan = make_plan(sweep, options.scale, options.seeds, store, options.device)
+    store.prepare()
     store.write_view(view_rows(plan))
     print(f"{sweep.name} [{options.scale}]: {sweep.title}")
     print(f"results: {store.root}")

@@ -117,11 +117,13 @@ def probe(config: TrialConfig, device: str, num_steps: int = 5) -> float:
     )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # as an attempt does
     run = Run(small, device)
     rate = learning_rate(small.optim, 0)
     run.update(run.data.next_batch(), rate)
     seconds = timed(lambda: run.update(run.data.next_batch(), rate), num_steps, device)
     torch.set_num_threads(threads)
+    torch.set_flush_denormal(False)
     data = small.data
     typical = max(data.min_length, round((data.min_length + 2 * data.max_length) / 3))
     return 3 * batch_size * _forward(small, typical) / seconds

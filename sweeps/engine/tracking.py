@@ -6,6 +6,7 @@ works in a thread of its own, reads finished shards and writes each with one bat
 tracking server costs the sweep nothing: what could not be written is said once, at the end.
 """
 
+import functools
 import json
 import os
 import queue
@@ -30,8 +31,6 @@ for name, value in {
 }.items():
     os.environ.setdefault(name, value)
 
-LAST = "last"  # marks the end of the queue
-
 
 def local_uri(store: Store) -> str:
     """The tracking URI of a store without a server: SQLite in the results folder."""
@@ -46,7 +45,8 @@ class Mirror:
     def __init__(self, plan: Plan, store: Store, uri: str):
         self.plan, self.store, self.uri = plan, store, uri
         self.view = f"{plan.sweep.name}-{plan.scale}"
-        self.queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.artifacts = Path()
         self.problem: str | None = None
         self.written = _read_written(store, self.view, uri)
         self.thread = threading.Thread(target=self._work, daemon=True)
@@ -57,42 +57,47 @@ class Mirror:
         self.queue.put(trial_id)
 
     def close(self, artifacts: Path, patience: float = 60.0) -> str | None:
-        """Mirror what is left and the files of the report; the problem, if there was one, in a
-        sentence.
-        """
-        self.queue.put((LAST, artifacts))
+        """Mirror what is left and the files of the report; the problem, if there was one, in a sentence."""
+        self.artifacts = artifacts
+        self.queue.put(None)
         self.thread.join(timeout=patience)
         if self.thread.is_alive():
             self.problem = f"{self.uri} took longer than {patience:.0f} s"
         return self.problem
 
     def _work(self) -> None:
-        planned = {p.trial.id: p for p in self.plan.trials}
-        pending: dict[str, PlannedTrial] = {}
-        session: _Session | None = None
         try:
-            while True:
-                item = self.queue.get()
-                pending = {item: planned[item]} if isinstance(item, str) else planned
-                fresh = {k: p for k, p in pending.items() if k not in self.written}
-                shards = {k: s for k, s in self.store.visible().items() if k in fresh}
-                if shards or not isinstance(item, str):
-                    stamp = None if isinstance(item, str) else _stamp(item[1])
-                    if not shards and stamp == self.written.get("artifacts"):
-                        return
-                    session = session or _Session(self.plan, self.view, self.store, self.uri)
-                    for trial_id in shards:
-                        session.write_trial(planned[trial_id])
-                        self.written[trial_id] = shards[trial_id].path.name
-                    if not isinstance(item, str):
-                        session.finish(item[1])
-                        self.written["artifacts"] = stamp
-                    _save_written(self.store, self.view, self.uri, self.written)
-                if not isinstance(item, str):
-                    return
-        except Exception as error:
+            while (trial_id := self.queue.get()) is not None:
+                self._write([trial_id])
+            self._write([planned.trial.id for planned in self.plan.trials])
+            stamp = _stamp(self.artifacts)
+            if self.written.get("artifacts") != stamp:
+                self.session.finish(self.artifacts)
+                self._note("artifacts", stamp)
+        except Exception as error:  # whatever the tracking server does, the sweep goes on
             text = (str(error).strip().splitlines() or [""])[0]
             self.problem = f"{type(error).__name__}: {text[:200]}"
+
+    @functools.cached_property
+    def session(self) -> "_Session":
+        return _Session(self.plan, self.view, self.store, self.uri)
+
+    def _write(self, trial_ids: Iterable[str]) -> None:
+        """Mirror the trials whose visible shard is not the one that was mirrored last."""
+        planned = {p.trial.id: p for p in self.plan.trials}
+        visible = self.store.visible()
+        for trial_id in trial_ids:
+            shard = visible.get(trial_id)
+            if shard is not None and self.written.get(trial_id) != shard.path.name:
+                self.session.write_trial(planned[trial_id])
+                self._note(trial_id, shard.path.name)
+
+    def _note(self, key: str, value: str) -> None:
+        self.written[key] = value
+        file = _written_file(self.store, self.view)
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(json.dumps({"uri": self.uri, "written": self.written}))
+        temporary.replace(file)
 
 
 class _Session:
@@ -119,8 +124,12 @@ class _Session:
             if experiment
             else self.client.create_experiment(name, location)
         )
+        self.client.set_experiment_tag(
+            self.experiment, "mlflow.experimentKind", "custom_model_development"
+        )
+        self.claim = plan.sweep.claim.strip()
         self.parent = self._find({"pcore.view": view}) or self._create(
-            name, {"pcore.view": view, "mlflow.note.content": plan.sweep.claim}
+            name, {"pcore.view": view, "mlflow.note.content": self.claim}
         )
 
     def write_trial(self, planned: PlannedTrial) -> None:
@@ -151,6 +160,10 @@ class _Session:
         """Attach table and figure to the parent run and close it."""
         if artifacts.is_dir():
             self.client.log_artifacts(self.parent, str(artifacts), "report")
+            table = artifacts / "table.md"
+            if table.is_file():  # MLflow shows this note on the run's first page
+                note = f"{self.claim}\n\n{table.read_text()}"
+                self.client.set_tag(self.parent, "mlflow.note.content", note)
         self.client.set_terminated(self.parent, "FINISHED")
 
     def _create(self, name: str, tags: Mapping[str, str]) -> str:
@@ -208,7 +221,7 @@ def _written_file(store: Store, view: str) -> Path:
     return store.root / "views" / f".{view}.mirrored.json"
 
 
-def _read_written(store: Store, view: str, uri: str) -> dict[str, Any]:
+def _read_written(store: Store, view: str, uri: str) -> dict[str, str]:
     """What the mirror at this URI holds already; empty if it was deleted."""
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         return {}
@@ -217,13 +230,6 @@ def _read_written(store: Store, view: str, uri: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return saved["written"] if saved["uri"] == uri else {}
-
-
-def _save_written(store: Store, view: str, uri: str, written: Mapping[str, Any]) -> None:
-    file = _written_file(store, view)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"uri": uri, "written": written}))
-    temporary.replace(file)
 
 
 def _stamp(folder: Path) -> str:
