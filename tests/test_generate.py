@@ -29,7 +29,8 @@ def exact_free(model, batch: Batch, config) -> torch.Tensor:
 def exact_forced(model, batch: Batch, config) -> torch.Tensor:
     """The same by `evaluate`, one example at a time."""
     rows = [Batch(*(t[i : i + 1] for t in batch)) for i in range(len(batch.tokens))]
-    return torch.tensor([bool(evaluate(model, row, config).num_correct) for row in rows])
+    factor = config.eval.attention_factor
+    return torch.tensor([bool(evaluate(model, r, config, factor).num_correct) for r in rows])
 
 
 COPYING = {
@@ -65,20 +66,7 @@ def test_teacher_forced_exact_match_is_free_exact_match(tiny_config, changes):
     rng = torch.Generator().manual_seed(0)
     batch = config.task.sample_mixture(200, 1, 4, rng)  # rows of many lengths, padded
     free = exact_free(model, batch, config)
-    model.attention_factor = 1.0
-    forced = torch.tensor(
-        [
-            bool(
-                evaluate(
-                    model,
-                    Batch(*(t[i : i + 1] for t in batch)),
-                    config,
-                    factor=config.eval.attention_factor,
-                ).num_correct
-            )
-            for i in range(200)
-        ]
-    )
+    forced = exact_forced(model, batch, config)
     assert 10 < int(forced.sum()) < 190, "the model must be right and wrong"
     assert torch.equal(free, forced)
 
@@ -87,8 +75,8 @@ def test_they_agree_where_responses_of_one_query_length_differ(tiny_config):
     """Addition without padding: 9 + 1 has a longer response than 3 + 1."""
     config = override(
         tiny_config,
-        {"task.zero_pad": False, "optim.num_steps": 300, "data.max_length": 1}
-        | {"optim.batch_size": 64, "model.d_model": 32, "eval.train_lengths": "1"}
+        {"task.zero_pad": False, "optim.num_steps": 150, "data.max_length": 1}
+        | {"optim.batch_size": 32, "model.d_model": 32, "eval.train_lengths": "1"}
         | {"position.max_position": 8},
     )
     model = train_halfway(config)
@@ -111,7 +99,8 @@ def test_decoding_reads_only_the_query(tiny_config):
 def test_nothing_follows_a_stop(tiny_config):
     model = make_model(tiny_config)
     eos = tiny_config.task.vocab.index["$"]
-    batch = make_test_set(override(tiny_config, {"eval.num_examples": 500}), 4)
+    model.embedding.data[eos] *= 3  # a model that likes to stop
+    batch = make_test_set(tiny_config, 4)
     predicted = decode_freely(model, batch, tiny_config)
     stopped = predicted == eos
     early = stopped[:, :-1].any(dim=1)
@@ -122,12 +111,10 @@ def test_nothing_follows_a_stop(tiny_config):
 
 
 def test_solve_reports_response_truth_and_stop(tiny_config):
-    config = override(tiny_config, COPYING | {"optim.num_steps": 250, "position.max_position": 5})
+    config = override(tiny_config, COPYING | {"model.num_layers": 1})
     model = train_halfway(config)
-    solutions = [solve(model, config, str(n)) for n in range(100, 200)]
-    assert {s.is_correct for s in solutions} == {True, False} or all(
-        s.is_correct for s in solutions
-    )
+    solutions = [solve(model, config, str(n)) for n in range(90, 120)]
+    assert {s.is_correct for s in solutions} == {True, False}
     for solution in solutions:
         assert solution.truth == tuple(solution.query)
         assert solution.is_correct == (solution.stopped and solution.response == solution.truth)
