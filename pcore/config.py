@@ -282,7 +282,7 @@ def coerce(value: Any, annotation: Any, name: str) -> Any:
             return float(value)
         if annotation is str and isinstance(value, str):
             return value
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         pass
     raise ValueError(
         f"{name}={value!r} is not a valid {getattr(annotation, '__name__', annotation)}"
@@ -299,10 +299,12 @@ def _coerce_bool(value: Any) -> bool:
 def _coerce_int(value: Any) -> int:
     if isinstance(value, bool):
         raise ValueError
+    if isinstance(value, int) or (isinstance(value, str) and value.strip("+-").isdecimal()):
+        return int(value)  # not by way of a float, which rounds large seeds
     number = float(value)
     if number != int(number):
         raise ValueError
-    return int(value) if isinstance(value, int) else int(number)
+    return int(number)
 
 
 def _coerce_tuple(value: Any, item: type, name: str) -> tuple[Any, ...]:

@@ -159,13 +159,10 @@ class Attention(nn.Module):
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
         if self.scale == "log-length":
             q = q * (at + 1).log().to(q.dtype)[:, None, :, None]
-        scores = (q * factor if factor != 1.0 else q) @ k.transpose(2, 3)
-        bias = encoding.bias(query_ids, ids, layer)
-        if bias is not None:
-            scores = scores + bias
-        weights = masked_softmax(scores, at)
-        mixed = (weights.to(v.dtype) @ v).transpose(1, 2).flatten(2)
-        return F.linear(mixed, self.o), (k, v)
+        if factor != 1.0:
+            q = q * factor
+        mixed = attend(q, k, v, at, encoding.bias(query_ids, ids, layer))
+        return F.linear(mixed.transpose(1, 2).flatten(2), self.o), (k, v)
 
     def split(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N K"]:
         return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
@@ -186,13 +183,24 @@ class FeedForward(nn.Module):
         )
 
 
-def masked_softmax(
-    scores: Float[Tensor, "B H R S"], at: Int[Tensor, "B R"]
-) -> Float[Tensor, "B H R S"]:
-    """Softmax over the keys 0..at of each query."""
-    keys = torch.arange(scores.shape[3], device=scores.device)
-    hidden = keys > at.unsqueeze(2)
-    return scores.float().masked_fill(hidden.unsqueeze(1), -math.inf).softmax(dim=3)
+def attend(
+    q: Float[Tensor, "B H R K"],
+    k: Float[Tensor, "B H S K"],
+    v: Float[Tensor, "B H S K"],
+    at: Int[Tensor, "B R"],
+    bias: Float[Tensor, "B H R S"] | None,
+) -> Float[Tensor, "B H R K"]:
+    """Values mixed by the softmax over the keys 0..at of each query; scores are not scaled.
+
+    The fused kernel knows no gradient of a bias, so an encoding with one takes the plain way.
+    """
+    if bias is None and q.shape[2] == k.shape[2]:  # a query at every place
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
+    visible = (torch.arange(k.shape[2], device=k.device) <= at.unsqueeze(2)).unsqueeze(1)
+    if bias is None:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=1.0)
+    scores = (q @ k.transpose(2, 3)).float() + bias
+    return scores.masked_fill(~visible, -math.inf).softmax(dim=3).to(v.dtype) @ v
 
 
 def target_places(

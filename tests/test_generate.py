@@ -55,7 +55,11 @@ COPYING = {
         {"model.num_layers": 2, "position.encoding": "rotary"},
         {"model.num_layers": 3, "position.encoding": "none"},
         {"model.num_layers": 2, "position.encoding": "alibi"},
-        {"model.num_layers": 1, "model.attention_scale": "log-length", "eval.attention_factor": 1.3},
+        {
+            "model.num_layers": 1,
+            "model.attention_scale": "log-length",
+            "eval.attention_factor": 1.3,
+        },
         {"position.ids": "sequential", "position.max_position": 14},
     ],
     ids=str,

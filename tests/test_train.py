@@ -138,9 +138,7 @@ def test_a_model_seed_does_not_change_the_data(tiny_config, num_examples):
 
 def test_a_data_seed_does_not_change_the_initial_weights(tiny_config):
     weights = dict(make_model(tiny_config).state_dict())
-    assert_same(
-        weights, dict(make_model(override(tiny_config, {"data_seed": 7})).state_dict())
-    )
+    assert_same(weights, dict(make_model(override(tiny_config, {"data_seed": 7})).state_dict()))
     other = make_model(override(tiny_config, {"seed": 7})).state_dict()
     assert all(not torch.equal(weights[n], other[n]) for n in weights if "norm" not in n)
 

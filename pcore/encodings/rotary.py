@@ -44,6 +44,6 @@ class Rotary(Encoding):
     ) -> Float[Tensor, "B H T K"]:
         del layer
         angles = ids[:, None, :, :1] * self.frequencies  # (B, 1, T, K/2)
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-        even, odd = x[..., 0::2], x[..., 1::2]
-        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+        turns = torch.polar(torch.ones_like(angles), angles)
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)

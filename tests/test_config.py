@@ -1,0 +1,222 @@
+"""The flat dictionary and the identity of a trial."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcore import config as module
+from pcore.config import (
+    TrialConfig,
+    canonical,
+    coerce,
+    flatten,
+    format_numbers,
+    known_fields,
+    override,
+    trial_id,
+    unflatten,
+    without_seeds,
+)
+from pcore.tasks import TASKS
+
+POSITIVE = st.floats(1e-8, 1e3)
+LENGTHS = st.lists(st.integers(1, 300), unique=True, max_size=6)
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "model.num_layers": st.integers(1, 12),
+        "model.norm": st.sampled_from(["rms", "layer"]),
+        "position.encoding": st.sampled_from(["none", "learned", "rotary", "mine.own:Thing"]),
+        "position.freeze_table": st.booleans(),
+        "optim.learning_rate": POSITIVE,
+        "optim.weight_decay": POSITIVE,
+        "data.num_examples": st.none() | st.integers(1, 10**7),
+        "eval.test_lengths": LENGTHS.map(tuple),
+        "eval.checkpoints": st.permutations(["last", "best", "oracle"]).map(tuple),
+        "task.zero_pad": st.booleans(),
+        "task.num_operands": st.integers(2, 9),
+        "seed": st.integers(0, 2**31),
+        "data_seed": st.integers(0, 2**31),
+    },
+)
+
+
+@given(CHANGES)
+@settings(max_examples=60, deadline=None)
+def test_a_flat_dictionary_reads_back_as_the_trial(changes):
+    config = override(TrialConfig(), changes)
+    flat = flatten(config)
+    assert unflatten(flat) == config
+    assert unflatten({name: str(value) for name, value in flat.items()}) == config, "as text"
+    assert unflatten(json.loads(json.dumps(flat))) == config, "as JSON"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_survives_the_flat_dictionary(name):
+    config = unflatten({"task.name": name})
+    assert unflatten(flatten(config)) == config
+    assert list(flatten(config)) == list(known_fields(TASKS[name]))
+
+
+@given(
+    LENGTHS
+    | st.tuples(st.integers(1, 50), st.integers(1, 50), st.integers(1, 9)).map(
+        lambda t: list(range(t[0], t[0] + t[1], t[2]))
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_lengths_read_back_from_their_text(lengths):
+    assert coerce(format_numbers(tuple(lengths)), tuple[int, ...], "x") == tuple(lengths)
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths"),
+    [
+        ("12", (12,)),
+        ("1-4", (1, 2, 3, 4)),
+        ("5-200:5", tuple(range(5, 201, 5))),
+        ("1-3,10, 20-30:10", (1, 2, 3, 10, 20, 30)),
+        ("", ()),
+        (7, (7,)),
+        (range(2, 5), (2, 3, 4)),
+        ([1.0, 2], (1, 2)),
+    ],
+)
+def test_lengths_may_be_written_in_several_ways(text, lengths):
+    assert unflatten({"eval.test_lengths": text}).eval.test_lengths == lengths
+
+
+def test_equal_values_of_different_types_are_one_trial():
+    ids = {
+        trial_id(unflatten({"optim.learning_rate": rate, "model.num_layers": layers}))
+        for rate in (1, 1.0, "1", "1.0", "1e0")
+        for layers in (2, 2.0, "2", "2.0")
+    }
+    assert len(ids) == 1
+
+
+def test_defaults_are_filled_before_hashing():
+    assert trial_id(unflatten({})) == trial_id(unflatten({"model.num_layers": 1, "seed": 0}))
+    assert trial_id(unflatten({})) != trial_id(unflatten({"model.num_layers": 2}))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.num_layer", "Did you mean 'model.num_layers'"),
+        ("num_layers", "Did you mean 'model.num_layers'"),
+        ("task.zeropad", "Did you mean 'task.zero_pad'"),
+        ("optim.lr", "unknown field 'optim.lr'"),
+    ],
+)
+def test_an_unknown_name_is_an_error_with_the_nearest(name, message):
+    with pytest.raises(ValueError, match=message):
+        unflatten({name: 1})
+
+
+def test_an_unknown_task_is_an_error_with_the_nearest():
+    with pytest.raises(ValueError, match="unknown task 'additon'. Did you mean 'addition'"):
+        unflatten({"task.name": "additon"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model.num_layers", "two"),
+        ("model.num_layers", 1.5),
+        ("model.num_layers", True),
+        ("optim.learning_rate", "fast"),
+        ("optim.learning_rate", True),
+        ("position.freeze_table", "maybe"),
+        ("model.norm", "batch"),
+        ("eval.test_lengths", "3-x"),
+        ("eval.test_lengths", "1-5:0"),
+        ("position.encoding", 3),
+        ("model.d_model", None),
+        ("model.d_model", "inf"),
+        ("seed", "nan"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_an_error_that_names_the_field(name, value):
+    with pytest.raises(ValueError, match=name):
+        unflatten({name: value})
+
+
+def test_changing_the_task_starts_from_its_defaults():
+    config = override(TrialConfig(), {"task.zero_pad": False, "seed": 3})
+    other = override(config, {"task.name": "copy"})
+    assert other == override(TrialConfig(), {"task.name": "copy", "seed": 3})
+    assert override(config, {"task.name": "addition"}) == config
+
+
+GOLDEN = [
+    ({}, "71cb9a9faf807fb6"),
+    (
+        {
+            "task.zero_pad": False,
+            "model.num_layers": 6,
+            "position.encoding": "rotary",
+            "optim.learning_rate": 3e-5,
+            "data.num_examples": None,
+            "seed": 3,
+        },
+        "656210a39f41f3a3",
+    ),
+    (
+        {
+            "task.num_operands": 3,
+            "position.ids": "sequential",
+            "position.max_position": 1023,
+            "eval.checkpoints": "last,best",
+            "data_seed": 1,
+        },
+        "e4cd088a4f35bf08",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "identity"), GOLDEN)
+def test_identities_of_trials_never_change(changes, identity):
+    """If this fails, every stored result is orphaned: give a new field metadata={"absent": ...},
+    or raise NUMERICS on purpose and renew the three literals."""
+    assert trial_id(unflatten(changes)) == identity
+
+
+def test_a_later_field_with_its_old_meaning_hashes_as_before(monkeypatch):
+    before = TrialConfig()
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Later(module.ModelConfig):
+        dropout: float = field(default=0.0, metadata={"absent": 0.0})
+
+    monkeypatch.setitem(module.GROUPS, "model", Later)
+    after = dataclasses.replace(before, model=Later())
+    assert "model.dropout" in flatten(after)
+    assert trial_id(after) == trial_id(before)
+    assert trial_id(override(after, {"model.dropout": 0.1})) != trial_id(before)
+
+
+def test_identity_depends_on_the_numerics_version(monkeypatch):
+    before = trial_id(TrialConfig())
+    monkeypatch.setattr(module, "NUMERICS", module.NUMERICS + 1)
+    assert trial_id(TrialConfig()) != before
+
+
+def test_the_hashed_text_is_sorted_json_without_spaces():
+    text = canonical(TrialConfig())
+    assert list(json.loads(text)) == sorted(json.loads(text))
+    assert ": " not in text
+
+
+def test_a_cell_is_a_trial_without_its_seeds():
+    config = unflatten({"seed": 4, "data_seed": 2, "model.num_layers": 3})
+    assert without_seeds(config) == unflatten({"model.num_layers": 3})
+    assert trial_id(without_seeds(config)) != trial_id(config)
+
+
+def test_large_seeds_are_not_rounded():
+    assert unflatten({"seed": str(2**62 + 1)}).seed == 2**62 + 1
