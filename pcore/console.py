@@ -12,7 +12,7 @@ import torch
 
 from pcore.checkpoint import load_model, load_state, save_model, save_state
 from pcore.config import GROUPS, TrialConfig, flatten, override, trial_id
-from pcore.evaluate import LengthResult
+from pcore.evaluate import LengthResult, evaluation_lengths
 from pcore.generate import Solution, solve
 from pcore.model import make_model
 from pcore.show import align_rows
@@ -89,6 +89,9 @@ def run_training(
             if stop or ends or time.monotonic() - saved_at >= save_every:
                 save_state(state_file, config, report.state())
                 saved_at = time.monotonic()
+            if ends and not stop:
+                num_lengths = sum(map(len, evaluation_lengths(config).values()))
+                print(f"{line.end}last steps, then evaluation at {num_lengths} lengths")
             if stop:
                 print(f"\nstopped at step {report.step}; the state lies in {state_file}")
                 print("to go on, give the same command again")
@@ -175,6 +178,11 @@ class _ProgressLine:
         elif tenths > 10 * self.last_step // report.num_steps:
             print(self._text(report), flush=True)
         self.last_step = report.step
+
+    @property
+    def end(self) -> str:
+        """What ends a line that was left open."""
+        return "\n" if sys.stdout.isatty() else ""
 
     def _text(self, report: Report) -> str:
         rate = (report.step - self.first_step) / max(report.seconds, 1e-9)

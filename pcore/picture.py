@@ -18,7 +18,7 @@ SEPARATORS = ("=", "+", "*", ">")
 INCHES_PER_BOX = 0.36
 ROW_HEIGHT = 1.75  # of one level, in boxes: the box and the ID under it
 LINE_GAP = 0.7  # between continued lines, in boxes
-LIGHT, DARK = "#ffffff", "#111111"
+LIGHT, DARK = "#ffffff", "#000000"
 FORMATS = ("png", "pdf", "svg")
 
 

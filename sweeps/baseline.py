@@ -46,6 +46,10 @@ LAPTOP: dict[str, Any] = {
 }
 
 
+BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
+PAPER_BASELINE: dict[str, Any] = {"model.num_heads": 8}  # 6 layers, 8 heads, d_model 512
+
+
 def addition(scale: Scale) -> TrialConfig:
     """Two-operand addition with coupled positions, one layer: the headline setting of the paper."""
     changes: dict[Scale, dict[str, Any]] = {"smoke": SMOKE, "laptop": LAPTOP, "paper": {}}
@@ -73,5 +77,35 @@ def methods(scale: Scale) -> dict[str, dict[str, Any]]:
             "position.encoding": "rotary",
             "position.ids": "sequential",
             "position.start": "fixed",
+        },
+    }
+
+
+def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
+    """Encodings of other groups, with their own published scheme of IDs, and coupled RoPE.
+
+    Randomized positions draw from twice as many IDs as the longest tested sequence has tokens.
+    """
+    longest = addition(scale).task.num_tokens(max(addition(scale).eval.test_lengths))
+    plain = {
+        "position.ids": "sequential",
+        "position.start": "fixed",
+        "position.table_init": "normal",
+    }
+    return {
+        "coupled RoPE": {
+            "position.encoding": "rotary",
+            "position.start": "random",
+            "position.id_scale_max": 5,
+        },
+        "sinusoidal": plain | {"position.encoding": "sinusoidal", "position.max_position": longest},
+        "ALiBi": plain | {"position.encoding": "alibi", "position.max_position": longest},
+        "T5 bias": plain | {"position.encoding": "t5", "position.max_position": longest},
+        "FIRE": plain | {"position.encoding": "fire", "position.max_position": longest},
+        "randomized positions": plain
+        | {
+            "position.ids": "randomized",
+            "position.start": "random",
+            "position.max_position": 2 * longest,
         },
     }

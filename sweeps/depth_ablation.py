@@ -8,39 +8,31 @@ laptop scale: every arm fits the trained lengths; at 1.5 and 2 times the longest
 coupling arms still add. Cost: see `--plan`; laptop scale is made for ten minutes on two cores.
 """
 
-from sweeps.baseline import addition, methods
+from sweeps.baseline import BASELINE_DEPTH, PAPER_BASELINE, addition, methods
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
-DEPTHS: dict[Scale, tuple[int, ...]] = {
-    "smoke": (1, 2),
-    "laptop": (1, 2, 3),
-    "paper": (1, 2, 3, 4, 5, 6),
-}
-BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
-DEEP = {
-    "model.num_heads": 8,
-    "model.d_model": 1024,
-    "optim.learning_rate": 3e-5,
-}  # paper: depth study
-SIX = {"model.num_heads": 8, "model.d_model": 512}  # paper: baselines of the methods figure
+DEPTHS: dict[Scale, range] = {"smoke": range(1, 3), "laptop": range(1, 4), "paper": range(1, 7)}
+PAPER_DEPTH = {"model.num_heads": 8, "model.d_model": 1024, "optim.learning_rate": 3e-5}
 
 
 def cells(scale: Scale) -> list[Cell]:
     """Coupling at every depth, the other encodings at the depth that fits the trained lengths."""
-    base, paper = addition(scale), scale == "paper"
+    paper = scale == "paper"
     layers = {
         f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth}
-        | (DEEP if paper else {})
+        | (PAPER_DEPTH if paper else {})
         for depth in DEPTHS[scale]
     }
     depth = BASELINE_DEPTH[scale]
     others = {
-        f"{name}, {depth} layers": changes | {"model.num_layers": depth} | (SIX if paper else {})
+        f"{name}, {depth} layers": changes
+        | {"model.num_layers": depth}
+        | (PAPER_BASELINE if paper else {})
         for name, changes in methods(scale).items()
         if name != "coupling"
     }
-    return grid(base, arm=arms(layers | others))
+    return grid(addition(scale), arm=arms(layers | others))
 
 
 SWEEP = Sweep(

@@ -119,7 +119,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest(name, message):
 
 
 def test_an_unknown_task_is_an_error_with_the_nearest():
-    with pytest.raises(ValueError, match="unknown task 'additon'. Did you mean 'addition'"):
+    with pytest.raises(ValueError, match=r"unknown task 'additon'\. Did you mean 'addition'"):
         unflatten({"task.name": "additon"})
 
 

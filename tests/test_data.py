@@ -1,4 +1,4 @@
-"""Training data: a fixed list visited evenly, or fresh examples for ever; starts drawn each visit."""
+"""Training data: a fixed list visited evenly, or fresh examples; a new start at each visit."""
 
 from collections import Counter
 
@@ -96,7 +96,7 @@ def test_a_fixed_list_longer_than_a_chunk_holds_all_its_examples(tiny_config, mo
                 i[0] - r
                 for i, r in zip(ids, again.relative_ids[0, :, 0].tolist(), strict=True)
                 if r >= 0
-            }  # noqa: E501
+            }
             assert len(shift) == 1
 
 

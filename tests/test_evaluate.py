@@ -28,7 +28,7 @@ def count_in_a_loop(model, batch, config):
     relative_ids = positions.select_relative_ids(batch, config.position, config.task)
     all_ids = positions.test_position_ids(relative_ids, config.position)
     for tokens, ids, mask in zip(batch.tokens, all_ids, batch.response_mask, strict=True):
-        logits = model(tokens[None, :-1], ids[None, :-1])[0]
+        logits = model(tokens[None, :-1], ids[None, :-1])[0].detach()
         first_wrong = None
         for place in mask.nonzero().squeeze(1).tolist():
             target, guess = int(tokens[place]), int(logits[place - 1].argmax())

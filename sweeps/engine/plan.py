@@ -115,10 +115,10 @@ def format_plan(plan: Plan, num_slots: int) -> str:
     for row in rows:
         numbers = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  " + "  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
-    pending = plan.to_run
+    pending, num_trials = plan.to_run, len(plan.trials)
     lines += [
         "",
-        f"{len(plan.trials)} trials, {len(plan.trials) - len(pending)} finished, {len(pending)} to run",
+        f"{num_trials} trials, {num_trials - len(pending)} finished, {len(pending)} to run",
         f"predicted: {format_seconds(plan.seconds)} of one slot, "
         f"about {format_seconds(predict_wall(pending, num_slots))} on {num_slots} slots",
     ]

@@ -57,7 +57,9 @@ class Mirror:
         self.queue.put(trial_id)
 
     def close(self, artifacts: Path, patience: float = 60.0) -> str | None:
-        """Mirror what is left and the files of the report; the problem, if there was one, in a sentence."""
+        """Mirror what is left and the files of the report; the problem, if there was one, in a
+        sentence.
+        """
         self.artifacts = artifacts
         self.queue.put(None)
         self.thread.join(timeout=patience)
