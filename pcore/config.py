@@ -45,7 +45,9 @@ class PositionConfig:
     id_scale_max: in training all IDs of a batch are multiplied by one random integer in
         [1, id_scale_max].
     table_init: rows of a learned table. normal = N(0, 1); orthogonal = orthogonal rows of norm
-        sqrt(d_model); rotation = powers of one random rotation. freeze_table: do not train it.
+        sqrt(d_model); rotation = powers of one rotation with evenly spaced frequencies (orthogonal
+        too up to d_model rows), seen through a random orthogonal matrix. freeze_table: do not train
+        it.
     rotary_base: base of the rotary frequencies.
     """
 

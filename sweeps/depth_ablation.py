@@ -13,6 +13,7 @@ from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 DEPTHS: dict[Scale, range] = {"smoke": range(1, 3), "laptop": range(1, 4), "paper": range(1, 7)}
+SHARPER = {"model.attention_scale": "log-length"}
 PAPER_DEPTH = {"model.num_heads": 8, "model.d_model": 1024, "optim.learning_rate": 3e-5}
 
 
@@ -21,9 +22,11 @@ def cells(scale: Scale) -> list[Cell]:
     paper = scale == "paper"
     layers = {
         f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth}
-        | (PAPER_DEPTH if paper else {})
+        | (PAPER_DEPTH if paper else SHARPER)
         for depth in DEPTHS[scale]
     }
+    if not paper:  # so that coupling is also seen in the very model of the other encodings
+        layers["coupling, 1 layer, plain attention"] = {}
     depth = BASELINE_DEPTH[scale]
     others = {
         f"{name}, {depth} layers": changes
@@ -40,7 +43,7 @@ SWEEP = Sweep(
     title="Addition: depth with position coupling, next to other encodings",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ SWEEP = Sweep(
     title="Addition: position encodings at equal depth",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

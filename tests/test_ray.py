@@ -1,8 +1,10 @@
-"""The Ray executor on real clusters: embedded, and a head started by hand with jobs submitted to it.
+"""The Ray executor on real clusters: embedded, and a head started by hand with jobs submitted to
+it.
 
 Processes are ended by their pids; nothing here stops a Ray that the test did not start.
 """
 
+import json
 import os
 import re
 import signal
@@ -35,7 +37,7 @@ def sweep_command(*flags: str) -> list[str]:
 def check_complete(results: Path, output: str) -> None:
     """Every trial of the smoke scale has exactly one ok shard, and the table was printed."""
     ok = [shard for shard in Store(results).shards() if shard.status == "ok"]
-    assert len(ok) == len({shard.trial_id for shard in ok}) == 10
+    assert len(ok) == len({shard.trial_id for shard in ok}) == 12
     assert "coupling, 1 layer" in output
     assert (results / "reports" / "depth_ablation-smoke" / "lengths.png").is_file()
 
@@ -55,7 +57,7 @@ def test_plain_python_on_an_embedded_ray_and_the_second_run_starts_nothing(tmp_p
     )
     assert first.returncode == 0, first.stdout + first.stderr
     check_complete(tmp_path, first.stdout)
-    assert "10/10 done, 0 running, 0 failed" in first.stdout
+    assert "12/12 done, 0 running, 0 failed" in first.stdout
     assert "Traceback" not in first.stdout + first.stderr
     assert (tmp_path / "mlflow.db").is_file()
     began = time.time()
@@ -63,9 +65,9 @@ def test_plain_python_on_an_embedded_ray_and_the_second_run_starts_nothing(tmp_p
         sweep_command(), cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
     )
     assert second.returncode == 0, second.stdout + second.stderr
-    assert "10 trials, 10 finished, 0 to run" in second.stdout
+    assert "12 trials, 12 finished, 0 to run" in second.stdout
     assert time.time() - began < 30
-    assert len(Store(tmp_path).shards()) == 10
+    assert len(Store(tmp_path).shards()) == 12
 
 
 def test_a_killed_worker_costs_one_attempt_and_no_trial(tmp_path):
@@ -180,7 +182,7 @@ def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
 
 
 def job_environment(results: Path) -> str:
-    return '{"env_vars": {"PCORE_RESULTS": "%s", "PCORE_GIT_COMMIT": "abc"}}' % results
+    return json.dumps({"env_vars": {"PCORE_RESULTS": str(results), "PCORE_GIT_COMMIT": "abc"}})
 
 
 def test_job_submit_of_the_script_itself(head, tmp_path):

@@ -1,4 +1,6 @@
-"""The store: whole files only, one schema, one ok row set per trial, nothing lost and nothing twice."""
+"""The store: whole files only, one schema, one ok row set per trial, nothing lost and nothing
+twice.
+"""
 
 import json
 

@@ -94,7 +94,9 @@ def make_table(
     if init == "orthogonal":
         assert num_rows <= width
         return _orthogonal(width, rng)[:num_rows] * math.sqrt(width)
-    frequencies = torch.rand(width // 2, generator=rng) * math.pi
+    # Powers of one rotation. Evenly spaced frequencies make different rows orthogonal as well, so
+    # that no two IDs resemble each other by chance, however far apart they are.
+    frequencies = (torch.arange(width // 2) + 0.5) * (math.pi / (width // 2))
     phases = torch.rand(width // 2, generator=rng) * 2 * math.pi
     angles = torch.arange(num_rows)[:, None] * frequencies + phases
     rows = torch.zeros(num_rows, width)
