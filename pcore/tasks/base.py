@@ -124,19 +124,6 @@ class Task(ABC):
     # What a task defines ------------------------------------------------------------------------
 
     @abstractmethod
-    def draw_sizes(
-        self, count: int, low: int, high: int, rng: torch.Generator
-    ) -> Int[Tensor, "B S"]:
-        """Training mixture: sizes of `count` examples with lengths in [low, high]."""
-
-    @abstractmethod
-    def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        """The sizes of a test example of exactly this length.
-
-        second: its second length (operands, board width ...); None is the task's default.
-        """
-
-    @abstractmethod
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
         """Random contents of the given sizes, on the device of `rng`."""
 
@@ -151,9 +138,25 @@ class Task(ABC):
     def layout(self, shape: tuple[int, ...]) -> Layout:
         """The format of one shape, without BOS and EOS."""
 
-    @abstractmethod
+    # What a task with more than one size overrides ---------------------------------------------
+
+    def draw_sizes(
+        self, count: int, low: int, high: int, rng: torch.Generator
+    ) -> Int[Tensor, "B S"]:
+        """Training mixture: sizes of `count` examples with lengths in [low, high]."""
+        return draw_integers(low, high, (count, 1), rng)
+
+    def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
+        """The sizes of a test example of exactly this length.
+
+        second: its second length (operands, board width ...); None is the task's default.
+        """
+        del second
+        return (length,)
+
     def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
         """The shape with the largest IDs and most tokens that an example of this length has."""
+        return self.sizes_at(length, second)
 
     def default_second(self, length: int) -> int | None:
         """The second length of a test example if none is asked for; None if there is only one."""

@@ -62,18 +62,6 @@ class Commands(Task):
     def vocab(self) -> Vocab:
         return make_vocab((*VERBS, *MODIFIERS, *CONNECTIVES, *ACTIONS, "=", BOUNDARY))
 
-    def draw_sizes(
-        self, count: int, low: int, high: int, rng: torch.Generator
-    ) -> Int[Tensor, "B S"]:
-        return draw_integers(low, high, (count, 1), rng)
-
-    def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        del second
-        return (length,)
-
-    def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        return self.sizes_at(length, second)
-
     # Contents: by clause, field 0 the connective before it, 1 the verb, 2 the modifier; by slot of
     # the response, fields 3 and 4 the two actions.
 

@@ -21,7 +21,6 @@ from pcore.tasks.base import (
     Layout,
     Symbol,
     Task,
-    draw_integers,
     draw_small_integers,
     parse_digits,
 )
@@ -35,18 +34,6 @@ class Copy(Task):
     @property
     def vocab(self) -> Vocab:
         return make_vocab((*DIGITS, "=", BOUNDARY))
-
-    def draw_sizes(
-        self, count: int, low: int, high: int, rng: torch.Generator
-    ) -> Int[Tensor, "B S"]:
-        return draw_integers(low, high, (count, 1), rng)
-
-    def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        del second
-        return (length,)
-
-    def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        return self.sizes_at(length, second)
 
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
         digits = draw_small_integers(0, 9, (len(sizes), 1, int(sizes.max())), rng)

@@ -19,7 +19,6 @@ from pcore.tasks.base import (
     Layout,
     Symbol,
     Task,
-    draw_integers,
     draw_small_integers,
     parse_digits,
 )
@@ -35,18 +34,6 @@ class Parity(Task):
     @property
     def vocab(self) -> Vocab:
         return make_vocab(("0", "1", "=", BOUNDARY))
-
-    def draw_sizes(
-        self, count: int, low: int, high: int, rng: torch.Generator
-    ) -> Int[Tensor, "B S"]:
-        return draw_integers(low, high, (count, 1), rng)
-
-    def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        del second
-        return (length,)
-
-    def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        return self.sizes_at(length, second)
 
     # Contents: field 0 the bits, field 1 the XOR of the bits up to and including each place.
 

@@ -28,7 +28,6 @@ from pcore.tasks.base import (
     Layout,
     Symbol,
     Task,
-    draw_integers,
     draw_small_integers,
     parse_digits,
     place_mask,
@@ -50,18 +49,6 @@ class Sorting(Task):
     @property
     def vocab(self) -> Vocab:
         return make_vocab((*DIGITS, "=", BOUNDARY))
-
-    def draw_sizes(
-        self, count: int, low: int, high: int, rng: torch.Generator
-    ) -> Int[Tensor, "B S"]:
-        return draw_integers(low, high, (count, 1), rng)
-
-    def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        del second
-        return (length,)
-
-    def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        return self.sizes_at(length, second)
 
     # Contents: field 0 the digits, field 1 the digits sorted.
 

@@ -1,0 +1,82 @@
+"""The dashboard in a real browser: what `make dashboard` shows after a sweep."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from sweeps.engine.cli import report_folder
+from sweeps.engine.plan import make_plan
+from sweeps.engine.store import Store
+from sweeps.engine.tracking import Mirror, local_uri
+from tests.test_engine import make_sweep, run
+
+ROOT = Path(__file__).parents[1]
+BROWSER = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # of mlflow's own imports
+    pytest.mark.skipif(BROWSER is None, reason="chromium is not installed"),
+]
+
+
+@pytest.fixture
+def dashboard(tmp_path):
+    """The address of `make dashboard` over a finished sweep."""
+    assert run(make_sweep(), tmp_path, report=True) == 0
+    store = Store(tmp_path)
+    plan = make_plan(make_sweep(), "smoke", None, store, priced=False)
+    assert Mirror(plan, store, local_uri(store)).close(report_folder(plan, store)) is None
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = ["make", "dashboard", f"RESULTS={tmp_path}", f"PORT={port}"]
+    server = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(address)
+        yield address
+    finally:
+        os.killpg(server.pid, 15)
+        server.wait(timeout=30)
+
+
+def _wait_for(address: str) -> None:
+    deadline = time.time() + 120
+    while time.time() < deadline:
+        try:
+            urllib.request.urlopen(f"{address}/health", timeout=5).read()
+            return
+        except OSError:
+            time.sleep(0.5)
+    pytest.fail("the dashboard did not answer within two minutes")
+
+
+def read_page(address: str, profile: Path) -> str:
+    """The page as the browser has built it, scripts included."""
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
+    command += ["--no-first-run", "--disable-background-networking", "--disable-sync"]
+    command += ["--disable-component-update", f"--user-data-dir={profile}"]
+    command += ["--window-size=1500,1000", "--virtual-time-budget=20000", "--dump-dom", address]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+
+
+def test_a_browser_shows_the_sweep_and_its_curve_by_length(dashboard, tmp_path):
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=local_uri(Store(tmp_path)))
+    experiment = client.get_experiment_by_name("tiny [smoke]").experiment_id
+    listing = read_page(f"{dashboard}/#/experiments/{experiment}/runs", tmp_path / "p1")
+    assert "tiny [smoke]" in listing
+    runs = client.search_runs([experiment])
+    child = next(r for r in runs if r.info.run_name == "two · seed 1")
+    page = f"{dashboard}/#/experiments/{experiment}/runs/{child.info.run_id}/model-metrics"
+    metrics = read_page(page, tmp_path / "p2")
+    assert "two · seed 1" in metrics
+    assert "exact_match_by_length" in metrics
+    assert "loss" in metrics
