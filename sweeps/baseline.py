@@ -46,7 +46,7 @@ LAPTOP: dict[str, Any] = {
     "position.table_init": "rotation",
     "position.max_position": 20,
     "eval.near_lengths": (7, 8),
-    "eval.test_lengths": (9, 10, 11, 12, 15),
+    "eval.test_lengths": (9, 10, 11, 12, 15, 18),
     "eval.num_examples": 1000,
 }
 

@@ -114,11 +114,13 @@ def test_a_killed_driver_leaves_nothing_half_done(tmp_path):
     while not store.shards() and time.time() < deadline:
         time.sleep(0.05)
     tree = psutil.Process(driver.pid).children(recursive=True)
+    trainers = [process for process in tree if "ImplicitFunc" in " ".join(process.cmdline())]
+    assert trainers
     driver.kill()
     driver.wait()
-    _, alive = psutil.wait_procs(tree, timeout=60)
-    end(alive)
-    assert not alive, f"still there after the driver died: {alive}"
+    _, alive = psutil.wait_procs(trainers, timeout=60)
+    end(tree)  # Ray's own agents outlive their raylet for a while
+    assert not alive, f"still training after the driver died: {alive}"
     before = {shard.path.name for shard in store.shards() if shard.status == "ok"}
     assert before
     again = subprocess.run(
