@@ -8,7 +8,6 @@ While it runs, `results/running/<trial_id>.json` says who runs it and
 import contextlib
 import json
 import os
-import shutil
 import socket
 import time
 import traceback
@@ -252,8 +251,3 @@ def _summarise(evaluations: list[dict[str, Any]]) -> str:
             )
             parts.append(f"{name} {100 * share:.1f} %")
     return "exact match: " + ", ".join(parts) if parts else ""
-
-
-def forget(store: Store, name: str) -> None:
-    """Remove the checkpoints of a trial."""
-    shutil.rmtree(store.root / "checkpoints" / name, ignore_errors=True)

@@ -78,14 +78,14 @@ def make_plan(
             states[trial.id] = "given up"
         else:
             states[trial.id] = "retry"
-    pending = [t.cell.config for t in trials if states[t.id] in ("missing", "retry")]
-    prices = price_cells(pending, store, device) if priced else {}
+    pending = {t.id: t.cell.config for t in trials if states[t.id] in ("missing", "retry")}
+    prices = price_cells(pending.values(), store, device) if priced else {}
     planned = [
         PlannedTrial(
             trial=trial,
             state=states[trial.id],
             price=prices.get(trial_id(without_seeds(trial.config)))
-            if states[trial.id] in ("missing", "retry")
+            if trial.id in pending
             else None,
         )
         for trial in trials
