@@ -30,7 +30,9 @@ def show_table(options: argparse.Namespace) -> int:
         return 0
     table = tables.ablation_table(results, options.checkpoint)
     print(render.render_text(table))
-    folder = options.out or options.results / "reports" / f"{results.sweep}-{results.scale}"
+    remote = "://" in options.results  # what is drawn from an object store is written here
+    place = Path("reports") if remote else Path(options.results) / "reports"
+    folder = options.out or place / f"{results.sweep}-{results.scale}"
     paths = write_report(results, table, folder, options.checkpoint)
     print("written:")
     for path in paths:
@@ -94,7 +96,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="{table,curves,list}")
     for name, function in COMMANDS.items():
         command = commands.add_parser(name, help=(function.__doc__ or "").rstrip("."))
-        command.add_argument("--results", type=Path, default=Path("results"), help="results folder")
+        command.add_argument("--results", default="results", help="results folder or s3:// address")
         if name == "list":
             continue
         command.add_argument("sweep", metavar="SWEEP", help="name or script of the sweep")

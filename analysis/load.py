@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sweeps.engine.store import EVALUATION, REPORT, VIEW, Store
+from sweeps.engine.store import Store
+from sweeps.engine.store_schema import EVALUATION, REPORT, VIEW
 
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
@@ -113,7 +114,7 @@ def list_views(results: str | Path) -> list[ViewSummary]:
     """All views of a results folder, by name; counted trials are ok or diverged."""
     store, summaries = Store(results), []
     status = {name: shard.status for name, shard in store.visible().items()}
-    for sweep, scale in view_names(store):
+    for sweep, scale in store.view_names():
         view = store.load_view(sweep, scale).to_pandas()
         trials = view["trial_id"].unique()
         summaries.append(
@@ -129,15 +130,9 @@ def list_views(results: str | Path) -> list[ViewSummary]:
     return summaries
 
 
-def view_names(store: Store) -> list[tuple[str, str]]:
-    """(sweep, scale) of all view files; a scale contains no hyphen."""
-    stems = sorted(p.stem for p in store.views.glob("*.parquet") if not p.name.startswith("."))
-    return [(stem.rpartition("-")[0], stem.rpartition("-")[2]) for stem in stems]
-
-
 def check_view(store: Store, sweep: str, scale: str) -> None:
     """Raise ValueError in one sentence if the store has no view of this sweep at this scale."""
-    names = view_names(store)
+    names = store.view_names()
     if (sweep, scale) in names:
         return
     if not names:

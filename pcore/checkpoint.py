@@ -1,10 +1,11 @@
 """Checkpoints on disk: the state of a running trial, and the weights of a finished one.
 
-Both are plain tensors and values (loaded with `weights_only=True`) and are written so that a file
-is whole or absent. A model checkpoint carries its configuration, so that `pcore solve FILE` needs
-nothing else.
+Both are plain tensors and values (loaded with `weights_only=True`). They are made and read as bytes,
+so that they can live on any storage; files are written so that they are whole or absent. A model
+checkpoint carries its configuration, so that `pcore solve FILE` needs nothing else.
 """
 
+import io
 import os
 import uuid
 from pathlib import Path
@@ -21,8 +22,13 @@ def save_model(
     path: str | Path, config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int
 ) -> None:
     """Write the weights of a trial under one checkpoint policy."""
+    _save(Path(path), pack_model(config, weights, policy=policy, step=step))
+
+
+def pack_model(config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int) -> bytes:
+    """The weights of a trial under one checkpoint policy, as the bytes of a file."""
     weights = {name: tensor.cpu() for name, tensor in weights.items()}
-    _save(Path(path), {"config": flatten(config), "policy": policy, "step": step, "model": weights})
+    return _pack({"config": flatten(config), "policy": policy, "step": step, "model": weights})
 
 
 def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
@@ -41,27 +47,45 @@ def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
 
 def save_state(path: str | Path, config: TrialConfig, state: dict[str, Any]) -> None:
     """Write the complete state of a running trial (`Report.state()`)."""
-    _save(Path(path), {"trial_id": trial_id(config), "state": state})
+    _save(Path(path), pack_state(config, state))
 
 
 def load_state(path: str | Path, config: TrialConfig) -> dict[str, Any] | None:
-    """The state to resume a trial from.
-
-    None if there is none, it is damaged or it belongs to another trial.
-    """
+    """The state in a file to resume a trial from; None if there is none that fits."""
     try:
-        payload = _load(Path(path))
-    except (ValueError, OSError):
+        return unpack_state(Path(path).read_bytes(), config)
+    except OSError:
         return None
-    return payload["state"] if payload.get("trial_id") == trial_id(config) else None
 
 
-def _save(path: Path, payload: dict[str, Any]) -> None:
+def pack_state(config: TrialConfig, state: dict[str, Any]) -> bytes:
+    """The complete state of a running trial (`Report.state()`), as the bytes of a file."""
+    return _pack({"trial_id": trial_id(config), "state": state})
+
+
+def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
+    """The state to resume a trial from; None if the bytes are damaged or belong to another trial."""
+    try:
+        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception:  # torch raises many kinds for a damaged file
+        return None
+    if not isinstance(payload, dict) or payload.get("trial_id") != trial_id(config):
+        return None
+    return payload["state"]
+
+
+def _pack(payload: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    torch.save(payload, out)
+    return out.getvalue()
+
+
+def _save(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with temporary.open("wb") as file:
-            torch.save(payload, file)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -84,6 +84,9 @@ class ModelConfig:
 
     attention_scale: none = raw dot products (published); log-length = times log(number of visible
         keys).
+    query_init: normal = query weights as random as the others (published); zero = all 0, so that
+        no two positions attend to each other by chance at first (Yang et al. 2022,
+        arXiv 2203.03466, appendix D.2).
     """
 
     num_layers: int = 1
@@ -94,6 +97,7 @@ class ModelConfig:
     norm: Literal["rms", "layer"] = "rms"
     norm_placement: Literal["both", "pre", "post"] = "both"
     attention_scale: Literal["none", "log-length"] = "none"
+    query_init: Literal["normal", "zero"] = field(default="normal", metadata={"absent": "normal"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

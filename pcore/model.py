@@ -137,6 +137,8 @@ class Attention(nn.Module):
         self.k = make_weight(inner, d, 1 / d, rng)
         self.v = make_weight(inner, d, 1 / d, rng)
         self.o = make_weight(d, inner, 1 / inner, rng)
+        if config.query_init == "zero":  # drawn all the same: the other weights stay what they are
+            nn.init.zeros_(self.q)
 
     def forward(
         self,

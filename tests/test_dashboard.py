@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.engine.cli import report_folder
+from sweeps.engine.drive import report_folder
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store import Store
 from sweeps.engine.tracking import Mirror, local_uri

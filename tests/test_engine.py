@@ -16,8 +16,10 @@ from pcore.config import override, trial_id
 from sweeps.baseline import addition
 from sweeps.engine import attempt
 from sweeps.engine.attempt import MAX_LOST, Settings, run_attempt
-from sweeps.engine.cli import find_results, main, parse_duration
+from sweeps.engine.cli import main
+from sweeps.engine.options import find_results, parse_duration
 from sweeps.engine.plan import make_plan
+from sweeps.engine.processes import this_process
 from sweeps.engine.spec import Cell, Sweep, arms, grid
 from sweeps.engine.store import Store
 
@@ -45,12 +47,12 @@ def run(sweep: Sweep, results: Path, *flags: str, report: bool = False) -> int:
 def test_a_second_run_starts_nothing_and_prints_the_same_table(tmp_path, capfd, monkeypatch):
     assert run(make_sweep(), tmp_path, report=True) == 0
     first = capfd.readouterr().out
-    shards = {shard.path.name for shard in Store(tmp_path).shards()}
+    shards = {shard.name for shard in Store(tmp_path).shards()}
     assert len(shards) == 4
     monkeypatch.setattr(attempt, "train", lambda *a, **k: pytest.fail("a trial was started"))
     assert run(make_sweep(), tmp_path, report=True) == 0
     second = capfd.readouterr().out
-    assert {shard.path.name for shard in Store(tmp_path).shards()} == shards
+    assert {shard.name for shard in Store(tmp_path).shards()} == shards
     assert "4 trials, 4 finished, 0 to run" in second
     assert first[first.index("A tiny sweep (") :].split("\nwritten")[0] in second
 
@@ -108,7 +110,9 @@ def test_an_error_is_a_row_with_its_text_and_the_others_go_on(tmp_path, capfd, m
     statuses = [shard.status for shard in Store(tmp_path).shards()]
     assert sorted(statuses) == ["error", "error", "ok", "ok"]
     monkeypatch.setattr(attempt, "train", real)
-    assert run(make_sweep(), tmp_path) == 0
+    assert run(make_sweep(), tmp_path) == 1
+    assert "0 to run, 2 not run again after an error" in capfd.readouterr().out
+    assert run(make_sweep(), tmp_path, "--retry-errors") == 0
     assert "4 trials, 2 finished, 2 to run" in capfd.readouterr().out
 
 
@@ -159,23 +163,27 @@ def test_a_timeout_keeps_the_state_for_a_longer_try(tmp_path):
     assert row["first_step"] == 50
 
 
-def test_a_trial_whose_worker_vanishes_is_lost_and_given_up_at_last(tmp_path):
+def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_path):
     store = Store(tmp_path)
     store.prepare()
-    marker = tmp_path / "running" / f"{trial_id(CONFIG)}.json"
-    marker.parent.mkdir()
     child = subprocess.Popen(["true"])
     child.wait()
-    host = os.uname().nodename
-    for _ in range(MAX_LOST):
-        marker.write_text(json.dumps({"host": host, "pid": child.pid, "started_at": "2026-01-01"}))
-        assert attempt.record_lost(store, CONFIG) >= 1
+    dead = this_process().as_dict() | {"pid": child.pid, "born": "0"}
+    marker = tmp_path / "running" / f"{trial_id(CONFIG)}.json"
+    marker.parent.mkdir()
+    for count in range(1, MAX_LOST + 1):
+        owner = {"process": dead, "launch": "first", "started_at": "2026-01-01"}
+        marker.write_text(json.dumps(owner))
+        assert attempt.record_lost(store, CONFIG, "first") == count
         assert not marker.exists()
     assert [shard.status for shard in store.shards()] == ["lost"] * MAX_LOST
-    outcome = run_attempt(CONFIG, Settings(results=str(tmp_path)))
+    outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="first"))
     assert outcome.status == "lost"
-    sweep = make_sweep(one={})
-    assert [p.state for p in make_plan(sweep, "smoke", "1", store).trials] == ["given up"]
+    assert "its worker died 3 times" in outcome.error
+    (planned,) = make_plan(make_sweep(one={}), "smoke", "1", store).trials
+    assert planned.state == "retry"
+    outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="second"))
+    assert outcome.status == "ok"
 
 
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_repeated(tmp_path, capfd):
@@ -190,13 +198,13 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_repeated(tmp_path, cap
         time.sleep(delay)
         child.send_signal(signal.SIGKILL)
         child.wait()
-        ok = {s.path.name for s in Store(tmp_path / "killed").shards() if s.status == "ok"}
+        ok = {s.name for s in Store(tmp_path / "killed").shards() if s.status == "ok"}
         assert finished <= ok
         finished = ok
     assert run(make_sweep(), tmp_path / "killed", report=True) == 0
     killed = capfd.readouterr().out
     shards = [s for s in Store(tmp_path / "killed").shards() if s.status == "ok"]
-    assert finished <= {shard.path.name for shard in shards}
+    assert finished <= {shard.name for shard in shards}
     assert len(shards) == len({shard.trial_id for shard in shards}) == 4
     assert run(make_sweep(), tmp_path / "whole", report=True) == 0
     whole = capfd.readouterr().out
@@ -228,15 +236,15 @@ def test_bad_options_are_refused_in_a_sentence(tmp_path, capfd, flags, message):
 def test_results_of_a_ray_job_do_not_land_in_its_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("PCORE_RESULTS", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert find_results(None) == tmp_path / "results"
+    assert find_results(None) == str(tmp_path / "results")
     monkeypatch.setenv("PCORE_RESULTS", "/data/x")
-    assert find_results(None) == Path("/data/x")
-    assert find_results("y") == tmp_path / "y"
+    assert find_results(None) == "/data/x"
+    assert find_results("y") == str(tmp_path / "y")
     monkeypatch.delenv("PCORE_RESULTS")
     folder = tmp_path / "runtime_resources" / "working_dir_files" / "_ray_pkg_1"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
-    assert find_results(None) == Path.home() / "pcore-results"
+    assert find_results(None) == str(Path.home() / "pcore-results")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_killed_driver_leaves_nothing_half_done(tmp_path):
     _, alive = psutil.wait_procs(trainers, timeout=60)
     end(tree)  # Ray's own agents outlive their raylet for a while
     assert not alive, f"still training after the driver died: {alive}"
-    before = {shard.path.name for shard in store.shards() if shard.status == "ok"}
+    before = {shard.name for shard in store.shards() if shard.status == "ok"}
     assert before
     again = subprocess.run(
         sweep_command("--no-mlflow"),
@@ -132,7 +132,7 @@ def test_a_killed_driver_leaves_nothing_half_done(tmp_path):
     )
     assert again.returncode == 0, again.stdout + again.stderr
     check_complete(tmp_path, again.stdout)
-    assert before <= {shard.path.name for shard in store.shards()}
+    assert before <= {shard.name for shard in store.shards()}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 
 from pcore.config import flatten, override, trial_id
 from sweeps.baseline import addition
-from sweeps.engine.store import Store, schema
+from sweeps.engine.store import Store
+from sweeps.engine.store_schema import schema
 
 CONFIG = addition("smoke")
 COUNTS = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
@@ -53,13 +54,13 @@ def test_without_an_ok_attempt_readers_see_the_last(store):
 
 
 def test_damaged_and_temporary_files_are_as_if_absent(store):
-    whole = store.write(CONFIG, "ok", {}, [], [COUNTS])
+    whole = store.folder.local / store.write(CONFIG, "ok", {}, [], [COUNTS])
     data = whole.read_bytes()
     other = override(CONFIG, {"seed": 1})
-    damaged = store.trials / whole.name.replace(trial_id(CONFIG), trial_id(other))
+    damaged = whole.with_name(whole.name.replace(trial_id(CONFIG), trial_id(other)))
     damaged.write_bytes(data[: len(data) // 2])
-    (store.trials / f".{whole.name}.1234.tmp").write_bytes(data)
-    (store.trials / "notes.parquet").write_bytes(data)
+    (whole.parent / f".{whole.name}.1234.tmp").write_bytes(data)
+    (whole.parent / "notes.parquet").write_bytes(data)
     assert set(store.visible()) == {trial_id(CONFIG)}
     assert store.load(record="evaluation").num_rows == 1
     store.write(other, "ok", {}, [], [COUNTS])
@@ -68,7 +69,7 @@ def test_damaged_and_temporary_files_are_as_if_absent(store):
 
 def test_a_shard_with_fewer_columns_is_read_with_the_explicit_schema(store):
     """A column added later is null in old rows, whichever file is read first."""
-    file = store.write(CONFIG, "ok", {}, [], [COUNTS])
+    file = store.folder.local / store.write(CONFIG, "ok", {}, [], [COUNTS])
     old = pq.read_table(file).drop_columns(["num_missed_stop", "grad_norm"])
     pq.write_table(old, file)
     store.write(override(CONFIG, {"seed": 1}), "ok", {}, [], [COUNTS | {"num_missed_stop": 3}])

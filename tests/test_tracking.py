@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from sweeps.engine.cli import main, report_folder
+from sweeps.engine.cli import main
+from sweeps.engine.drive import report_folder
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store import Store
 from sweeps.engine.tracking import Mirror, local_uri

@@ -1,31 +1,33 @@
 """One attempt at one trial: resume or start, consume `train`, write exactly one shard. Runs in a
 worker or in the driver.
 
-While it runs, `results/running/<trial_id>.json` says who runs it and
-`results/checkpoints/<trial_id>/` holds its state.
+While it runs, `RESULTS/running/<trial_id>.json` says who runs it, and its state is kept in
+`RESULTS/checkpoints/<trial_id>/`. A marker that an attempt finds is that of a dead one: a trial
+belongs to one launch (see launches) and within it to one worker.
 """
 
-import contextlib
 import json
-import os
-import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from pcore.checkpoint import load_state, save_model, save_state
+from pcore.checkpoint import pack_model, pack_state, unpack_state
 from pcore.config import TrialConfig, trial_id
 from pcore.train import Diverged, Report, train
+from sweeps.engine.processes import Process, this_process
 from sweeps.engine.provenance import code_provenance
-from sweeps.engine.store import REPORT, Status, Store
+from sweeps.engine.storage import Folder
+from sweeps.engine.store import Store
+from sweeps.engine.store_schema import REPORT, Status
 
-MAX_LOST = 3  # a trial whose worker died this often is not started again
+MAX_LOST = 3  # a trial that took this many workers with it in one launch is not started again
+ZOMBIE_SECONDS = 20.0  # how long the last worker of a dead launch may take to end
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +37,7 @@ class Settings:
     device: cpu or cuda. num_threads: torch threads of a trial. checkpoint_every: seconds between
     saved states. time_limit: seconds of one attempt, then status timeout (its state stays).
     slice_end: a `time.time()` at which an attempt saves its state and stops without a shard, to be
-    continued by a later launch.
+    continued by a later launch. launch: name of the launch that runs it.
     """
 
     results: str
@@ -44,12 +46,14 @@ class Settings:
     checkpoint_every: float = 30.0
     time_limit: float | None = None
     slice_end: float | None = None
+    launch: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What became of an attempt. status: that of its shard, `done` if the store had the trial
-    already, or `paused`.
+    """What became of an attempt. status: that of its shard, or one without a shard: `done` if the
+    store had the trial already, `paused`, `unsaved` if the results folder could not be written,
+    `stopped` if it was not started because its siblings failed.
     """
 
     trial_id: str
@@ -67,25 +71,30 @@ class _SliceOver(Exception):
     """The slice of machine time is over; the state is saved."""
 
 
+class StorageFailed(Exception):
+    """The results folder could not be written."""
+
+
 def run_attempt(
     config: TrialConfig,
     settings: Settings,
     on_report: Callable[[Report], None] = lambda report: None,
 ) -> Outcome:
-    """Run one trial to its end and write its shard, whatever the end is. Only interrupts leave
-    without a shard.
+    """Run one trial to its end and write its shard, whatever the end is. Without a shard leave only
+    interrupts, slices and a results folder that cannot be written.
     """
     store, name = Store(settings.results), trial_id(config)
-    shard = store.visible_shard(name)
-    if shard is not None and shard.status in ("ok", "diverged"):
-        return Outcome(trial_id=name, status="done", seconds=0.0)
-    if record_lost(store, config) >= MAX_LOST:
-        return Outcome(
-            trial_id=name, status="lost", seconds=0.0, error=f"its worker died {MAX_LOST} times"
-        )
-    attempt = _Attempt(config, settings, store)
-    with _running_marker(store, name):
-        return attempt.run(on_report)
+    try:
+        shard = store.visible_shard(name)
+        if shard is not None and shard.status in ("ok", "diverged"):
+            return Outcome(trial_id=name, status="done", seconds=0.0)
+        if record_lost(store, config, settings.launch) >= MAX_LOST:
+            text = f"its worker died {MAX_LOST} times"
+            return Outcome(trial_id=name, status="lost", seconds=0.0, error=text)
+        with _running_marker(store.folder, name, settings.launch):
+            return _Attempt(config, settings, store).run(on_report)
+    except (StorageFailed, OSError) as error:
+        return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
 
 
 class _Attempt:
@@ -94,10 +103,14 @@ class _Attempt:
     def __init__(self, config: TrialConfig, settings: Settings, store: Store):
         self.config, self.settings, self.store = config, settings, store
         self.name = trial_id(config)
-        self.folder = store.root / "checkpoints" / self.name
-        self.started, self.first_step = time.time(), 0
+        self.folder = f"checkpoints/{self.name}"
+        self.started, self.clock, self.first_step = time.time(), time.monotonic(), 0
         self.curve: list[dict[str, Any]] = []  # rows of all reports, those before a resume included
         self.last: Report | None = None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.clock
 
     def run(self, on_report: Callable[[Report], None]) -> Outcome:
         threads = torch.get_num_threads()
@@ -107,14 +120,16 @@ class _Attempt:
         try:
             self._train(on_report)
             return self._finish("ok")
+        except StorageFailed:
+            raise
         except _SliceOver:
-            return Outcome(trial_id=self.name, status="paused", seconds=time.time() - self.started)
+            return Outcome(trial_id=self.name, status="paused", seconds=self.seconds)
         except _TimeUp:
             return self._finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
         except Diverged as error:
             return self._finish("diverged", str(error))
         except (torch.OutOfMemoryError, MemoryError) as error:
-            return self._finish("oom", str(error))
+            return self._finish("oom", str(error) or "out of memory")
         except Exception:
             return self._finish("error", traceback.format_exc(limit=-6))
         finally:
@@ -122,40 +137,55 @@ class _Attempt:
             torch.set_flush_denormal(False)
 
     def _train(self, on_report: Callable[[Report], None]) -> None:
-        file = self.folder / "state.pt"
-        state = load_state(file, self.config)
+        state = self._load_state()
         if state:
             self.first_step, self.curve = state["step"], state.pop("curve")
-        saved = time.time()
+        saved = time.monotonic()
         for report in train(self.config, device=self.settings.device, state=state):
             self.last = report
             self.curve.append({name: getattr(report, name) for name in REPORT})
             on_report(report)
             if report.finished:
                 for policy, weights in report.checkpoints.items():
-                    file = self.folder / f"{policy}.pt"
-                    save_model(file, self.config, weights, policy=policy, step=report.step)
+                    data = pack_model(self.config, weights, policy=policy, step=report.step)
+                    self._write(f"{self.folder}/{policy}.pt", data)
                 return
-            now, limit, end = time.time(), self.settings.time_limit, self.settings.slice_end
-            over, late = (
-                end is not None and now > end,
-                limit is not None and now - self.started > limit,
-            )
+            now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
+            over = end is not None and time.time() > end
+            late = limit is not None and self.seconds > limit
             if over or late or now - saved > self.settings.checkpoint_every:
-                save_state(file, self.config, report.state() | {"curve": self.curve})
+                self._save_state(report)
                 saved = now
             if over:
                 raise _SliceOver
             if late:
                 raise _TimeUp
 
+    def _load_state(self) -> dict[str, Any] | None:
+        try:
+            data = self.store.folder.read(f"{self.folder}/state.pt")
+        except FileNotFoundError:
+            return None
+        return unpack_state(data, self.config)
+
+    def _save_state(self, report: Report) -> None:
+        data = pack_state(self.config, report.state() | {"curve": self.curve})
+        self._write(f"{self.folder}/state.pt", data)
+
+    def _write(self, name: str, data: bytes) -> None:
+        try:
+            self.store.folder.write(name, data)
+        except OSError as error:
+            raise StorageFailed(f"{self.store.root} cannot be written: {error}") from error
+
     def _finish(self, status: Status, error: str | None = None) -> Outcome:
         last = self.last
         results = last.results if last else ()
-        wall, trained = time.time() - self.started, last.seconds if last else 0.0
+        wall, trained = self.seconds, last.seconds if last else 0.0
         trial: dict[str, Any] = {
             **code_provenance(),
             "error": error,
+            "launch": self.settings.launch or None,
             "num_parameters": _count_parameters(last),
             "wall_seconds": wall,
             "train_seconds": trained,
@@ -170,62 +200,62 @@ class _Attempt:
             {k: v for k, v in asdict(r).items() if k != "counts"} | asdict(r.counts)
             for r in results
         ]
-        self.store.write(self.config, status, trial, self.curve, evaluations)
+        try:
+            self.store.write(self.config, status, trial, self.curve, evaluations)
+        except OSError as failure:
+            raise StorageFailed(f"{self.store.root} cannot be written: {failure}") from failure
         if status in ("ok", "diverged", "error"):
-            (self.folder / "state.pt").unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()  # if empty
+            self.store.folder.delete(f"{self.folder}/state.pt")
+            self.store.folder.remove_if_empty(self.folder)
         text = _summarise(evaluations) if status == "ok" else ""
         return Outcome(
             trial_id=self.name, status=status, seconds=wall, summary=text, error=error or ""
         )
 
 
-def record_lost(store: Store, config: TrialConfig) -> int:
+def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
     """If an earlier attempt at this trial died without a word, write its `lost` shard; how many
-    were lost so far.
+    attempts of this launch were lost so far.
+
+    What died with an earlier launch is not the trial's fault and does not count.
     """
     name = trial_id(config)
-    marker = _marker_file(store, name)
-    with contextlib.suppress(OSError, ValueError):
-        owner = json.loads(marker.read_text())
-        if owner["host"] == socket.gethostname() and not _is_alive(owner["pid"]):
-            error = f"process {owner['pid']} on {owner['host']} ended without a result"
-            store.write(
-                config,
-                "lost",
-                {**code_provenance(), "error": error, "started_at": owner["started_at"]},
-            )
-            marker.unlink(missing_ok=True)
-    return sum(shard.status == "lost" for shard in store.shards_of(name))
+    marker = _marker_name(name)
+    try:
+        owner = json.loads(store.folder.read(marker))
+    except (FileNotFoundError, ValueError):
+        owner = None
+    if owner is not None:
+        process = Process(**owner["process"])
+        patience = time.monotonic() + ZOMBIE_SECONDS
+        while process.is_gone() is False and process != this_process():
+            if time.monotonic() > patience:
+                raise StorageFailed(f"process {process.pid} on {process.host} still runs {name}")
+            time.sleep(0.2)
+        error = f"process {process.pid} on {process.host} ended without a result"
+        lost = {"error": error, "launch": owner["launch"], "started_at": owner["started_at"]}
+        store.write(config, "lost", {**code_provenance(), **lost})
+        store.folder.delete(marker)
+    shards = [shard for shard in store.shards_of(name) if shard.status == "lost"]
+    if len(shards) < MAX_LOST:
+        return len(shards)
+    launches = store.load_shards(shards, "trial", ["launch"]).column("launch").to_pylist()
+    return launches.count(launch)
 
 
-@contextlib.contextmanager
-def _running_marker(store: Store, name: str):
-    marker = _marker_file(store, name)
-    marker.parent.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    marker.write_text(
-        json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "started_at": now})
-    )
+@contextmanager
+def _running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
+    marker, now = _marker_name(name), datetime.now(UTC).isoformat(timespec="seconds")
+    owner = {"process": this_process().as_dict(), "launch": launch, "started_at": now}
+    folder.write(marker, json.dumps(owner).encode())
     try:
         yield
     finally:
-        marker.unlink(missing_ok=True)
+        folder.delete(marker)
 
 
-def _marker_file(store: Store, name: str) -> Path:
-    return store.root / "running" / f"{name}.json"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _marker_name(name: str) -> str:
+    return f"running/{name}.json"
 
 
 def _count_parameters(last: Report | None) -> int | None:

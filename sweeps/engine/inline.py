@@ -5,6 +5,7 @@ Ray.
 from collections.abc import Callable, Sequence
 
 from sweeps.engine.attempt import Outcome, Settings, run_attempt
+from sweeps.engine.failures import Siblings, cell_of
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.progress import Progress
 
@@ -18,16 +19,21 @@ def run_inline(
     """Run the trials in this order. An interrupt leaves the running one to be resumed by the next
     launch.
     """
+    siblings = Siblings()
     for planned in pending:
-        name = planned.trial.id
-        progress.advanced(name, 0.0)
-        outcome = run_attempt(
-            planned.trial.config,
-            settings,
-            on_report=lambda report, name=name: progress.advanced(
-                name, report.step / report.num_steps
-            ),
-        )
+        name, cell = planned.trial.id, cell_of(planned.trial.config)
+        if reason := siblings.verdict(cell):
+            outcome = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
+        else:
+            progress.advanced(name, 0.0)
+            outcome = run_attempt(
+                planned.trial.config,
+                settings,
+                on_report=lambda report, name=name: progress.advanced(
+                    name, report.step / report.num_steps
+                ),
+            )
+            siblings.note(cell, outcome.status, outcome.error)
         progress.finished(outcome)
         on_finish(outcome)
         if outcome.status == "paused":

@@ -2,25 +2,29 @@
 price.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcore.config import trial_id, without_seeds
-from sweeps.engine.attempt import MAX_LOST
+from sweeps.engine.failures import SAME_ERROR, last_line
 from sweeps.engine.price import Price, count_flops, price_cells
+from sweeps.engine.provenance import hash_sources
 from sweeps.engine.spec import Scale, Sweep, Trial
-from sweeps.engine.store import Store
+from sweeps.engine.store import Shard, Store
 
-State = Literal["done", "diverged", "missing", "retry", "given up"]
+State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedTrial:
     """A trial of the sweep and what the store says of it. price: None for trials that need not run.
 
-    done = an ok row set exists; diverged = final, counts as a failure; missing = never tried; retry
-    = the last attempt ended in lost, oom, timeout or error; given up = its worker died too often.
+    done = an ok row set exists; diverged = final, counts as a failure; missing = never finished;
+    retry = the last attempt was lost, ran out of memory or time, or failed in other code than
+    today's; failed = it raised an error in this very code; stopped = never finished, and two trials
+    of its cell failed with the same error.
     """
 
     trial: Trial
@@ -30,6 +34,10 @@ class PlannedTrial:
     @property
     def to_run(self) -> bool:
         return self.state in ("missing", "retry")
+
+    @property
+    def finished(self) -> bool:
+        return self.state in ("done", "diverged")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,11 +50,8 @@ class Plan:
 
     @property
     def to_run(self) -> list[PlannedTrial]:
-        """Trials to start, the longest first, so that no slot is left with a long one at the
-        end.
-        """
-        pending = [planned for planned in self.trials if planned.to_run]
-        return sorted(pending, key=lambda planned: -(planned.price.seconds if planned.price else 0))
+        """Trials to start, see `in_order`."""
+        return in_order([self])
 
     @property
     def seconds(self) -> float:
@@ -61,36 +66,98 @@ def make_plan(
     store: Store,
     device: str = "cpu",
     priced: bool = True,
+    retry_errors: bool = False,
 ) -> Plan:
     """Expand, check and compare with the store. `priced=False` skips the prices (and the probe
-    behind them).
+    behind them); `retry_errors` runs failed trials again.
     """
     trials = sweep.trials(scale, seeds)
-    visible = store.visible()
-    states: dict[str, State] = {}
-    for trial in trials:
-        shard = visible.get(trial.id)
-        if shard is None:
-            states[trial.id] = "missing"
-        elif shard.status in ("ok", "diverged"):
-            states[trial.id] = "done" if shard.status == "ok" else "diverged"
-        elif shard.status == "lost" and len(store.shards_of(trial.id)) >= MAX_LOST:
-            states[trial.id] = "given up"
-        else:
-            states[trial.id] = "retry"
-    pending = {t.id: t.cell.config for t in trials if states[t.id] in ("missing", "retry")}
-    prices = price_cells(pending.values(), store, device) if priced else {}
+    states = trial_states(trials, store, retry_errors)
+    pending = {t.cell.id: t.cell.config for t in trials if states[t.id] in ("missing", "retry")}
+    prices = price_cells(pending, store, device) if priced else {}
     planned = [
         PlannedTrial(
             trial=trial,
             state=states[trial.id],
-            price=prices.get(trial_id(without_seeds(trial.config)))
-            if trial.id in pending
-            else None,
+            price=prices.get(trial.cell.id) if states[trial.id] in ("missing", "retry") else None,
         )
         for trial in trials
     ]
     return Plan(sweep=sweep, scale=scale, trials=tuple(planned))
+
+
+def trial_states(
+    trials: Sequence[Trial], store: Store, retry_errors: bool = False
+) -> dict[str, State]:
+    """What the store says of each trial, by its id."""
+    visible = store.visible()
+    errors = {} if retry_errors else _errors_of_this_code(trials, visible, store)
+    twice = Counter((t.cell.id, errors[t.id]) for t in trials if t.id in errors)
+    hopeless = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
+    states: dict[str, State] = {}
+    for trial in trials:
+        shard = visible.get(trial.id)
+        if shard is not None and shard.status in ("ok", "diverged"):
+            states[trial.id] = "done" if shard.status == "ok" else "diverged"
+        elif trial.id in errors:
+            states[trial.id] = "failed"
+        elif trial.cell.id in hopeless:
+            states[trial.id] = "stopped"
+        else:
+            states[trial.id] = "missing" if shard is None else "retry"
+    return states
+
+
+def _errors_of_this_code(
+    trials: Sequence[Trial], visible: Mapping[str, Shard], store: Store
+) -> dict[str, str]:
+    """What trials raised that ended in an error, and would again: the code is the same."""
+    shards = [visible[t.id] for t in trials if t.id in visible]
+    failed = [shard for shard in shards if shard.status == "error"]
+    if not failed:
+        return {}
+    rows = store.load_shards(failed, "trial", ["trial_id", "error", "code_hash"]).to_pylist()
+    code = hash_sources()
+    return {r["trial_id"]: last_line(r["error"] or "") for r in rows if r["code_hash"] == code}
+
+
+def in_order(plans: Iterable[Plan]) -> list[PlannedTrial]:
+    """What has to run, each trial once, the longest first, so that no slot is left with a long one
+    at the end.
+    """
+    pending = {p.trial.id: p for plan in plans for p in plan.trials if p.to_run}
+    return sorted(pending.values(), key=lambda p: -(p.price.seconds if p.price else 0))
+
+
+def trim(plans: Sequence[Plan], num_slots: int, budget: float) -> list[Plan]:
+    """The plans with as many whole replicates (pairs of seeds, the first ones first) as fit into
+    `budget` seconds.
+
+    Raises ValueError if not even one does.
+    """
+    wall = predict_wall(in_order(plans), num_slots)
+    if wall <= budget:
+        return list(plans)
+    most = max(_num_replicates(plan) for plan in plans)
+    for count in range(most - 1, 0, -1):
+        fewer = [_first_replicates(plan, count) for plan in plans]
+        wall = predict_wall(in_order(fewer), num_slots)
+        if wall <= budget:
+            return fewer
+    raise ValueError(
+        f"one replicate alone is predicted to take {format_seconds(wall)} on {num_slots} slots, "
+        f"more than the budget of {format_seconds(budget)}"
+    )
+
+
+def _num_replicates(plan: Plan) -> int:
+    return max(Counter(p.trial.cell.label for p in plan.trials).values())
+
+
+def _first_replicates(plan: Plan, count: int) -> Plan:
+    groups = itertools.groupby(plan.trials, key=lambda p: p.trial.cell.label)
+    kept = [p for _, members in groups for p in itertools.islice(members, count)]
+    return replace(plan, trials=tuple(kept))
 
 
 def format_plan(plan: Plan, num_slots: int) -> str:
@@ -104,7 +171,7 @@ def format_plan(plan: Plan, num_slots: int) -> str:
             (
                 label,
                 str(len(members)),
-                str(sum(p.state in ("done", "diverged") for p in members)),
+                str(sum(p.finished for p in members)),
                 str(len(run)),
                 f"{price.seconds:.0f}" if price else "-",
                 f"{count_flops(members[0].trial.config) / 1e9:,.0f}",
@@ -115,14 +182,24 @@ def format_plan(plan: Plan, num_slots: int) -> str:
     for row in rows:
         numbers = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  " + "  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
-    pending, num_trials = plan.to_run, len(plan.trials)
+    wall = predict_wall(plan.to_run, num_slots)
     lines += [
         "",
-        f"{num_trials} trials, {num_trials - len(pending)} finished, {len(pending)} to run",
+        count_states(plan),
         f"predicted: {format_seconds(plan.seconds)} of one slot, "
-        f"about {format_seconds(predict_wall(pending, num_slots))} on {num_slots} slots",
+        f"about {format_seconds(wall)} on {num_slots} slots",
     ]
     return "\n".join(lines)
+
+
+def count_states(plan: Plan) -> str:
+    """ "12 trials, 8 finished, 4 to run", and how many are not run again because they failed."""
+    finished = sum(p.finished for p in plan.trials)
+    left = [p.state for p in plan.trials if p.state in ("failed", "stopped")]
+    text = f"{len(plan.trials)} trials, {finished} finished, {len(plan.to_run)} to run"
+    if left:
+        text += f", {len(left)} not run again after an error (--retry-errors does)"
+    return text
 
 
 def predict_wall(pending: Sequence[PlannedTrial], num_slots: int) -> float:

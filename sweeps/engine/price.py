@@ -1,20 +1,19 @@
 """What a trial will cost: floating-point operations of its configuration over a rate that was
 measured.
 
-The rate comes, in this order, from finished trials of the same cell in the store, from finished
-trials of any configuration, or from a few training steps timed here (`probe`). A prediction, not a
-promise: its error is printed after a sweep.
+The rate comes from finished trials of the same cell in the store, else from a few training steps
+timed here (`probe`). A prediction, not a promise.
 """
 
 import dataclasses
-import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
+import pyarrow.compute as pc
 import torch
 
-from pcore.config import TrialConfig, trial_id, unflatten, without_seeds
+from pcore.config import TrialConfig
 from pcore.evaluate import evaluation_lengths
 from pcore.train import Run, learning_rate
 from sweeps.engine.store import Store
@@ -60,47 +59,50 @@ class Price:
     source: str
 
 
-def price_cells(cells: Iterable[TrialConfig], store: Store, device: str) -> dict[str, Price]:
-    """The price of each configuration (seeds ignored), by the trial id of its cell.
+def price_cells(cells: Mapping[str, TrialConfig], store: Store, device: str) -> dict[str, Price]:
+    """The price of each cell, by its id.
 
     What the store has not measured on this kind of device is probed: at most a second or two per
-    cell.
+    shape.
     """
-    measured = _measured_rates(store, device)
+    measured = _measured_rates(cells, store, device)
     prices: dict[str, Price] = {}
-    for config in cells:
-        cell = trial_id(without_seeds(config))
-        if cell in prices:
-            continue
+    probed: dict[tuple[object, ...], float] = {}
+    for cell, config in cells.items():
         flops = count_flops(config)
         if cell in measured:
             prices[cell] = Price(seconds=flops / measured[cell], source="measured")
-        else:
-            prices[cell] = Price(seconds=flops / probe(config, device), source="probed")
+            continue
+        shape = _shape(config)
+        if shape not in probed:
+            probed[shape] = probe(config, device)
+        prices[cell] = Price(seconds=flops / probed[shape], source="probed")
     return prices
 
 
-def _measured_rates(store: Store, device: str) -> Mapping[str, float]:
-    """Operations per second of finished, never interrupted trials, by cell."""
-    columns = ["config_json", "trial_id", "wall_seconds", "first_step", "device", "status"]
-    table = store.load(record="trial", columns=["record", *columns])
-    rates: dict[str, list[float]] = {}
-    for row in table.to_pylist():
-        same_kind = (row["device"] == "cpu") == (device == "cpu")
-        if row["status"] != "ok" or row["first_step"] or not same_kind or not row["wall_seconds"]:
-            continue
-        config = _config_of(row["config_json"])
-        if config is not None:
-            cell = trial_id(without_seeds(config))
-            rates.setdefault(cell, []).append(count_flops(config) / row["wall_seconds"])
-    return {cell: statistics.median(values) for cell, values in rates.items()}
+def _shape(config: TrialConfig) -> tuple[object, ...]:
+    """What decides the speed of a training step, so that one probe serves all cells alike in it."""
+    p = config.position
+    batch = (config.optim.batch_size, config.data.max_length, config.optim.grad_clip > 0)
+    return (config.task, config.model, p.encoding, p.ids, p.max_position, *batch)
 
 
-def _config_of(text: str) -> TrialConfig | None:
-    try:
-        return unflatten(json.loads(text))
-    except ValueError:  # a row of another version of the code
-        return None
+def _measured_rates(
+    cells: Mapping[str, TrialConfig], store: Store, device: str
+) -> dict[str, float]:
+    """Operations per second of finished, never interrupted trials of these cells."""
+    if not cells:
+        return {}
+    columns = ["cell_id", "wall_seconds", "first_step", "device", "status"]
+    table = store.load(record="trial", columns=columns)
+    cpu = pc.field("device") == "cpu"
+    same_kind = cpu if device == "cpu" else ~cpu
+    usable = (pc.field("status") == "ok") & (pc.field("first_step") == 0) & same_kind
+    usable &= pc.field("cell_id").isin(list(cells)) & (pc.field("wall_seconds") > 0)
+    seconds: dict[str, list[float]] = {}
+    for row in table.filter(usable).to_pylist():
+        seconds.setdefault(row["cell_id"], []).append(row["wall_seconds"])
+    return {cell: count_flops(cells[cell]) / statistics.median(t) for cell, t in seconds.items()}
 
 
 def probe(config: TrialConfig, device: str, num_steps: int = 5) -> float:

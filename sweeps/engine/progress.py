@@ -24,7 +24,8 @@ class Progress:
         self.pending = {planned.trial.id: planned for planned in pending}
         self.steps: dict[str, tuple[float, float]] = {}  # running trials: share done, time of start
         self.outcomes: dict[str, Outcome] = {}
-        self.started, self.last_sign = time.time(), time.time()
+        self.reasons: set[str] = set()  # for which trials were stopped
+        self.started, self.last_sign = time.monotonic(), time.monotonic()
         self.lock, self.closed = threading.RLock(), threading.Event()
         self.live = out.isatty()
         self.thread = threading.Thread(target=self._tick, daemon=True)
@@ -42,14 +43,14 @@ class Progress:
     def advanced(self, trial_id: str, share: float) -> None:
         """A running trial has done this share of its steps."""
         with self.lock:
-            began = self.steps.get(trial_id, (0.0, time.time()))[1]
+            began = self.steps.get(trial_id, (0.0, time.monotonic()))[1]
             self.steps[trial_id] = (share, began)
-            self.last_sign = time.time()
+            self.last_sign = time.monotonic()
 
     def finished(self, outcome: Outcome) -> None:
         """A trial has ended; says how in one line."""
         with self.lock:
-            self.last_sign = time.time()
+            self.last_sign = time.monotonic()
             self.steps.pop(outcome.trial_id, None)
             if outcome.trial_id in self.outcomes or outcome.trial_id not in self.pending:
                 return
@@ -58,12 +59,20 @@ class Progress:
             seeds = f"seed {trial.config.seed}"
             if trial.config.data_seed != trial.config.seed:
                 seeds += f", data seed {trial.config.data_seed}"
+            if outcome.status == "stopped" and not self._first_of(outcome):
+                return
             sign = SIGNS.get(outcome.status, outcome.status.upper())
             text = outcome.summary or (outcome.error.strip().splitlines() or [""])[-1]
             took = format_seconds(outcome.seconds)
             self.say(f"  {sign:<8} {trial.cell.label}, {seeds}  ({took})  {text}".rstrip())
             if not self.live:
                 self._write(self.line() + "\n")
+
+    def _first_of(self, outcome: Outcome) -> bool:
+        """Whether this reason to stop is new: one message for all the trials that it stops."""
+        new = outcome.error not in self.reasons
+        self.reasons.add(outcome.error)
+        return new
 
     def say(self, text: str) -> None:
         """Print a line above the live one."""
@@ -75,7 +84,7 @@ class Progress:
         with self.lock:
             failed = sum(o.status not in SIGNS for o in self.outcomes.values())
             done, total = len(self.outcomes) - failed, len(self.pending)
-            elapsed = format_seconds(time.time() - self.started)
+            elapsed = format_seconds(time.monotonic() - self.started)
             left = self._seconds_left()
             about = f", about {format_seconds(left)} left" if left is not None else ""
             counts = f"{done}/{total} done, {len(self.steps)} running, {failed} failed"
@@ -86,7 +95,7 @@ class Progress:
         price = {name: p.price.seconds for name, p in self.pending.items() if p.price}
         if len(price) < len(self.pending):
             return None
-        now = time.time()
+        now = time.monotonic()
         predicted = sum(price[name] for name, o in self.outcomes.items() if o.status == "ok")
         actual = sum(o.seconds for o in self.outcomes.values() if o.status == "ok")
         for name, (share, began) in self.steps.items():
@@ -104,12 +113,12 @@ class Progress:
         return ratio * max(total / self.num_slots, floor)
 
     def _tick(self) -> None:
-        last = time.time()
+        last = time.monotonic()
         while not self.closed.wait(0.5):
             if self.live:
                 self._write(f"\r\x1b[2K{self.line()}")
-            elif time.time() - last > 30:
-                last = time.time()
+            elif time.monotonic() - last > 30:
+                last = time.monotonic()
                 self._write(self.line() + "\n")
 
     def _write(self, text: str) -> None:

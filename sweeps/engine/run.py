@@ -17,9 +17,8 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -38,9 +37,11 @@ import pcore
 from pcore.config import flatten, trial_id, unflatten
 from pcore.train import Report
 from sweeps.engine.attempt import MAX_LOST, Outcome, Settings, record_lost, run_attempt
+from sweeps.engine.failures import Siblings, cell_of
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.progress import Progress
 from sweeps.engine.provenance import hash_sources
+from sweeps.engine.storage import Folder
 from sweeps.engine.store import Store
 
 CHUNK_SECONDS = 20.0  # short trials are bundled until a chunk takes about this long
@@ -57,7 +58,7 @@ class Slots:
 
 
 @contextlib.contextmanager
-def ray_session(address: str | None, slots: Slots, results: str) -> Generator[int]:
+def ray_session(address: str | None, slots: Slots, store: Store) -> Generator[int]:
     """Connect to a cluster, or start an embedded one if `address` is None; yields how many trials
     run at once.
 
@@ -75,29 +76,31 @@ def ray_session(address: str | None, slots: Slots, results: str) -> Generator[in
             configure_logging=True,
         )
     try:
-        check_nodes(results)
-        yield _count_slots(slots)
+        check_nodes(store.folder)
+        yield count_slots(slots, ray.nodes())
     finally:
         ray.shutdown()
 
 
-def check_nodes(results: str) -> None:
-    """Prove on every node that workers run the code of this process and can write where it reads.
+def check_nodes(results: Folder) -> list[str]:
+    """Prove on every node that workers run the code of this process and can write where it reads;
+    the names of the nodes.
 
     Raises ValueError with the first difference.
     """
-    probe = Path(results) / f".probe-{uuid.uuid4().hex[:8]}"
-    here = _look_around(None)
+    probe, names = f"probe-{uuid.uuid4().hex[:8]}", list[str]()
+    here = _look_around(None, None)
     try:
         for node in ray.nodes():
             if not node["Alive"]:
                 continue
             place = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
             task = ray.remote(_look_around).options(num_cpus=0, scheduling_strategy=place)
-            there, name = ray.get(task.remote(str(probe))), node["NodeManagerHostname"]
+            there, name = ray.get(task.remote(results.uri, probe)), node["NodeManagerHostname"]
+            names.append(name)
             if there["error"]:
                 raise ValueError(f"node {name} cannot write to {results}: {there['error']}")
-            if not probe.exists():
+            if not results.exists(probe):
                 raise ValueError(
                     f"{results} on node {name} is another folder: storage must be shared"
                 )
@@ -108,16 +111,17 @@ def check_nodes(results: str) -> None:
                         f"this process {here[key]} ({here['path']})"
                     )
     finally:
-        probe.unlink(missing_ok=True)
+        results.delete(probe)
+    return names
 
 
-def _look_around(probe: str | None) -> dict[str, str]:
+def _look_around(results: str | None, probe: str | None) -> dict[str, str]:
     """Runs on a node: versions, and whether the results folder can be written."""
     error = ""
-    if probe is not None:
+    if results is not None and probe is not None:
         try:
-            Path(probe).write_text("ok")
-        except OSError as failure:
+            Folder(results).write(probe, b"ok")
+        except (OSError, ValueError) as failure:
             error = str(failure)
     return {
         "pcore": hash_sources(),
@@ -128,14 +132,23 @@ def _look_around(probe: str | None) -> dict[str, str]:
     }
 
 
-def _count_slots(slots: Slots) -> int:
-    total = ray.cluster_resources()
+def count_slots(slots: Slots, nodes: Sequence[Mapping[str, Any]]) -> int:
+    """How many trials run at once: a trial has to fit into one node, so nodes are counted one by
+    one.
+
+    Raises ValueError if it fits into none.
+    """
     needs = {"CPU": slots.cpus, "GPU": slots.gpus}
-    for name, need in needs.items():
-        have = total.get(name, 0.0)
-        if need > have:
-            raise ValueError(f"one trial needs {need:g} {name}, the Ray cluster has {have:g}")
-    return int(min(total.get(name, 0.0) // need for name, need in needs.items() if need))
+    needs = {name: need for name, need in needs.items() if need}
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    room = [min(int(n.get(name, 0.0) / need + 1e-9) for name, need in needs.items()) for n in alive]
+    if sum(room):
+        return sum(room)
+    wanted = " and ".join(f"{need:g} {name}" for name, need in needs.items())
+    have = "; ".join(
+        ", ".join(f"{node.get(name, 0):g} {name}" for name in ("CPU", "GPU")) for node in alive
+    )
+    raise ValueError(f"one trial needs {wanted} on one node; the nodes have: {have}")
 
 
 def run_on_ray(
@@ -149,10 +162,11 @@ def run_on_ray(
     Ctrl-C.
     """
     chunks = make_chunks(pending, progress.num_slots)
+    board = ray.remote(num_cpus=0)(Siblings).remote()
     scratch = tempfile.mkdtemp(prefix="pcore-tune-")
     tuner = tune.Tuner(
         tune.with_resources(
-            tune.with_parameters(_run_chunk, settings=asdict(settings)),
+            tune.with_parameters(_run_chunk, settings=asdict(settings), board=board),
             {"CPU": slots.cpus, "GPU": slots.gpus},
         ),
         param_space={"chunk": tune.grid_search(chunks)},
@@ -191,23 +205,29 @@ def make_chunks(pending: Sequence[PlannedTrial], num_slots: int) -> list[list[st
     return chunks
 
 
-def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any]) -> None:
+def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any], board: Any) -> None:
     """Runs in a worker: the trials of one chunk, skipping those that an earlier try of the chunk
-    finished.
+    finished and those whose siblings failed.
     """
     for text in parameters["chunk"]:
         config = unflatten(json.loads(text))
-        last = 0.0
+        name, cell, last = trial_id(config), cell_of(config), 0.0
+        reason: Any = ray.get(board.verdict.remote(cell))
+        if reason:
+            outcome = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
+            tune.report({"event": json.dumps({"outcome": asdict(outcome)})})
+            continue
 
-        def on_report(report: Report, config: Any = config) -> None:
+        def on_report(report: Report, name: str = name) -> None:
             nonlocal last
-            if time.time() - last > REPORT_SECONDS:
-                last = time.time()
+            if time.monotonic() - last > REPORT_SECONDS:
+                last = time.monotonic()
                 share = report.step / report.num_steps
-                tune.report({"event": json.dumps({"trial": flatten(config), "share": share})})
+                tune.report({"event": json.dumps({"trial": name, "share": share})})
 
-        tune.report({"event": json.dumps({"trial": flatten(config), "share": 0.0})})
+        tune.report({"event": json.dumps({"trial": name, "share": 0.0})})
         outcome = run_attempt(config, Settings(**settings), on_report)
+        ray.get(board.note.remote(cell, outcome.status, outcome.error))
         tune.report({"event": json.dumps({"outcome": asdict(outcome)})})
 
 
@@ -233,7 +253,7 @@ class _Listener(tune.Callback):
                 self.progress.finished(outcome)
                 self.on_finish(outcome)
             else:
-                self.progress.advanced(trial_id(unflatten(event["trial"])), event["share"])
+                self.progress.advanced(event["trial"], event["share"])
         except Exception as error:
             self.progress.say(f"progress line: {type(error).__name__}: {error}")
 
@@ -249,19 +269,18 @@ def _account_for_missing(
     """
     store = Store(settings.results)
     for planned in pending:
-        if (
-            planned.trial.id not in progress.outcomes
-            and store.visible_shard(planned.trial.id) is None
-        ):
-            record_lost(store, planned.trial.config)
-        shard = store.visible_shard(planned.trial.id)
-        if planned.trial.id not in progress.outcomes and shard is not None:
-            error = "its worker died" if shard.status == "lost" else ""
-            outcome = Outcome(
-                trial_id=planned.trial.id, status=shard.status, seconds=0.0, error=error
-            )
-            progress.finished(outcome)
-            on_finish(outcome)
+        name = planned.trial.id
+        if name in progress.outcomes:
+            continue
+        shard = store.visible_shard(name)
+        if shard is None or shard.status not in ("ok", "diverged"):
+            record_lost(store, planned.trial.config, settings.launch)
+            shard = store.visible_shard(name)
+        status = shard.status if shard is not None else "lost"
+        error = "its worker died" if status == "lost" else ""
+        outcome = Outcome(trial_id=name, status=status, seconds=0.0, error=error)
+        progress.finished(outcome)
+        on_finish(outcome)
 
 
 @contextlib.contextmanager
@@ -272,20 +291,13 @@ def _watchdog(progress: Progress) -> Generator[None]:
     stop = threading.Event()
 
     def watch() -> None:
-        spoke = 0.0
-        while not stop.wait(5.0):
-            silent = time.time() - progress.last_sign
-            if silent > SILENCE and not progress.steps and time.time() - spoke > SILENCE:
-                spoke = time.time()
-                total, free = ray.cluster_resources(), ray.available_resources()
-                shown = ", ".join(
-                    f"{free.get(k, 0):g} of {total.get(k, 0):g} {k}"
-                    for k in ("CPU", "GPU")
-                    if k in total
-                )
-                progress.say(
-                    f"no trial could be placed for {silent:.0f} s; free in the Ray cluster: {shown}"
-                )
+        spoke = -SILENCE
+        while not stop.wait(1.0):
+            now = time.monotonic()
+            silent = now - progress.last_sign
+            if silent > SILENCE and not progress.steps and now - spoke > SILENCE:
+                spoke = now
+                progress.say(f"no trial could be placed for {silent:.0f} s; {_describe_use()}")
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -294,3 +306,27 @@ def _watchdog(progress: Progress) -> Generator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+def _describe_use() -> str:
+    """What is free in the cluster, and which actors hold the rest."""
+    total, free = ray.cluster_resources(), ray.available_resources()
+    shown = ", ".join(
+        f"{free.get(k, 0):g} of {total[k]:g} {k}" for k in ("CPU", "GPU") if k in total
+    )
+    try:
+        from ray.util.state import list_actors
+
+        mine: Any = ray.get_runtime_context().get_job_id()
+        actors: Any = list_actors(
+            filters=[("state", "=", "ALIVE")], detail=True, limit=1000, timeout=10
+        )
+        held = dict.fromkeys(
+            f"{actor.class_name} (job {actor.job_id}, process {actor.pid})"
+            for actor in actors
+            if actor.required_resources and actor.job_id != mine
+        )
+        holders = ", ".join(held) or "no actors of other jobs"
+    except Exception as error:  # the state service is not there in an embedded cluster
+        holders = f"unknown ({type(error).__name__})"
+    return f"free in the Ray cluster: {shown}; held by: {holders}"

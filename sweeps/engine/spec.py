@@ -13,7 +13,7 @@ of axes:
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
@@ -33,10 +33,14 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """A trial configuration without its seeds, and the label it has in this sweep."""
+    """A trial configuration without its seeds, its id, and the label it has in this sweep."""
 
     label: str
     config: TrialConfig
+    id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", trial_id(without_seeds(self.config)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,9 +32,26 @@ for name, value in {
     os.environ.setdefault(name, value)
 
 
+def find_uri(option: str | None, store: Store) -> str:
+    """The tracking URI: the option, $MLFLOW_TRACKING_URI, or SQLite in the results folder (in the
+    working folder if the results are remote).
+    """
+    return option or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store)
+
+
 def local_uri(store: Store) -> str:
-    """The tracking URI of a store without a server: SQLite in the results folder."""
-    return f"sqlite:///{store.root / 'mlflow.db'}"
+    """The tracking URI of a store without a server."""
+    place = Path.cwd() if store.folder.remote else store.folder.local
+    return f"sqlite:///{place / 'mlflow.db'}"
+
+
+def _artifact_location(view: str, store: Store, uri: str) -> str | None:
+    """Where artifacts go if no server decides it: beside the results."""
+    if not uri.startswith("sqlite"):
+        return None
+    if store.folder.remote:
+        return f"{store.root}/mlartifacts/{view}"
+    return (store.folder.local / "mlartifacts" / view).as_uri()
 
 
 class Mirror:
@@ -90,16 +107,14 @@ class Mirror:
         visible = self.store.visible()
         for trial_id in trial_ids:
             shard = visible.get(trial_id)
-            if shard is not None and self.written.get(trial_id) != shard.path.name:
+            if shard is not None and self.written.get(trial_id) != shard.name:
                 self.session.write_trial(planned[trial_id])
-                self._note(trial_id, shard.path.name)
+                self._note(trial_id, shard.name)
 
     def _note(self, key: str, value: str) -> None:
         self.written[key] = value
-        file = _written_file(self.store, self.view)
-        temporary = file.with_suffix(".tmp")
-        temporary.write_text(json.dumps({"uri": self.uri, "written": self.written}))
-        temporary.replace(file)
+        saved = json.dumps({"uri": self.uri, "written": self.written})
+        self.store.folder.write(_written_file(self.view), saved.encode())
 
 
 class _Session:
@@ -118,9 +133,7 @@ class _Session:
         self.store = store
         name = f"{plan.sweep.name} [{plan.scale}]"
         experiment = self.client.get_experiment_by_name(name)
-        location = (
-            (store.root / "mlartifacts" / view).as_uri() if uri.startswith("sqlite") else None
-        )
+        location = _artifact_location(view, store, uri)
         self.experiment = (
             experiment.experiment_id
             if experiment
@@ -219,8 +232,8 @@ def _milliseconds(started_at: str | None) -> int:
     return int(1000 * when)
 
 
-def _written_file(store: Store, view: str) -> Path:
-    return store.root / "views" / f".{view}.mirrored.json"
+def _written_file(view: str) -> str:
+    return f"mirrored/{view}.json"
 
 
 def _read_written(store: Store, view: str, uri: str) -> dict[str, str]:
@@ -228,7 +241,7 @@ def _read_written(store: Store, view: str, uri: str) -> dict[str, str]:
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         return {}
     try:
-        saved = json.loads(_written_file(store, view).read_text())
+        saved = json.loads(store.folder.read(_written_file(view)))
     except (OSError, ValueError):
         return {}
     return saved["written"] if saved["uri"] == uri else {}

@@ -1,0 +1,123 @@
+"""The flags of everything that runs trials, and what they mean on this machine."""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from sweeps.engine.attempt import Settings
+from sweeps.engine.spec import SCALES
+from sweeps.engine.storage import Folder
+from sweeps.engine.store import Store
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """--results: which store."""
+    parser.add_argument(
+        "--results",
+        default=None,
+        help="folder or s3://bucket/prefix (default: $PCORE_RESULTS, else ./results)",
+    )
+
+
+def add_size(parser: argparse.ArgumentParser) -> None:
+    """--scale and --seeds: which trials of a sweep."""
+    parser.add_argument(
+        "--scale", choices=SCALES, default="laptop", help="size of the experiment (default: laptop)"
+    )
+    parser.add_argument(
+        "--seeds", help="replicates: a count like 3, or model seeds x data seeds like 4x2"
+    )
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Where and how trials run, and what is done with them afterwards."""
+    add = parser.add_argument
+    add("--executor", choices=("ray", "inline"), default="ray", help="default: ray")
+    add(
+        "--ray-address",
+        default=None,
+        help="cluster to join (default: $RAY_ADDRESS, else an embedded one)",
+    )
+    add("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    add(
+        "--cpus-per-trial", type=float, default=1, help="CPU slots, and torch threads, of one trial"
+    )
+    add(
+        "--gpus-per-trial",
+        type=float,
+        default=None,
+        help="0.25 puts four trials on a GPU (default: 1 with --device cuda, else 0)",
+    )
+    add("--time-limit", type=parse_duration, help="of one attempt at a trial, e.g. 90s, 20m, 3h")
+    add("--slice", type=parse_duration, help="inline only: save and stop after this long, e.g. 8m")
+    add("--budget", type=parse_duration, help="run whole replicates that fit into this wall time")
+    add("--retry-errors", action="store_true", help="run again what failed with an error")
+    add(
+        "--tracking-uri",
+        default=None,
+        help="MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results)",
+    )
+    add("--no-report", action="store_true", help="do not draw table and figure at the end")
+    add("--no-mlflow", action="store_true", help="do not mirror to MLflow")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of "90", "90s", "20m", "3h"."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration like 90s, 20m or 3h")
+    return seconds
+
+
+def find_results(option: str | None) -> str:
+    """The results folder: the option, $PCORE_RESULTS, ./results; in a Ray job ~/pcore-results,
+    since a job's folder is temporary.
+    """
+    if chosen := option or os.environ.get("PCORE_RESULTS"):
+        return Folder(chosen).uri
+    here = Path.cwd()
+    if "working_dir_files" in here.parts or os.environ.get("RAY_JOB_SUBMISSION_ID"):
+        return str(Path.home() / "pcore-results")
+    return str(here / "results")
+
+
+def check_run(options: argparse.Namespace) -> None:
+    """Raise ValueError for flags that do not go together or do not fit this machine."""
+    if options.slice and options.executor != "inline":
+        raise ValueError("--slice needs --executor inline")
+    if options.cpus_per_trial <= 0:
+        raise ValueError(f"--cpus-per-trial {options.cpus_per_trial:g} is not above 0")
+    device: str = options.device
+    if device == "cpu":
+        return
+    import torch
+
+    if not device.startswith("cuda"):
+        raise ValueError(f"--device {device!r} is neither cpu nor cuda")
+    if options.executor == "inline" and not torch.cuda.is_available():
+        raise ValueError(f"--device {device}: torch {torch.__version__} sees no GPU here")
+
+
+def guess_slots(options: argparse.Namespace) -> int:
+    """Trials that run at once on this machine; a cluster is counted once it is joined."""
+    if options.executor == "inline":
+        return 1
+    return max(1, int((os.cpu_count() or 1) // options.cpus_per_trial))
+
+
+def make_settings(options: argparse.Namespace, store: Store, launch: str) -> Settings:
+    """How attempts run."""
+    return Settings(
+        results=store.root,
+        device=options.device,
+        num_threads=max(1, int(options.cpus_per_trial)),
+        time_limit=options.time_limit,
+        slice_end=time.time() + options.slice if options.slice else None,
+        launch=launch,
+    )

@@ -1,0 +1,167 @@
+"""Files by name below a folder that is a local path, a shared mount or `s3://bucket/prefix`.
+
+Everything the engine keeps is small files that are written whole and never changed: a name either
+holds all of its bytes or does not exist. Locally that is temporary file, fsync, rename; on S3 one
+upload, which becomes visible when it is complete. S3 endpoint and credentials come from the usual
+AWS_* variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...).
+"""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file: its name below the folder, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+class Folder:
+    """A folder of whole files. Names are relative, with forward slashes; `~` is the home folder."""
+
+    def __init__(self, uri: str | Path):
+        text = str(uri)
+        self.remote = "://" in text
+        if not self.remote:
+            self.uri = str(Path(text).expanduser().absolute())
+            self.base = self.uri
+            return
+        self.uri = text.rstrip("/")
+        try:
+            self._remote, self.base = pafs.FileSystem.from_uri(self.uri)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"results folder {text!r}: {error}") from error
+
+    def __str__(self) -> str:
+        return self.uri
+
+    @property
+    def local(self) -> Path:
+        """The folder as a path. Raises ValueError if it is remote."""
+        if self.remote:
+            raise ValueError(f"{self.uri} is not a local folder")
+        return Path(self.base)
+
+    @property
+    def filesystem(self) -> Any:
+        """What pyarrow reads data sets from, with `path(name)`; opened on first use."""
+        return self._remote if self.remote else pafs.LocalFileSystem()
+
+    def path(self, name: str) -> str:
+        """The path of a file on `filesystem`."""
+        return f"{self.base}/{name}"
+
+    def list(self, folder: str = "") -> list[Entry]:
+        """All files below `folder` (none if it does not exist), sorted by name; hidden ones, which
+        are not finished, left out.
+        """
+        found = self._list_remote(folder) if self.remote else self._list_local(folder)
+        hidden = (e for e in found if "/." not in f"/{e.name}")
+        return sorted(hidden, key=lambda entry: entry.name)
+
+    def _list_local(self, folder: str) -> Iterator[Entry]:
+        todo = [folder]
+        while todo:
+            current = todo.pop()
+            with (
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                os.scandir(self.path(current) if current else self.base) as entries,
+            ):
+                for entry in entries:
+                    name = f"{current}/{entry.name}" if current else entry.name
+                    if entry.is_dir():
+                        todo.append(name)
+                        continue
+                    with contextlib.suppress(FileNotFoundError):
+                        yield Entry(name, entry.stat().st_size)
+
+    def _list_remote(self, folder: str) -> Iterator[Entry]:
+        place = self.path(folder) if folder else self.base
+        selector = pafs.FileSelector(place, recursive=True, allow_not_found=True)
+        for info in self._remote.get_file_info(selector):
+            if info.type == pafs.FileType.File:
+                yield Entry(info.path.removeprefix(f"{self.base}/"), info.size)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file. Raises FileNotFoundError."""
+        if not self.remote:
+            return Path(self.path(name)).read_bytes()
+        with self._remote.open_input_file(self.path(name)) as file:
+            return file.read()
+
+    def tail(self, name: str, size: int) -> bytes:
+        """The last bytes of a file; empty if it is shorter or gone."""
+        try:
+            with self.filesystem.open_input_file(self.path(name)) as file:
+                if (total := file.size()) < size:
+                    return b""
+                file.seek(total - size)
+                return file.read(size)
+        except OSError:
+            return b""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file so that it is either whole or absent."""
+        if self.remote:
+            with self._remote.open_output_stream(self.path(name)) as out:
+                out.write(data)
+            return
+        file = Path(self.path(name))
+        temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.tmp")
+        try:
+            out = temporary.open("wb")
+        except FileNotFoundError:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            out = temporary.open("wb")
+        try:
+            with out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def exists(self, name: str) -> bool:
+        """Whether a file of this name is there."""
+        if not self.remote:
+            return Path(self.path(name)).is_file()
+        info = self._remote.get_file_info(self.path(name))
+        return info.type == pafs.FileType.File
+
+    def delete(self, names: str | Iterable[str]) -> None:
+        """Remove files; those that are gone already are no error."""
+        for name in [names] if isinstance(names, str) else names:
+            with contextlib.suppress(FileNotFoundError):
+                if self.remote:
+                    self._remote.delete_file(self.path(name))
+                else:
+                    Path(self.path(name)).unlink()
+
+    def remove_if_empty(self, folder: str) -> None:
+        """Remove an empty local folder; object stores have none."""
+        if not self.remote:
+            with contextlib.suppress(OSError):
+                Path(self.path(folder)).rmdir()
+
+    def check_writable(self) -> None:
+        """Write, read and remove a file. Raises ValueError with the reason if that fails."""
+        name = f"probe-{uuid.uuid4().hex[:8]}"
+        try:
+            self.write(name, b"ok")
+            if self.read(name) != b"ok":
+                raise OSError("what was written is not what is read")
+            self.delete(name)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ValueError(f"results folder {self.uri} cannot be written: {reason}") from error
