@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.config import OptimConfig, TrialConfig
-from pcore.data import TrainingBatch, TrainingData
+from pcore.data import TrainingBatch, TrainingData, cut_by_length
 from pcore.evaluate import (
     LengthResult,
     autocast,
@@ -135,12 +135,17 @@ class Run:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        loss = batch_loss(self.model, batch)
-        loss.backward()
+        loss = torch.zeros((), device=self.device)
+        num_targets = batch.response_mask.sum()
+        # A GPU prefers one large batch of a fixed shape; a CPU pays for every padded token.
+        for part in cut_by_length(batch) if self.device.type == "cpu" else [batch]:
+            part_loss = sum_losses(self.model, part) / num_targets
+            part_loss.backward()
+            loss += part_loss.detach()
         limit = self.config.optim.grad_clip or math.inf
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=True)
         self.optimizer.step()
-        return loss.detach(), grad_norm
+        return loss, grad_norm
 
     def track_candidates(self) -> None:
         """Measure the candidates for the policies `best` and `oracle` at evenly spaced steps."""
@@ -224,11 +229,16 @@ def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
 
 def batch_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
     """Mean cross-entropy over all targets of the batch, in float32."""
+    return sum_losses(model, batch) / batch.response_mask.sum()
+
+
+def sum_losses(model: Transformer, batch: TrainingBatch) -> Tensor:
+    """Cross-entropy summed over all targets of the batch, in float32."""
     places, real = target_places(batch.response_mask)
     with autocast(batch.tokens.device):
         logits = model(batch.tokens[:, :-1], batch.ids[:, :-1], places)
     targets = batch.tokens.gather(1, places + 1)
-    return F.cross_entropy(logits[real].float(), targets[real])
+    return F.cross_entropy(logits[real].float(), targets[real], reduction="sum")
 
 
 def learning_rate(optim: OptimConfig, step: int) -> float:

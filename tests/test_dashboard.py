@@ -13,7 +13,7 @@ import pytest
 from sweeps.engine.drive import report_folder
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store import Store
-from sweeps.engine.tracking import Mirror, local_uri
+from sweeps.engine.tracking import Mirror, local_uri, shown_plan
 from tests.test_engine import make_sweep, run
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ def dashboard(tmp_path):
     assert run(make_sweep(), tmp_path, report=True) == 0
     store = Store(tmp_path)
     plan = make_plan(make_sweep(), "smoke", None, store, priced=False)
-    assert Mirror(plan, store, local_uri(store)).close(report_folder(plan, store)) is None
+    assert Mirror(shown_plan(plan), store, local_uri(store)).close(report_folder(plan, store)) is None
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -5,16 +5,36 @@ from pathlib import Path
 
 import pytest
 
+from sweeps.engine.catalogue import find_sweep, sweep_names
 from sweeps.engine.spec import SCALES, Sweep
 
+FOLDER = Path(__file__).parents[1] / "sweeps"
 SCRIPTS = sorted(
     path.stem
-    for path in (Path(__file__).parents[1] / "sweeps").glob("*.py")
+    for path in FOLDER.glob("*.py")
     if path.stem not in ("__init__", "__main__", "baseline")
 )
+SEARCHES = [name for name in SCRIPTS if "\nSEARCH = " in (FOLDER / f"{name}.py").read_text()]
+SWEEPS = [name for name in SCRIPTS if name not in SEARCHES]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_catalogue_lists_every_sweep_and_names_the_nearest():
+    assert sweep_names() == SWEEPS
+    assert find_sweep("sweeps/depth_ablation.py").name == "depth_ablation"
+    with pytest.raises(ValueError, match="no sweep 'depth_ablatoin'. Did you mean 'depth_ablation'"):
+        find_sweep("depth_ablatoin")
+
+
+def test_a_script_of_the_users_own_is_a_sweep_too(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text((FOLDER / "depth_ablation.py").read_text().replace("depth_ablation", "mine"))
+    assert find_sweep(str(script)).name == "mine"
+    script.write_text("x = 1\n")
+    with pytest.raises(ValueError, match="defines no SWEEP"):
+        find_sweep(str(script))
+
+
+@pytest.mark.parametrize("name", SWEEPS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_sweep_expands_at_every_scale(name, scale):
     sweep: Sweep = importlib.import_module(f"sweeps.{name}").SWEEP

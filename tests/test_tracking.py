@@ -8,7 +8,7 @@ from sweeps.engine.cli import main
 from sweeps.engine.drive import report_folder
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store import Store
-from sweeps.engine.tracking import Mirror, local_uri
+from sweeps.engine.tracking import Mirror, local_uri, shown_plan
 from tests.test_engine import make_sweep, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
@@ -27,7 +27,7 @@ def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(finishe
 
     store, plan = finished
     folder = report_folder(plan, store)
-    assert Mirror(plan, store, local_uri(store)).close(folder) is None
+    assert Mirror(shown_plan(plan), store, local_uri(store)).close(folder) is None
     client = MlflowClient(tracking_uri=local_uri(store))
     experiment = client.get_experiment_by_name("tiny [smoke]")
     runs = client.search_runs([experiment.experiment_id])
@@ -55,7 +55,7 @@ def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(finishe
     ]
 
     # Once more: nothing is written twice. After the database is deleted: everything again.
-    assert Mirror(plan, store, local_uri(store)).close(folder) is None
+    assert Mirror(shown_plan(plan), store, local_uri(store)).close(folder) is None
     assert len(client.search_runs([experiment.experiment_id])) == len(runs)
 
 

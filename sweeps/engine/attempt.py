@@ -166,6 +166,8 @@ class _Attempt:
             data = self.store.folder.read(f"{self.folder}/state.pt")
         except FileNotFoundError:
             return None
+        except OSError as error:  # the storage's fault, not the trial's
+            raise StorageFailed(f"{self.store.root} cannot be read: {error}") from error
         return unpack_state(data, self.config)
 
     def _save_state(self, report: Report) -> None:

@@ -6,14 +6,16 @@ another launch holds are left to it and waited for; if that launch dies, they ar
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
+from pcore.config import TrialConfig, trial_id
 from sweeps.engine.attempt import Outcome
 from sweeps.engine.failures import MAX_TRIES, RETRIED
 from sweeps.engine.launches import Launch, Other
@@ -29,7 +31,7 @@ from sweeps.engine.plan import (
     trim,
 )
 from sweeps.engine.progress import Progress
-from sweeps.engine.spec import Sweep
+from sweeps.engine.spec import Cell, Sweep, Trial
 from sweeps.engine.store import Store
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
@@ -174,6 +176,39 @@ class Runner:
         print(text, flush=True)
 
 
+def execute_configs(
+    title: str, configs: Sequence[TrialConfig], options: argparse.Namespace, store: Store
+) -> None:
+    """Run configurations that belong to no sweep, in one launch; on return each is in the store,
+    whatever became of it.
+
+    Raises ValueError if the results folder cannot be written.
+    """
+    cells = [Cell(label=trial_id(config), config=config) for config in configs]
+    trials = [Trial(cell=cell, config=cell.config, id=cell.label) for cell in cells]
+    pending = [PlannedTrial(trial=trial, state="missing", price=None) for trial in trials]
+    runner = Runner(options, store, guess_slots(options), on_finish=lambda outcome: None)
+    runner.run_until_done(title, pending)
+    for outcome in runner.last.values():
+        if outcome.status == "unsaved":
+            raise ValueError(outcome.error)
+
+
+@contextlib.contextmanager
+def session(options: argparse.Namespace, store: Store) -> Generator[int]:
+    """What the executor needs, open until the end of the block; yields how many trials run at
+    once. A session inside another one is the same.
+    """
+    if options.executor == "inline":
+        yield 1
+        return
+    from sweeps.engine.run import Slots, ray_session
+
+    address = options.ray_address or os.environ.get("RAY_ADDRESS")
+    with ray_session(address, Slots(**_slots(options)), store) as num_slots:
+        yield num_slots
+
+
 def execute(
     title: str,
     pending: Sequence[PlannedTrial],
@@ -184,24 +219,26 @@ def execute(
 ) -> None:
     """Run these trials once with the executor of the options."""
     settings = make_settings(options, store, launch)
-    if options.executor == "inline":
-        from sweeps.engine.inline import run_inline
+    with (
+        session(options, store) as num_slots,
+        Progress(title, pending, num_slots) as progress,
+    ):
+        if options.executor == "inline":
+            from sweeps.engine.inline import run_inline
 
-        with Progress(title, pending, 1) as progress:
             run_inline(pending, settings, progress, on_finish)
-        return
-    from sweeps.engine.run import Slots, ray_session, run_on_ray
+        else:
+            from sweeps.engine.run import Slots, run_on_ray
 
+            run_on_ray(pending, settings, progress, on_finish, Slots(**_slots(options)))
+
+
+def _slots(options: argparse.Namespace) -> dict[str, float]:
+    """CPUs and GPUs of one trial."""
     gpus = options.gpus_per_trial
     if gpus is None:
         gpus = 1.0 if options.device.startswith("cuda") else 0.0
-    address = options.ray_address or os.environ.get("RAY_ADDRESS")
-    slots = Slots(cpus=options.cpus_per_trial, gpus=gpus)
-    with (
-        ray_session(address, slots, store) as num_slots,
-        Progress(title, pending, num_slots) as progress,
-    ):
-        run_on_ray(pending, settings, progress, on_finish, slots)
+    return {"cpus": options.cpus_per_trial, "gpus": gpus}
 
 
 def view_rows(plan: Plan) -> list[dict[str, object]]:
@@ -234,10 +271,10 @@ def report_folder(plan: Plan, store: Store) -> Path:
 def _start_mirrors(plans: Sequence[Plan], store: Store, options: argparse.Namespace):
     if options.no_mlflow:
         return []
-    from sweeps.engine.tracking import Mirror, find_uri
+    from sweeps.engine.tracking import Mirror, find_uri, shown_plan
 
     uri = find_uri(options.tracking_uri, store)
-    return [Mirror(plan, store, uri) for plan in plans]
+    return [Mirror(shown_plan(plan), store, uri) for plan in plans]
 
 
 def _report(

@@ -1,18 +1,19 @@
 """Two launches on one results folder never run the same trial.
 
-    RESULTS/launches/<launch>.json    who: host, process, state (asking or running), trials
+    RESULTS/launches/<launch>.json    who: host, process, state (idle, asking, running), trials
     RESULTS/launches/<launch>.beat    a counter that rises while the launch lives
 
 A launch writes down which trials it asks for and only then looks at the others, so of two that
 begin at once at least one sees the other. Trials of a running launch are left to it. Between two
-that ask, the one with the larger name withdraws and asks again, the smaller waits until nobody else
-asks for its trials. Nothing depends on clocks of two machines being alike: a launch of another
-machine is dead when its counter stood still for `PATIENCE` seconds of *our* clock. Needs a storage
-that shows a finished write to all readers (local, NFS with closed files, S3).
+that ask, the one with the larger name withdraws until the smaller has its answer, the smaller waits
+until nobody else asks for its trials. Nothing depends on clocks of two machines being alike: a
+launch of another machine is dead when its counter stood still for `PATIENCE` seconds of *our*
+clock, and alive until then. Needs a storage that shows a finished write to all readers (local, NFS
+with closed files, S3).
 """
 
-import _thread
 import json
+import signal
 import threading
 import time
 import uuid
@@ -53,11 +54,12 @@ class Launch:
         self.process = this_process()
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.deposed = False  # another launch took this one for dead
-        self.seen: dict[str, tuple[bytes, float]] = {}  # beats of others, and since when
+        self.seen: dict[str, tuple[bytes, float]] = {}  # counters of others, and since when
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._beat, daemon=True)
 
     def __enter__(self) -> "Launch":
+        self._declare("idle", frozenset())  # first: what the dead leave behind has an owner
         self.folder.write(self._file("beat"), b"0")
         self.thread.start()
         return self
@@ -66,7 +68,7 @@ class Launch:
         self.stop.set()
         self.thread.join(timeout=10)
         with suppress(OSError):
-            self.folder.delete([self._file("json"), self._file("beat")])
+            self.folder.delete([self._file("beat"), self._file("json")])
 
     def claim(self, trials: Iterable[str]) -> dict[str, Other]:
         """Take these trials; returns those that another living launch holds. Waits while another
@@ -76,17 +78,19 @@ class Launch:
         while True:
             self._declare("asking", wanted)
             others = self.living(wanted)
-            asking = [o for o in others if o.state == "asking"]
-            if any(o.name < self.name for o in asking):
-                self.folder.delete(self._file("json"))
+            asking = [o.name for o in others if o.state == "asking"]
+            if not asking:
+                taken = {name: o for o in others for name in o.trials & wanted}
+                self._declare("running", wanted - set(taken))
+                return taken
+            if min(asking) < self.name:
+                self._declare("idle", frozenset())
+                while any(
+                    o.state == "asking" and o.name < self.name for o in self.living(wanted)
+                ):
+                    time.sleep(POLL)
+            else:
                 time.sleep(POLL)
-                continue
-            if asking:
-                time.sleep(POLL)
-                continue
-            taken = {name: o for o in others for name in o.trials & wanted}
-            self._declare("running", wanted - set(taken))
-            return taken
 
     def living(self, trials: frozenset[str] | None = None) -> list[Other]:
         """The other launches that live (and hold some of these trials); what dead ones left behind
@@ -99,36 +103,26 @@ class Launch:
                 continue
             if (other := self._read(name)) is None:
                 continue
-            if trials is not None and not other.trials & trials:
-                continue
-            if self._is_dead(other):
-                self.folder.delete([f"launches/{name}.json", f"launches/{name}.beat"])
-            else:
+            concerns = trials is None or other.trials & trials
+            if self._is_dead(other) if concerns else other.process.is_gone():
+                self.folder.delete([f"launches/{name}.beat", f"launches/{name}.json"])
+            elif concerns:
                 found.append(other)
         return found
 
     def _is_dead(self, other: Other) -> bool:
-        """Watches a launch of another machine until its counter rises or patience ends."""
         if (gone := other.process.is_gone()) is not None:
             return gone
-        spoke = False
-        while True:
-            try:
-                beat = self.folder.read(f"launches/{other.name}.beat")
-            except FileNotFoundError:
-                beat = b""
-            last, since = self.seen.setdefault(other.name, (beat, time.monotonic()))
-            if beat != last:
-                del self.seen[other.name]
-                return False
-            if time.monotonic() - since > PATIENCE:
-                return True
-            if self._read(other.name) is None:  # ended by itself
-                return False
-            if not spoke:
-                self.say(f"looking whether the launch of {other} is alive")
-                spoke = True
-            time.sleep(POLL)
+        try:
+            beat = self.folder.read(f"launches/{other.name}.beat")
+        except FileNotFoundError:
+            beat = b""
+        now = time.monotonic()
+        last, since = self.seen.get(other.name, (None, now))
+        if beat != last:
+            self.seen[other.name] = (beat, now)
+            return False
+        return now - since > PATIENCE
 
     def _read(self, name: str) -> Other | None:
         try:
@@ -157,10 +151,11 @@ class Launch:
         while not self.stop.wait(BEAT):
             count += 1
             with suppress(OSError):  # a full disk does not end a launch; silence might
-                if not self.folder.exists(self._file("beat")):
+                self.folder.write(self._file("beat"), str(count).encode())
+            with suppress(OSError):
+                if not self.folder.exists(self._file("json")):
                     self._depose()
                     return
-                self.folder.write(self._file("beat"), str(count).encode())
 
     def _depose(self) -> None:
         """After a long sleep another launch may have taken our trials: stop rather than run them
@@ -169,7 +164,10 @@ class Launch:
         if not self.stop.is_set():
             self.deposed = True
             self.say("another launch took this one for dead and goes on with its trials; stopping")
-            _thread.interrupt_main()
+            # Ctrl-C to ourselves, which also ends a wait; a job in the background may ignore it.
+            heard = callable(signal.getsignal(signal.SIGINT))
+            number = signal.SIGINT if heard else signal.SIGTERM
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def _file(self, kind: str) -> str:
         return f"launches/{self.name}.{kind}"

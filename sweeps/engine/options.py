@@ -30,15 +30,11 @@ def add_size(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Where and how trials run, and what is done with them afterwards."""
+def add_executor(parser: argparse.ArgumentParser) -> None:
+    """Where and how trials run."""
     add = parser.add_argument
     add("--executor", choices=("ray", "inline"), default="ray", help="default: ray")
-    add(
-        "--ray-address",
-        default=None,
-        help="cluster to join (default: $RAY_ADDRESS, else an embedded one)",
-    )
+    add("--ray-address", help="cluster to join (default: $RAY_ADDRESS, else an embedded one)")
     add("--device", default="cpu", help="cpu or cuda (default: cpu)")
     add(
         "--cpus-per-trial", type=float, default=1, help="CPU slots, and torch threads, of one trial"
@@ -46,16 +42,20 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add(
         "--gpus-per-trial",
         type=float,
-        default=None,
         help="0.25 puts four trials on a GPU (default: 1 with --device cuda, else 0)",
     )
     add("--time-limit", type=parse_duration, help="of one attempt at a trial, e.g. 90s, 20m, 3h")
     add("--slice", type=parse_duration, help="inline only: save and stop after this long, e.g. 8m")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Where and how trials run, which of them, and what is done with them afterwards."""
+    add_executor(parser)
+    add = parser.add_argument
     add("--budget", type=parse_duration, help="run whole replicates that fit into this wall time")
     add("--retry-errors", action="store_true", help="run again what failed with an error")
     add(
         "--tracking-uri",
-        default=None,
         help="MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results)",
     )
     add("--no-report", action="store_true", help="do not draw table and figure at the end")

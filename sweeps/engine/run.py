@@ -60,12 +60,15 @@ class Slots:
 @contextlib.contextmanager
 def ray_session(address: str | None, slots: Slots, store: Store) -> Generator[int]:
     """Connect to a cluster, or start an embedded one if `address` is None; yields how many trials
-    run at once.
+    run at once. Inside an open session it is that one.
 
     Authentication is left to Ray: an embedded cluster makes and asks for a token of its own, a
     running one needs the same RAY_AUTH_MODE and token as its head. Raises ValueError if no node has
     what one trial needs, or one differs from this process.
     """
+    if ray.is_initialized():
+        yield count_slots(slots, ray.nodes())
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray.init(
@@ -306,6 +309,20 @@ def _watchdog(progress: Progress) -> Generator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+def describe_cluster() -> list[str]:
+    """A line per living node: its name, CPUs, GPUs and memory."""
+    lines = list[str]()
+    for node in ray.nodes():
+        if node["Alive"]:
+            have = node["Resources"]
+            memory = have.get("memory", 0.0) / 1e9
+            lines.append(
+                f"{node['NodeManagerHostname']}: {have.get('CPU', 0):g} CPU, "
+                f"{have.get('GPU', 0):g} GPU, {memory:.1f} GB; code and storage agree"
+            )
+    return lines
 
 
 def _describe_use() -> str:

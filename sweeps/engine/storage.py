@@ -20,10 +20,11 @@ import pyarrow.fs as pafs
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file: its name below the folder, and its size in bytes."""
+    """A file: its name below the folder, its size in bytes, and when it was written (Unix time)."""
 
     name: str
     size: int
+    modified: float
 
 
 class Folder:
@@ -61,13 +62,13 @@ class Folder:
         """The path of a file on `filesystem`."""
         return f"{self.base}/{name}"
 
-    def list(self, folder: str = "") -> list[Entry]:
-        """All files below `folder` (none if it does not exist), sorted by name; hidden ones, which
-        are not finished, left out.
+    def list(self, folder: str = "", hidden: bool = False) -> list[Entry]:
+        """All files below `folder` (none if it does not exist), sorted by name; `hidden`: those
+        that are not finished instead.
         """
         found = self._list_remote(folder) if self.remote else self._list_local(folder)
-        hidden = (e for e in found if "/." not in f"/{e.name}")
-        return sorted(hidden, key=lambda entry: entry.name)
+        chosen = (entry for entry in found if ("/." in f"/{entry.name}") == hidden)
+        return sorted(chosen, key=lambda entry: entry.name)
 
     def _list_local(self, folder: str) -> Iterator[Entry]:
         todo = [folder]
@@ -83,14 +84,17 @@ class Folder:
                         todo.append(name)
                         continue
                     with contextlib.suppress(FileNotFoundError):
-                        yield Entry(name, entry.stat().st_size)
+                        stat = entry.stat()
+                        yield Entry(name, stat.st_size, stat.st_mtime)
 
     def _list_remote(self, folder: str) -> Iterator[Entry]:
         place = self.path(folder) if folder else self.base
         selector = pafs.FileSelector(place, recursive=True, allow_not_found=True)
         for info in self._remote.get_file_info(selector):
-            if info.type == pafs.FileType.File:
-                yield Entry(info.path.removeprefix(f"{self.base}/"), info.size)
+            # An upload that Ctrl-C cut before its first byte is an empty file.
+            if info.type == pafs.FileType.File and info.size:
+                name = info.path.removeprefix(f"{self.base}/")
+                yield Entry(name, info.size, info.mtime_ns / 1e9)
 
     def read(self, name: str) -> bytes:
         """The bytes of a file. Raises FileNotFoundError."""

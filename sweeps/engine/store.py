@@ -108,10 +108,10 @@ class Store:
         return sorted(found, key=lambda s: (s.trial_id, s.attempt, s.name))
 
     def _is_whole(self, name: str) -> bool:
-        if name in self._whole or name in self.packs.index():
-            return True
         # An object store shows complete uploads only; elsewhere a copy may have been cut short.
-        if self.folder.remote or self.folder.tail(name, len(MAGIC)) == MAGIC:
+        if name in self._whole or self.folder.remote or name in self.packs.index():
+            return True
+        if self.folder.tail(name, len(MAGIC)) == MAGIC:
             self._whole.add(name)
             return True
         return False
@@ -156,7 +156,8 @@ class Store:
         index, names = self.packs.index(), sorted(shard.name for shard in shards)
         loose = [name for name in names if name not in index]
         if len(loose) >= LOOSE and self.packs.add(loose):
-            index, loose = self.packs.index(), []
+            index = self.packs.index()
+            loose = [name for name in loose if name not in index]
         rows = None if record is None else ds.field("record") == record
         tables = [read_shards(self.folder, loose, known, columns, rows)] if loose else []
         if packed := [name for name in names if name in index]:

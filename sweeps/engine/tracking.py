@@ -6,8 +6,10 @@ works in a thread of its own, reads finished shards and writes each with one bat
 tracking server costs the sweep nothing: what could not be written is said once, at the end.
 """
 
+import contextlib
 import functools
 import json
+import math
 import os
 import queue
 import subprocess
@@ -15,12 +17,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pcore.config import SEEDS
-from sweeps.engine.plan import Plan, PlannedTrial
-from sweeps.engine.store import Store
+from sweeps.engine.plan import Plan
+from sweeps.engine.store import Shard, Store
+
+SAVE_SECONDS = 2.0  # how often at most is noted what was mirrored
 
 # A server that does not answer is given up quickly; must be set before mlflow is imported.
 for name, value in {
@@ -39,6 +44,19 @@ def find_uri(option: str | None, store: Store) -> str:
     return option or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store)
 
 
+def check_server(uri: str) -> str | None:
+    """Why nothing can be written there, in a sentence; None if it can."""
+    if uri.startswith("sqlite:///"):
+        return None  # made on first use, beside the results
+    try:
+        from mlflow.tracking import MlflowClient
+
+        MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
+    except Exception as error:  # whatever the client raises
+        return f"{uri}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+    return None
+
+
 def local_uri(store: Store) -> str:
     """The tracking URI of a store without a server."""
     place = Path.cwd() if store.folder.remote else store.folder.local
@@ -54,18 +72,46 @@ def _artifact_location(view: str, store: Store, uri: str) -> str | None:
     return (store.folder.local / "mlartifacts" / view).as_uri()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """What MLflow shows of a sweep at a scale. labels: the cell of each trial, by trial id."""
+
+    sweep: str
+    scale: str
+    claim: str
+    labels: Mapping[str, str]
+
+    @property
+    def view(self) -> str:
+        return f"{self.sweep}-{self.scale}"
+
+
+def shown_plan(plan: Plan) -> Shown:
+    """A plan, for the mirror."""
+    labels = {planned.trial.id: planned.trial.cell.label for planned in plan.trials}
+    return Shown(sweep=plan.sweep.name, scale=plan.scale, claim=plan.sweep.claim, labels=labels)
+
+
+def shown_view(store: Store, sweep: str, scale: str) -> Shown:
+    """A view of the store, for the mirror. Raises ValueError if there is none."""
+    rows = store.load_view(sweep, scale).to_pylist()
+    labels = {row["trial_id"]: row["cell"] for row in rows}
+    return Shown(sweep=sweep, scale=scale, claim=rows[0]["claim"], labels=labels)
+
+
 class Mirror:
-    """Mirrors the trials of one plan; `add` and `close` never raise and never wait for the
+    """Mirrors the trials of one sweep; `add` and `close` never raise and never wait for the
     server.
     """
 
-    def __init__(self, plan: Plan, store: Store, uri: str):
-        self.plan, self.store, self.uri = plan, store, uri
-        self.view = f"{plan.sweep.name}-{plan.scale}"
+    def __init__(self, shown: Shown, store: Store, uri: str, anew: bool = False):
+        """`anew`: also what was mirrored before."""
+        self.shown, self.store, self.uri = shown, store, uri
         self.queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.artifacts = Path()
         self.problem: str | None = None
-        self.written = _read_written(store, self.view, uri)
+        self.written = {} if anew else _read_written(store, shown.view, uri)
+        self.changed, self.saved = False, time.monotonic()
         self.thread = threading.Thread(target=self._work, daemon=True)
         self.thread.start()
 
@@ -79,7 +125,7 @@ class Mirror:
         """
         self.artifacts = artifacts
         self.queue.put(None)
-        self.thread.join(timeout=patience)
+        self.thread.join(timeout=None if patience == math.inf else patience)
         if self.thread.is_alive():
             self.problem = f"{self.uri} took longer than {patience:.0f} s"
         return self.problem
@@ -87,40 +133,48 @@ class Mirror:
     def _work(self) -> None:
         try:
             while (trial_id := self.queue.get()) is not None:
-                self._write([trial_id])
-            self._write([planned.trial.id for planned in self.plan.trials])
+                self._write(trial_id, self.store.visible_shard(trial_id))
+            visible = self.store.visible()
+            for trial_id in self.shown.labels:
+                self._write(trial_id, visible.get(trial_id))
             stamp = _stamp(self.artifacts)
             if self.written.get("artifacts") != stamp:
                 self.session.finish(self.artifacts)
-                self._note("artifacts", stamp)
+                self.written["artifacts"] = stamp
+                self.changed = True
         except Exception as error:  # whatever the tracking server does, the sweep goes on
             text = (str(error).strip().splitlines() or [""])[0]
             self.problem = f"{type(error).__name__}: {text[:200]}"
+        self._save_written()
 
     @functools.cached_property
     def session(self) -> "_Session":
-        return _Session(self.plan, self.view, self.store, self.uri)
+        return _Session(self.shown, self.store, self.uri)
 
-    def _write(self, trial_ids: Iterable[str]) -> None:
-        """Mirror the trials whose visible shard is not the one that was mirrored last."""
-        planned = {p.trial.id: p for p in self.plan.trials}
-        visible = self.store.visible()
-        for trial_id in trial_ids:
-            shard = visible.get(trial_id)
-            if shard is not None and self.written.get(trial_id) != shard.name:
-                self.session.write_trial(planned[trial_id])
-                self._note(trial_id, shard.name)
+    def _write(self, trial_id: str, shard: Shard | None) -> None:
+        """Mirror a trial unless its visible shard is the one that was mirrored last."""
+        label = self.shown.labels.get(trial_id)
+        if label is None or shard is None or self.written.get(trial_id) == shard.name:
+            return
+        self.session.write_trial(trial_id, label)
+        self.written[trial_id], self.changed = shard.name, True
+        if time.monotonic() - self.saved > SAVE_SECONDS:
+            self._save_written()
 
-    def _note(self, key: str, value: str) -> None:
-        self.written[key] = value
-        saved = json.dumps({"uri": self.uri, "written": self.written})
-        self.store.folder.write(_written_file(self.view), saved.encode())
+    def _save_written(self) -> None:
+        """Note what was mirrored; what is forgotten is mirrored once more, in place of the old."""
+        if not self.changed:
+            return
+        self.saved, self.changed = time.monotonic(), False
+        text = json.dumps({"uri": self.uri, "written": self.written})
+        with contextlib.suppress(OSError):
+            self.store.folder.write(_written_file(self.shown.view), text.encode())
 
 
 class _Session:
     """A connection to the tracking store and the parent run of the sweep."""
 
-    def __init__(self, plan: Plan, view: str, store: Store, uri: str):
+    def __init__(self, shown: Shown, store: Store, uri: str):
         if uri.startswith("sqlite:///"):
             # Two processes that open a new database at once break each other; creating it first
             # avoids that.
@@ -131,7 +185,7 @@ class _Session:
 
         self.client = MlflowClient(tracking_uri=uri)
         self.store = store
-        name = f"{plan.sweep.name} [{plan.scale}]"
+        name, view = f"{shown.sweep} [{shown.scale}]", shown.view
         experiment = self.client.get_experiment_by_name(name)
         location = _artifact_location(view, store, uri)
         self.experiment = (
@@ -142,25 +196,24 @@ class _Session:
         self.client.set_experiment_tag(
             self.experiment, "mlflow.experimentKind", "custom_model_development"
         )
-        self.claim = plan.sweep.claim.strip()
+        self.claim = shown.claim.strip()
         self.parent = self._find({"pcore.view": view}) or self._create(
             name, {"pcore.view": view, "mlflow.note.content": self.claim}
         )
 
-    def write_trial(self, planned: PlannedTrial) -> None:
+    def write_trial(self, trial_id: str, label: str) -> None:
         """One nested run: parameters, curves and exact match of one trial, in one go."""
         from mlflow.entities import Metric, Param
 
-        trial = planned.trial
-        rows = self.store.load([trial.id]).to_pylist()
+        rows = self.store.load([trial_id]).to_pylist()
         head = next(row for row in rows if row["record"] == "trial")
-        tags = {"mlflow.parentRunId": self.parent, "pcore.trial_id": trial.id}
-        tags |= {"pcore.cell": trial.cell.label, "pcore.status": head["status"]}
+        tags = {"mlflow.parentRunId": self.parent, "pcore.trial_id": trial_id}
+        tags |= {"pcore.cell": label, "pcore.status": head["status"]}
         tags |= {f"pcore.{k}": str(head[k]) for k in ("code_hash", "git_commit", "host") if head[k]}
-        run_id = self._find({"pcore.trial_id": trial.id, "mlflow.parentRunId": self.parent})
+        run_id = self._find({"pcore.trial_id": trial_id, "mlflow.parentRunId": self.parent})
         if run_id is not None:
             self.client.delete_run(run_id)  # a newer attempt replaces what the mirror showed
-        name = f"{trial.cell.label} · {seeds_text(json.loads(head['config_json']))}"
+        name = f"{label} · {seeds_text(json.loads(head['config_json']))}"
         run_id = self._create(name, tags)
         params = [Param(key, str(value)) for key, value in json.loads(head["config_json"]).items()]
         metrics = [

@@ -1,0 +1,136 @@
+"""All sweeps from one place.
+
+python -m sweeps list                          the sweeps there are
+python -m sweeps plan depth_ablation           what is missing, its predicted duration and cost
+python -m sweeps run depth_ablation            run what is missing (several sweeps at once: fine)
+python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
+python -m sweeps why 3f2a                      everything about one trial
+python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
+python -m sweeps doctor                        whether this machine and cluster are fit to run
+python -m sweeps gc                            old checkpoints and leftovers
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from sweeps.engine.catalogue import find_sweep, sweep_names
+from sweeps.engine.cli import guarded, show_plan
+from sweeps.engine.drive import run_sweeps
+from sweeps.engine.options import add_place, add_run, add_size, parse_duration
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exit codes as those of a sweep script."""
+    options = _parse(argv)
+    command: Callable[[argparse.Namespace], int] = options.function
+    return guarded("sweeps", lambda: command(options))
+
+
+def list_sweeps(options: argparse.Namespace) -> int:
+    """The sweeps there are, one line each."""
+    del options
+    names = sweep_names()
+    width = max(len(name) for name in names)
+    for name in names:
+        print(f"{name:<{width}}  {find_sweep(name).title}")
+    return 0
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Missing trials, their predicted duration and cost; runs nothing."""
+    return show_plan([find_sweep(name) for name in options.sweeps], options)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what the store lacks of these sweeps, as one launch."""
+    return run_sweeps([find_sweep(name) for name in options.sweeps], options)
+
+
+def status(options: argparse.Namespace) -> int:
+    """Done, missing, failed and stale trials per cell, and who runs now."""
+    from sweeps.engine.status import show_status
+
+    return show_status(options)
+
+
+def why(options: argparse.Namespace) -> int:
+    """Everything about one trial: configuration, identity, attempts, failures, where it is used."""
+    from sweeps.engine.status import show_trial
+
+    return show_trial(options)
+
+
+def mirror(options: argparse.Namespace) -> int:
+    """Write MLflow anew from Parquet, for these sweeps or all."""
+    from sweeps.engine.maintenance import rebuild_mirror
+
+    return rebuild_mirror(options)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Whether this machine (and the cluster) can run sweeps; every problem with its fix."""
+    from sweeps.engine.maintenance import examine
+
+    return examine(options)
+
+
+def gc(options: argparse.Namespace) -> int:
+    """Remove old checkpoints and what dead processes left behind. Lists it unless --yes."""
+    from sweeps.engine.maintenance import collect_garbage
+
+    return collect_garbage(options)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m sweeps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        text = (function.__doc__ or "").rstrip(".")
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(function=function)
+        return command
+
+    add("list", list_sweeps)
+    for name, function in (("plan", plan), ("run", run)):
+        command = add(name, function)
+        command.add_argument("sweeps", nargs="+", metavar="SWEEP", help="name, or path of a script")
+        add_size(command)
+        add_place(command)
+        add_run(command)
+    command = add("status", status)
+    command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
+    add_size(command)
+    add_place(command)
+    command = add("why", why)
+    command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
+    add_place(command)
+    command = add("mirror", mirror)
+    command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
+    command.add_argument("--scale", default=None, help="default: all scales")
+    command.add_argument("--tracking-uri", default=None, help="default as in `run`")
+    add_place(command)
+    command = add("doctor", doctor)
+    command.add_argument("--ray-address", default=None, help="cluster to examine too")
+    command.add_argument("--tracking-uri", default=None, help="default as in `run`")
+    add_place(command)
+    command = add("gc", gc)
+    command.add_argument(
+        "--older-than",
+        type=parse_duration,
+        default=7 * 86400.0,
+        help="age of states and temporary files, e.g. 48h (default: 7 days)",
+    )
+    command.add_argument("--weights", action="store_true", help="also weights of finished trials")
+    command.add_argument("--yes", action="store_true", help="remove; without it only list")
+    add_place(command)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Which sweeps there are: every script in `sweeps/` that defines SWEEP, and scripts named by their
+path.
+"""
+
+import importlib
+import importlib.util
+from pathlib import Path
+
+from pcore.registry import nearest
+from sweeps.engine.spec import Sweep
+
+FOLDER = Path(__file__).resolve().parents[1]
+
+
+def sweep_names() -> list[str]:
+    """Names of the sweeps in this folder, by name."""
+    files = [file for file in FOLDER.glob("*.py") if not file.stem.startswith("_")]
+    return sorted(file.stem for file in files if "\nSWEEP = " in file.read_text())
+
+
+def find_sweep(name: str) -> Sweep:
+    """The sweep of a name (`depth_ablation`), a script of ours or a script elsewhere
+    (`my/own_sweep.py`).
+
+    Raises ValueError naming the nearest.
+    """
+    known = sweep_names()
+    path = Path(name)
+    if path.suffix == ".py" and path.resolve().parent != FOLDER:
+        if not path.is_file():
+            raise ValueError(f"no sweep script {name}")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    elif path.stem in known:
+        module = importlib.import_module(f"sweeps.{path.stem}")
+    else:
+        raise ValueError(f"no sweep {name!r}.{nearest(path.stem, known)}")
+    sweep = getattr(module, "SWEEP", None)
+    if not isinstance(sweep, Sweep):
+        raise ValueError(f"{name} defines no SWEEP")
+    return sweep
