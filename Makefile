@@ -13,7 +13,7 @@ sweep: .venv/installed  ## train the depth ablation at laptop scale, print its t
 test: .venv/installed  ## the quick test suite
 	$(BIN)/python -m pytest
 
-test-slow: .venv/installed  ## tests that need a Ray cluster, a browser or minutes
+test-slow: .venv/services  ## tests that need a Ray cluster, other services, a browser or minutes
 	$(BIN)/python -m pytest -m slow
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
@@ -40,10 +40,19 @@ format: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
+.venv/services: requirements-services.lock .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-services.lock
+	touch $@
+
 lock:  ## resolve pyproject.toml anew and pin the result; torch stays what is installed
-	$(BIN)/python -m pip install --quiet --upgrade --editable ".[sweep,dev]" "torch==2.13.0"
-	(echo "# Every package of the environment, pinned. Made by: make lock"; \
-	 $(BIN)/python -m pip freeze --exclude-editable | sed 's/^\(torch==[0-9.]*\)+.*/\1/') > requirements.lock
+	$(BIN)/python -m pip install --quiet --upgrade --editable ".[sweep,server,dev]" "torch==2.13.0"
+	$(call freeze,Every package of the environment) | grep -v -x -F -f requirements-services.lock \
+	  > requirements.tmp && mv requirements.tmp requirements.lock
+	$(BIN)/python -m pip install --quiet --upgrade --editable ".[services]"
+	$(call freeze,On top of requirements.lock: what only the slow tests need) \
+	  | grep -v -x -F -f requirements.lock > requirements-services.lock
+freeze = (echo "\# $(1). Made by: make lock"; \
+	 $(BIN)/python -m pip freeze --exclude-editable | sed 's/^\(torch==[0-9.]*\)+.*/\1/')
 
 clean:  ## remove the environment; results stay
 	rm -rf .venv

@@ -33,7 +33,7 @@ LAPTOP: dict[str, Any] = {
     "model.d_ff": 128,
     "model.norm_placement": "pre",
     "data.min_length": 1,
-    "data.max_length": 6,
+    "data.max_length": 12,
     "data.num_examples": None,
     "optim.num_steps": 2000,
     "optim.batch_size": 64,
@@ -44,9 +44,9 @@ LAPTOP: dict[str, Any] = {
     "optim.weight_decay": 0.3,
     "position.start": "wrapped",
     "position.table_init": "rotation",
-    "position.max_position": 20,
-    "eval.near_lengths": (7, 8),
-    "eval.test_lengths": (9, 10, 11, 12, 15, 18),
+    "position.max_position": 28,
+    "eval.near_lengths": (13, 14, 15, 16, 17),
+    "eval.test_lengths": (18, 20, 22, 24),
     "eval.num_examples": 1000,
 }
 

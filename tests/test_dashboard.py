@@ -31,7 +31,9 @@ def dashboard(tmp_path):
     assert run(make_sweep(), tmp_path, report=True) == 0
     store = Store(tmp_path)
     plan = make_plan(make_sweep(), "smoke", None, store, priced=False)
-    assert Mirror(shown_plan(plan), store, local_uri(store)).close(report_folder(plan, store)) is None
+    assert (
+        Mirror(shown_plan(plan), store, local_uri(store)).close(report_folder(plan, store)) is None
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -224,7 +224,12 @@ def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capf
     with pytest.raises(ValueError, match=r"no result of the search 'tiny' at scale smoke; run it"):
         best_of("tiny", "smoke", tmp_path)
     stand_in(monkeypatch, Lab)
-    assert main(make_search(4), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]) == 0
+    assert (
+        main(
+            make_search(4), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
+        )
+        == 0
+    )
     printed = capfd.readouterr().out
     assert "chosen on the near range; the test range was neither evaluated nor read" in printed
     assert "2 arms x 4 configurations x 3 rungs" in printed
@@ -282,7 +287,12 @@ def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, m
 
 def test_an_arm_without_a_winner_is_not_passed_over(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(search_run, "execute_configs", lambda *arguments: None)
-    assert main(make_search(2), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]) == 2
+    assert (
+        main(
+            make_search(2), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
+        )
+        == 2
+    )
     error = capfd.readouterr().err
     assert "no configuration finished its rungs in: one, two" in error
     assert "one, configuration 0 (" in error

@@ -22,7 +22,7 @@ from pcore.config import TrialConfig, trial_id
 from pcore.train import Diverged, Report, train
 from sweeps.engine.processes import Process, this_process
 from sweeps.engine.provenance import code_provenance
-from sweeps.engine.storage import Folder
+from sweeps.engine.storage import Folder, StorageFailed
 from sweeps.engine.store import Store
 from sweeps.engine.store_schema import REPORT, Status
 
@@ -71,10 +71,6 @@ class _SliceOver(Exception):
     """The slice of machine time is over; the state is saved."""
 
 
-class StorageFailed(Exception):
-    """The results folder could not be written."""
-
-
 def run_attempt(
     config: TrialConfig,
     settings: Settings,
@@ -93,7 +89,7 @@ def run_attempt(
             return Outcome(trial_id=name, status="lost", seconds=0.0, error=text)
         with _running_marker(store.folder, name, settings.launch):
             return _Attempt(config, settings, store).run(on_report)
-    except (StorageFailed, OSError) as error:
+    except StorageFailed as error:
         return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
 
 
@@ -148,7 +144,7 @@ class _Attempt:
             if report.finished:
                 for policy, weights in report.checkpoints.items():
                     data = pack_model(self.config, weights, policy=policy, step=report.step)
-                    self._write(f"{self.folder}/{policy}.pt", data)
+                    self.store.folder.write(f"{self.folder}/{policy}.pt", data)
                 return
             now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
             over = end is not None and time.time() > end
@@ -166,19 +162,11 @@ class _Attempt:
             data = self.store.folder.read(f"{self.folder}/state.pt")
         except FileNotFoundError:
             return None
-        except OSError as error:  # the storage's fault, not the trial's
-            raise StorageFailed(f"{self.store.root} cannot be read: {error}") from error
         return unpack_state(data, self.config)
 
     def _save_state(self, report: Report) -> None:
         data = pack_state(self.config, report.state() | {"curve": self.curve})
-        self._write(f"{self.folder}/state.pt", data)
-
-    def _write(self, name: str, data: bytes) -> None:
-        try:
-            self.store.folder.write(name, data)
-        except OSError as error:
-            raise StorageFailed(f"{self.store.root} cannot be written: {error}") from error
+        self.store.folder.write(f"{self.folder}/state.pt", data)
 
     def _finish(self, status: Status, error: str | None = None) -> Outcome:
         last = self.last
@@ -202,10 +190,7 @@ class _Attempt:
             {k: v for k, v in asdict(r).items() if k != "counts"} | asdict(r.counts)
             for r in results
         ]
-        try:
-            self.store.write(self.config, status, trial, self.curve, evaluations)
-        except OSError as failure:
-            raise StorageFailed(f"{self.store.root} cannot be written: {failure}") from failure
+        self.store.write(self.config, status, trial, self.curve, evaluations)
         if status in ("ok", "diverged", "error"):
             self.store.folder.delete(f"{self.folder}/state.pt")
             self.store.folder.remove_if_empty(self.folder)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from sweeps.engine.drive import INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
+from sweeps.engine.drive import FAILED, INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
 from sweeps.engine.options import (
     add_place,
     add_run,
@@ -15,6 +15,7 @@ from sweeps.engine.options import (
 )
 from sweeps.engine.plan import format_plan
 from sweeps.engine.spec import Sweep
+from sweeps.engine.storage import StorageFailed
 from sweeps.engine.store import Store
 
 
@@ -58,6 +59,9 @@ def guarded(name: str, command: Callable[[], int]) -> int:
     except ValueError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return REFUSED
+    except StorageFailed as error:
+        print(f"{name}: {error}; what is stored stays, the same command continues", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print(
             "\ninterrupted; finished trials are stored, the same command continues", file=sys.stderr

@@ -45,6 +45,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
     Raises ValueError, before anything starts, for what cannot work.
     """
     check_run(options)
+    sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
     store, num_slots = Store(find_results(options.results)), guess_slots(options)
     plans = plan_sweeps(sweeps, options, store, num_slots)
     store.prepare()

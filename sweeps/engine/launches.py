@@ -85,9 +85,7 @@ class Launch:
                 return taken
             if min(asking) < self.name:
                 self._declare("idle", frozenset())
-                while any(
-                    o.state == "asking" and o.name < self.name for o in self.living(wanted)
-                ):
+                while any(o.state == "asking" and o.name < self.name for o in self.living(wanted)):
                     time.sleep(POLL)
             else:
                 time.sleep(POLL)

@@ -9,13 +9,15 @@ AWS_* variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...).
 import contextlib
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+
+CANNOT = "cannot be read or written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,15 @@ class Entry:
     modified: float
 
 
+class StorageFailed(OSError):
+    """The folder cannot be read or written; says which and why, in a sentence."""
+
+
 class Folder:
-    """A folder of whole files. Names are relative, with forward slashes; `~` is the home folder."""
+    """A folder of whole files. Names are relative, with forward slashes; `~` is the home folder.
+
+    Whatever is wrong with the storage is a StorageFailed, a missing file FileNotFoundError.
+    """
 
     def __init__(self, uri: str | Path):
         text = str(uri)
@@ -62,13 +71,24 @@ class Folder:
         """The path of a file on `filesystem`."""
         return f"{self.base}/{name}"
 
+    @contextlib.contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            yield
+        except (FileNotFoundError, StorageFailed):
+            raise
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageFailed(f"{self.uri} {CANNOT}: {reason}") from error
+
     def list(self, folder: str = "", hidden: bool = False) -> list[Entry]:
         """All files below `folder` (none if it does not exist), sorted by name; `hidden`: those
         that are not finished instead.
         """
-        found = self._list_remote(folder) if self.remote else self._list_local(folder)
-        chosen = (entry for entry in found if ("/." in f"/{entry.name}") == hidden)
-        return sorted(chosen, key=lambda entry: entry.name)
+        with self._told():
+            found = self._list_remote(folder) if self.remote else self._list_local(folder)
+            chosen = (entry for entry in found if ("/." in f"/{entry.name}") == hidden)
+            return sorted(chosen, key=lambda entry: entry.name)
 
     def _list_local(self, folder: str) -> Iterator[Entry]:
         todo = [folder]
@@ -98,29 +118,42 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """The bytes of a file. Raises FileNotFoundError."""
-        if not self.remote:
-            return Path(self.path(name)).read_bytes()
-        with self._remote.open_input_file(self.path(name)) as file:
-            return file.read()
+        with self._told():
+            return self._read_remote(name) if self.remote else Path(self.path(name)).read_bytes()
+
+    def _read_remote(self, name: str) -> bytes:
+        """Asked for its length before a file is replaced and for its bytes after, S3 cuts it: then
+        once more.
+        """
+        data = b""
+        for _ in range(10):
+            with self._remote.open_input_file(self.path(name)) as file:
+                data = file.read()
+            if len(data) == self._remote.get_file_info(self.path(name)).size:
+                break
+        return data
 
     def tail(self, name: str, size: int) -> bytes:
         """The last bytes of a file; empty if it is shorter or gone."""
         try:
-            with self.filesystem.open_input_file(self.path(name)) as file:
+            with self._told(), self.filesystem.open_input_file(self.path(name)) as file:
                 if (total := file.size()) < size:
                     return b""
                 file.seek(total - size)
                 return file.read(size)
-        except OSError:
+        except FileNotFoundError:
             return b""
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file so that it is either whole or absent."""
-        if self.remote:
-            with self._remote.open_output_stream(self.path(name)) as out:
-                out.write(data)
-            return
-        file = Path(self.path(name))
+        with self._told():
+            if self.remote:
+                with self._remote.open_output_stream(self.path(name)) as out:
+                    out.write(data)
+            else:
+                self._write_local(Path(self.path(name)), data)
+
+    def _write_local(self, file: Path, data: bytes) -> None:
         temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
             out = temporary.open("wb")
@@ -138,15 +171,16 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         """Whether a file of this name is there."""
-        if not self.remote:
-            return Path(self.path(name)).is_file()
-        info = self._remote.get_file_info(self.path(name))
-        return info.type == pafs.FileType.File
+        with self._told():
+            if not self.remote:
+                return Path(self.path(name)).is_file()
+            info = self._remote.get_file_info(self.path(name))
+            return info.type == pafs.FileType.File
 
     def delete(self, names: str | Iterable[str]) -> None:
         """Remove files; those that are gone already are no error."""
         for name in [names] if isinstance(names, str) else names:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError), self._told():
                 if self.remote:
                     self._remote.delete_file(self.path(name))
                 else:
@@ -167,5 +201,5 @@ class Folder:
                 raise OSError("what was written is not what is read")
             self.delete(name)
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = str(error).removeprefix(f"{self.uri} {CANNOT}: ")
             raise ValueError(f"results folder {self.uri} cannot be written: {reason}") from error

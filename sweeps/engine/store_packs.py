@@ -127,9 +127,7 @@ def read_shards(
 
     Raises ValueError naming the first shard that cannot be read.
     """
-    chosen: dict[str, Any] = {column: ds.field(column) for column in columns}
-    if named:
-        chosen["shard"] = ds.field("__filename")
+    chosen = [*columns, "__filename"] if named else list(columns)
     paths = [folder.path(name) for name in names]
 
     def read(some: list[str]) -> pa.Table:
@@ -150,8 +148,9 @@ def read_shards(
         raise
     if named:
         short = dict(zip(paths, names, strict=True))
-        column = pa.array([short[path] for path in table.column("shard").to_pylist()], pa.string())
-        table = table.set_column(table.num_columns - 1, "shard", column)
+        column = [short[path] for path in table.column("__filename").to_pylist()]
+        table = table.drop_columns(["__filename"])
+        table = table.append_column("shard", pa.array(column, pa.string()))
     return table
 
 

@@ -1,0 +1,140 @@
+"""What the engine costs beside the trials: `pytest -m benchmark -s tests/benchmarks`.
+
+Limits: planning 10,000 trials 2 s, their status 3 s, loading and tabulating them 5 s, 20 ms for
+each of 500 trials beyond what the trial itself takes.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from analysis.load import load_sweep
+from analysis.tables import ablation_table
+from pcore.config import override
+from sweeps.__main__ import main as command
+from sweeps.baseline import addition
+from sweeps.engine import provenance
+from sweeps.engine.cli import main
+from sweeps.engine.drive import view_rows
+from sweeps.engine.plan import make_plan
+from sweeps.engine.spec import Sweep, axis, grid
+from sweeps.engine.store import Store
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
+STEPS = tuple(range(1, 101))
+LARGE = Sweep(
+    name="large",
+    title="A large sweep",
+    claim="100 cells, 100 seeds.",
+    cells=lambda scale: grid(addition("smoke"), steps=axis("optim.num_steps", *STEPS)),
+    seeds={"smoke": "100", "laptop": "100", "paper": "100"},
+)
+NO_OP = override(
+    addition("smoke"),
+    {"optim.num_steps": 1, "optim.batch_size": 1, "eval.num_examples": 1, "eval.near_lengths": ()},
+)
+MANY = Sweep(
+    name="many",
+    title="Trials that do next to nothing",
+    claim="One step on one example.",
+    cells=lambda scale: grid(
+        NO_OP, rate=axis("optim.learning_rate", *(i / 1e4 for i in range(50)))
+    ),
+    seeds={"smoke": "10", "laptop": "10", "paper": "10"},
+)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall seconds of the faster of two runs."""
+    times: list[float] = []
+    for _ in range(2):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory) -> Store:
+    """10,000 finished trials with 20 reports and 6 evaluations each."""
+    store = Store(tmp_path_factory.mktemp("large"))
+    plan = make_plan(LARGE, "smoke", None, store, priced=False)
+    store.write_view(view_rows(plan))
+    counts = {
+        "checkpoint": "last",
+        "num_examples": 50,
+        "num_tokens": 500,
+        "num_correct_tokens": 500,
+    }
+    kinds = dict.fromkeys(("num_missed_stop", "num_early_stop", "num_wrong_symbol"), 0)
+    ranges = {1: "train", 2: "train", 3: "train", 4: "near", 5: "test", 6: "test"}
+    evaluations = [
+        counts | kinds | {"range": kind, "length": length, "num_correct": 50, "loss_sum": 0.1}
+        for length, kind in ranges.items()
+    ]
+    reports = [{"step": i, "loss": 1.0, "grad_norm": 1.0, "seconds": 0.1} for i in range(20)]
+    trial = {"wall_seconds": 1.0, "first_step": 0, "device": "cpu", **provenance.code_provenance()}
+    began = time.perf_counter()
+    for planned in plan.trials:
+        store.write(planned.trial.config, "ok", trial, reports, evaluations)
+    print(f"\nwriting 10,000 shards: {time.perf_counter() - began:.1f} s")
+    return store
+
+
+def test_planning_10000_trials(tmp_path):
+    took = seconds(lambda: make_plan(LARGE, "smoke", None, Store(tmp_path), priced=False))
+    print(f"\nplanning 10,000 trials, empty store: {took:.2f} s")
+    assert took < 2
+
+
+def test_reading_10000_trials(filled, monkeypatch, capsys):
+    began = time.perf_counter()
+    assert isinstance(Store(filled.root).load(record="trial"), pa.Table)
+    cold = time.perf_counter() - began
+    monkeypatch.setattr("sweeps.engine.status.find_sweep", lambda name: LARGE)
+    plan = seconds(lambda: make_plan(LARGE, "smoke", None, Store(filled.root)))
+    status = seconds(
+        lambda: command(["status", "large", "--scale", "smoke", "--results", filled.root])
+    )
+    table = seconds(lambda: ablation_table(load_sweep(filled.root, "large", "smoke"), "last"))
+    with capsys.disabled():
+        print(f"\nfirst read of 10,000 loose shards, packing them: {cold:.1f} s")
+        print(f"planning 10,000 finished trials: {plan:.2f} s")
+        print(f"status of 10,000 trials: {status:.2f} s")
+        print(f"loading and tabulating 10,000 trials: {table:.2f} s")
+    assert plan < 2
+    assert status < 3
+    assert table < 5
+
+
+@pytest.mark.parametrize("executor", ["inline", "ray"])
+def test_overhead_of_500_trials(tmp_path, executor, capsys):
+    """Wall time of the launch minus starting Ray, over all slots, minus what the attempts took."""
+    slots = 1 if executor == "inline" else os.cpu_count() or 1
+    flags = ["--scale", "smoke", "--no-report", "--no-mlflow", "--executor", executor]
+    assert main(MANY, [*flags, "--results", str(tmp_path / "warm"), "--seeds", "1"]) == 0
+    began = time.perf_counter()
+    assert main(MANY, [*flags, "--results", str(tmp_path / "none"), "--seeds", "1"]) == 0
+    small = time.perf_counter() - began
+    began = time.perf_counter()
+    assert main(MANY, [*flags, "--results", str(tmp_path / "all")]) == 0
+    wall = time.perf_counter() - began
+    work = _attempt_seconds(tmp_path / "all") - _attempt_seconds(tmp_path / "none")
+    each = (wall - small) * slots / 450
+    overhead = each - work / 450
+    with capsys.disabled():
+        print(
+            f"\n{executor}: 50 trials {small:.1f} s, 500 trials {wall:.1f} s; each of 450 more "
+            f"{1000 * each:.1f} ms of a slot, its own work {1000 * work / 450:.1f} ms, "
+            f"overhead {1000 * overhead:.1f} ms"
+        )
+    assert overhead < 0.020
+
+
+def _attempt_seconds(folder: Path) -> float:
+    table = Store(folder).load(record="trial", columns=["wall_seconds"])
+    return sum(table.column("wall_seconds").to_pylist())
