@@ -67,7 +67,7 @@ class Watch:
         assert not folder.list("launches")
         assert len(folder.list(hidden=True)) <= self.kills  # writes cut short, unseen by readers
         finished = {shard.trial_id for shard in ok_shards(self.results)}
-        left = {file.stem for file in (self.results / "running").iterdir()}
+        left = {Path(entry.name).stem for entry in folder.list("running")}
         assert left <= finished  # a marker outlives a process killed between its last two acts
         states = {file.parent.name for file in self.results.glob("checkpoints/*/state.pt")}
         assert states <= finished
@@ -112,7 +112,7 @@ def test_kills_in_every_phase_of_a_whole_command(tmp_path):
     assert code == 0, output
     rng, watch = random.Random(1), Watch(tmp_path / "killed")
     began, seconds = time.monotonic(), 0.0
-    for part in range(9):
+    for part in range(8):
         driver = start_fresh(watch.results, **faults)
         if part == 0:
             wait_until(lambda: ok_shards(watch.results))
@@ -166,7 +166,7 @@ def test_kills_of_drivers_and_workers_on_ray(tmp_path):
     rng, watch = random.Random(2), Watch(tmp_path / "killed")
     command = [PYTHON, "sweeps/depth_ablation.py", "--scale", "smoke", "--seeds", "4"]
     command += ["--no-mlflow", "--no-report", "--results"]
-    for part in range(4):
+    for part in range(3):
         driver = subprocess.Popen(
             [*command, str(watch.results)],
             cwd=ROOT,
@@ -194,14 +194,11 @@ def test_kills_of_drivers_and_workers_on_ray(tmp_path):
         [*command, str(watch.results)], cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL
     )
     assert driver.wait(timeout=400) == 0
-    assert watch.kills >= 3
+    assert watch.kills >= 2
     count = 6 * int(command[command.index("--seeds") + 1])
     watch.check_end(count)
-    command[command.index("--no-report") + 1 : -1] = ["--executor", "inline"]
-    done = subprocess.run(
-        [*command, "--results", str(tmp_path / "whole")], cwd=ROOT, env=environment()
-    )
-    assert done.returncode == 0
+    inline = [*command, str(tmp_path / "whole"), "--executor", "inline"]
+    assert subprocess.run(inline, cwd=ROOT, env=environment()).returncode == 0
     assert rows(watch.results) == rows(tmp_path / "whole")
 
 

@@ -218,6 +218,46 @@ def test_plain_python_joins_a_running_head(head, tmp_path):
     check_complete(tmp_path, done.stdout)
 
 
+HOG = """
+import time, ray
+
+@ray.remote(num_cpus=2)
+class Hog:
+    def hold(self):
+        return "held"
+
+ray.init(log_to_driver=False)
+hog = Hog.remote()
+print(ray.get(hog.hold.remote()), flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_sweep_that_finds_no_room_says_who_holds_it_and_goes_on_later(head, tmp_path):
+    secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
+    python, variables = str(BIN / "python"), environment(tmp_path, **secret)
+    pipes = {"stdout": subprocess.PIPE, "text": True, "env": variables, "cwd": ROOT}
+    hog = subprocess.Popen([python, "-c", HOG], **pipes)
+    driver = None
+    try:
+        assert "held" in hog.stdout.readline()
+        driver = subprocess.Popen(sweep_command("--no-mlflow"), **pipes)
+        lines = []
+        for line in driver.stdout:
+            lines.append(line)
+            if "no trial could be placed for" in line:
+                break
+        assert "free in the Ray cluster: 0 of 2 CPU; held by: Hog (job " in lines[-1]
+        hog.kill()
+        output, _ = driver.communicate(timeout=300)
+        assert driver.returncode == 0, output
+        check_complete(tmp_path, "".join(lines) + output)
+    finally:
+        hog.kill()
+        if driver is not None:
+            driver.kill()
+
+
 def test_a_trial_that_no_node_can_hold_is_refused(tmp_path):
     done = subprocess.run(
         sweep_command("--no-mlflow", "--cpus-per-trial", "64"),
@@ -227,5 +267,5 @@ def test_a_trial_that_no_node_can_hold_is_refused(tmp_path):
         text=True,
     )
     assert done.returncode == 2
-    assert "one trial needs 64 CPU, the Ray cluster has" in done.stderr
+    assert "one trial needs 64 CPU on one node; the nodes have: " in done.stderr
     assert "Traceback" not in done.stderr

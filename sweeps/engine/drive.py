@@ -158,7 +158,7 @@ class Runner:
         execute(title, mine, self.options, self.store, launch, finished)
         for p in mine:  # whatever was not heard of is not tried for ever
             self.last.setdefault(
-                p.trial.id, Outcome(trial_id=p.trial.id, status="stopped", seconds=0.0)
+                p.trial.id, Outcome(trial_id=p.trial.id, status="not started", seconds=0.0)
             )
 
     def _wait(self, launch: Launch, taken: dict[str, Other]) -> None:
