@@ -4,7 +4,7 @@ BIN := .venv/bin
 RESULTS ?= results
 PORT ?= 5000
 
-.PHONY: sweep test test-slow bench dashboard lint format lock clean
+.PHONY: sweep test test-slow bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train the depth ablation at laptop scale, print its table, draw its figure
@@ -13,8 +13,11 @@ sweep: .venv/installed  ## train the depth ablation at laptop scale, print its t
 test: .venv/installed  ## the quick test suite
 	$(BIN)/python -m pytest
 
-test-slow: .venv/services  ## tests that need a Ray cluster, other services, a browser or minutes
+test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minutes
 	$(BIN)/python -m pytest -m slow
+
+test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
+	$(BIN)/python -m pytest -m services --durations=0
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

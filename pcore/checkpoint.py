@@ -1,8 +1,8 @@
 """Checkpoints on disk: the state of a running trial, and the weights of a finished one.
 
-Both are plain tensors and values (loaded with `weights_only=True`). They are made and read as bytes,
-so that they can live on any storage; files are written so that they are whole or absent. A model
-checkpoint carries its configuration, so that `pcore solve FILE` needs nothing else.
+Both are plain tensors and values (loaded with `weights_only=True`), made and read as bytes so that
+they can live on any storage; files are written so that they are whole or absent. A model checkpoint
+carries its configuration, so that `pcore solve FILE` needs nothing else.
 """
 
 import io
@@ -64,7 +64,7 @@ def pack_state(config: TrialConfig, state: dict[str, Any]) -> bytes:
 
 
 def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
-    """The state to resume a trial from; None if the bytes are damaged or belong to another trial."""
+    """The state to resume a trial from; None if it is damaged or belongs to another trial."""
     try:
         payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception:  # torch raises many kinds for a damaged file

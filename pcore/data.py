@@ -18,7 +18,9 @@ from pcore.seeding import make_generator
 from pcore.tasks.base import NO_ID, Batch
 
 CHUNK = 10_000  # examples generated at once for the fixed list
-PART_TOKENS = 150  # what one more part of a cut batch costs, in tokens that could be computed instead
+PART_TOKENS = (
+    150  # what one more part of a cut batch costs, in tokens that could be computed instead
+)
 
 
 class TrainingBatch(NamedTuple):
@@ -100,7 +102,10 @@ def cut_by_length(batch: TrainingBatch) -> list[TrainingBatch]:
     lengths, order = (batch.tokens != 0).sum(dim=1).sort(stable=True)
     values, counts = (t.tolist() for t in lengths.unique_consecutive(return_counts=True))
     ends = list(itertools.accumulate(counts))
-    best, cut = [0.0], [0]  # cheapest cost of the first i kinds of length, and where its last part begins
+    best, cut = (
+        [0.0],
+        [0],
+    )  # cheapest cost of the first i kinds of length, and where its last part begins
     for i in range(1, len(values) + 1):
         begins = [ends[j - 1] if j else 0 for j in range(i)]
         costs = [

@@ -1,5 +1,7 @@
 """One thread, and shapes checked by jaxtyping and beartype wherever pcore runs under a test."""
 
+import signal
+
 from jaxtyping import install_import_hook
 
 import tests.typechecking  # noqa: F401  the hook looks it up by attribute
@@ -12,6 +14,8 @@ import torch  # noqa: E402
 from pcore.config import TrialConfig, override  # noqa: E402
 
 torch.set_num_threads(1)
+# A shell that runs tests in the background has them ignore Ctrl-C, and all that they start too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TINY = {
     "model.num_layers": 2,

@@ -27,7 +27,7 @@ from tests.faults.processes import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
 MANY: dict[str, object] = {"arms": 20, "steps": 120, "loose": 12}  # forty trials, checkpoints
 KILLS = 55
 

@@ -26,7 +26,7 @@ from tests.test_ray import (
 
 REASON = missing()
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.services,
     pytest.mark.timeout(900),
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
 ]

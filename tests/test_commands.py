@@ -57,7 +57,7 @@ def test_a_wrong_name_is_refused_with_the_nearest(tmp_path, capsys):
     assert "Did you mean 'depth_ablation'?" in capsys.readouterr().err
 
 
-def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capsys, monkeypatch, tiny):
+def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monkeypatch, tiny):
     wide = {**CELLS, "wide": {"model.d_ff": 128}}
     cells = grid(CONFIG, arm=arms(wide))
     larger = replace(tiny, name="larger", cells=lambda scale: cells)
@@ -67,7 +67,7 @@ def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capsys, mon
     assert command("run", tmp_path, "tiny", "larger", "tiny", *quiet) == 0
     assert len(Store(tmp_path).shards()) == 6
     assert Store(tmp_path).view_names() == [("larger", "smoke"), ("tiny", "smoke")]
-    assert "6/6 done" in capsys.readouterr().out
+    assert "6/6 done" in capfd.readouterr().out
 
 
 def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypatch, tiny):
@@ -192,6 +192,7 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
     assert printed.count("fix: ") == 2
 
 
+@pytest.mark.filterwarnings("ignore")  # mlflow's own
 def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path, capsys):
     from mlflow.tracking import MlflowClient
 
@@ -201,8 +202,8 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path,
     flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]
     assert command("run", tmp_path, "tiny", *flags) == 0
 
-    def content() -> list[tuple[object, ...]]:
-        client = MlflowClient(tracking_uri=local_uri(store))
+    def content(uri: str) -> list[tuple[object, ...]]:
+        client = MlflowClient(tracking_uri=uri)
         experiment = client.get_experiment_by_name("tiny [smoke]")
         found = []
         for r in client.search_runs([experiment.experiment_id]):
@@ -214,13 +215,13 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path,
             found.append((r.info.run_name, r.info.status, r.data.params, histories, kept))
         return sorted(found, key=str)
 
-    before = content()
+    before, other = content(local_uri(store)), f"sqlite:///{tmp_path}/other.db"
     assert len(before) == 5
-    (tmp_path / "mlflow.db").unlink()
-    assert command("mirror", tmp_path) == 0
+    assert command("mirror", tmp_path, "--tracking-uri", other) == 0
     assert "tiny [smoke]: 4 trials in sqlite:///" in capsys.readouterr().out
-    assert content() == before
-    assert command("mirror", tmp_path, "tiny", "--scale", "smoke") == 0  # in place of the old
-    assert content() == before
+    assert content(other) == before
+    again = ("tiny", "--scale", "smoke", "--tracking-uri", other)  # in place of the old
+    assert command("mirror", tmp_path, *again) == 0
+    assert content(other) == before
     assert command("mirror", tmp_path, "--scale", "paper") == 2
     assert "nothing to mirror" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """The engine, inline: what is missing runs, what is done stays, whatever ends a run."""
 
 import json
-import os
 import signal
 import subprocess
 import sys

@@ -42,7 +42,7 @@ from tests.test_postgres import (
     user_for_postgres,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 INCOMPLETE = "MLflow mirror incomplete ("
 
 
@@ -363,7 +363,8 @@ def test_a_killed_postgresql_costs_the_sweep_nothing_and_is_caught_up_with(tmp_p
             assert driver.returncode == 0, output
             assert INCOMPLETE in output
             check_once(results, 8)
-            stack.enter_context(postgres(folder, database, "secret"))
+            server = stack.enter_context(postgres(folder, database, "secret"))
+            stack.callback(kill_group, server)  # asked to end it would wait for its clients
             wait_until(lambda: _answers(address))
             driver = sweep(results, uri)
             output = finish_fresh(driver)

@@ -188,3 +188,14 @@ def test_target_places_stand_one_before_each_target(tiny_config):
         if is_real
     ]
     assert found == [tuple(pair) for pair in batch.response_mask.nonzero().tolist()]
+
+
+def test_queries_that_begin_at_zero_attend_evenly_and_leave_other_weights_alone(tiny_config):
+    zero = make_model(override(tiny_config, {"model.query_init": "zero"})).state_dict()
+    normal = make_model(tiny_config).state_dict()
+    for name, weight in normal.items():
+        if name.endswith("attention.q"):
+            assert not zero[name].any()
+            assert weight.any()
+        else:
+            assert torch.equal(zero[name], weight)

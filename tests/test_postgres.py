@@ -32,7 +32,7 @@ def _find_server() -> Path | None:
 
 SERVER = _find_server()
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.services,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore"),  # of mlflow's own imports
     pytest.mark.skipif(SERVER is None, reason="postgresql is not installed"),

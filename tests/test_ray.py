@@ -253,9 +253,11 @@ def test_a_sweep_that_finds_no_room_says_who_holds_it_and_goes_on_later(head, tm
         assert driver.returncode == 0, output
         check_complete(tmp_path, "".join(lines) + output)
     finally:
-        hog.kill()
-        if driver is not None:
-            driver.kill()
+        for process in (hog, driver):
+            if process is not None:
+                process.kill()
+                process.wait()
+                process.stdout.close()
 
 
 def test_a_trial_that_no_node_can_hold_is_refused(tmp_path):

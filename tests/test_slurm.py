@@ -18,7 +18,7 @@ from tests.test_ray import ROOT, check_complete, environment
 
 REASON = missing("slurmctld", "slurmd", "sbatch", "munged")
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.services,
     pytest.mark.timeout(900),
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
 ]

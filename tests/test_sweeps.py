@@ -22,7 +22,7 @@ def test_the_catalogue_lists_every_sweep_and_names_the_nearest():
     assert sweep_names() == SWEEPS
     assert find_sweep("sweeps/depth_ablation.py").name == "depth_ablation"
     with pytest.raises(
-        ValueError, match="no sweep 'depth_ablatoin'. Did you mean 'depth_ablation'"
+        ValueError, match=r"no sweep 'depth_ablatoin'\. Did you mean 'depth_ablation'"
     ):
         find_sweep("depth_ablatoin")
 

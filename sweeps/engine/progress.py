@@ -18,16 +18,20 @@ class Progress:
     """
 
     def __init__(
-        self, name: str, pending: Sequence[PlannedTrial], num_slots: int, out: TextIO = sys.stdout
+        self,
+        name: str,
+        pending: Sequence[PlannedTrial],
+        num_slots: int,
+        out: TextIO | None = None,
     ):
-        self.name, self.num_slots, self.out = name, num_slots, out
+        self.name, self.num_slots, self.out = name, num_slots, out or sys.stdout
         self.pending = {planned.trial.id: planned for planned in pending}
         self.steps: dict[str, tuple[float, float]] = {}  # running trials: share done, time of start
         self.outcomes: dict[str, Outcome] = {}
         self.reasons: set[str] = set()  # for which trials were stopped
         self.started, self.last_sign = time.monotonic(), time.monotonic()
         self.lock, self.closed = threading.RLock(), threading.Event()
-        self.live = out.isatty()
+        self.live = self.out.isatty()
         self.thread = threading.Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> "Progress":
