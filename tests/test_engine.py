@@ -133,7 +133,7 @@ def test_a_paused_trial_continues_exactly(tmp_path):
     assert run_attempt(config, Settings(results=str(whole))).status == "ok"
     statuses = []
     while statuses[-1:] != ["ok"]:
-        settings = Settings(results=str(cut), slice_end=time.time())
+        settings = Settings(results=str(cut), slice_end=time.monotonic())
         statuses.append(run_attempt(config, settings).status)
     assert statuses == ["paused", "paused", "paused", "ok"]
 

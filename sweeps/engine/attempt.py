@@ -27,6 +27,7 @@ from sweeps.engine.store import Store
 from sweeps.engine.store_schema import REPORT, Status
 
 MAX_LOST = 3  # a trial that took this many workers with it in one launch is not started again
+GIVEN_UP = f"its worker died {MAX_LOST} times"
 ZOMBIE_SECONDS = 20.0  # how long the last worker of a dead launch may take to end
 
 
@@ -36,8 +37,8 @@ class Settings:
 
     device: cpu or cuda. num_threads: torch threads of a trial. checkpoint_every: seconds between
     saved states. time_limit: seconds of one attempt, then status timeout (its state stays).
-    slice_end: a `time.time()` at which an attempt saves its state and stops without a shard, to be
-    continued by a later launch. launch: name of the launch that runs it.
+    slice_end: a `time.monotonic()` at which an attempt in this process saves its state and stops
+    without a shard, to be continued by a later launch. launch: name of the launch that runs it.
     """
 
     results: str
@@ -85,8 +86,7 @@ def run_attempt(
         if shard is not None and shard.status in ("ok", "diverged"):
             return Outcome(trial_id=name, status="done", seconds=0.0)
         if record_lost(store, config, settings.launch) >= MAX_LOST:
-            text = f"its worker died {MAX_LOST} times"
-            return Outcome(trial_id=name, status="lost", seconds=0.0, error=text)
+            return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)
         with _running_marker(store.folder, name, settings.launch):
             return _Attempt(config, settings, store).run(on_report)
     except StorageFailed as error:
@@ -147,7 +147,7 @@ class _Attempt:
                     self.store.folder.write(f"{self.folder}/{policy}.pt", data)
                 return
             now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
-            over = end is not None and time.time() > end
+            over = end is not None and now > end
             late = limit is not None and self.seconds > limit
             if over or late or now - saved > self.settings.checkpoint_every:
                 self._save_state(report)

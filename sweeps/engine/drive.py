@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from pcore.config import TrialConfig, trial_id
-from sweeps.engine.attempt import Outcome
+from sweeps.engine.attempt import GIVEN_UP, Outcome, Settings
 from sweeps.engine.failures import MAX_TRIES, RETRIED
 from sweeps.engine.launches import Launch, Other
 from sweeps.engine.options import check_run, find_results, guess_slots, make_settings
@@ -117,6 +117,7 @@ class Runner:
     ):
         self.options, self.store, self.num_slots = options, store, num_slots
         self.on_finish = on_finish
+        self.began = time.monotonic()
         self.tries: Counter[str] = Counter()
         self.last: dict[str, Outcome] = {}  # outcome of the latest try of each trial
 
@@ -147,6 +148,8 @@ class Runner:
         outcome = self.last.get(name)
         if outcome is None:
             return True
+        if outcome.status == "lost" and outcome.error.endswith(GIVEN_UP):
+            return False
         return outcome.status in RETRIED and self.tries[name] < MAX_TRIES
 
     def _pass(self, title: str, mine: Sequence[PlannedTrial], launch: str) -> None:
@@ -155,7 +158,8 @@ class Runner:
             self.last[outcome.trial_id] = outcome
             self.on_finish(outcome)
 
-        execute(title, mine, self.options, self.store, launch, finished)
+        settings = make_settings(self.options, self.store, launch, self.began)
+        execute(title, mine, settings, self.options, self.store, finished)
         for p in mine:  # whatever was not heard of is not tried for ever
             self.last.setdefault(
                 p.trial.id, Outcome(trial_id=p.trial.id, status="not started", seconds=0.0)
@@ -213,13 +217,12 @@ def session(options: argparse.Namespace, store: Store) -> Generator[int]:
 def execute(
     title: str,
     pending: Sequence[PlannedTrial],
+    settings: Settings,
     options: argparse.Namespace,
     store: Store,
-    launch: str,
     on_finish: Callable[[Outcome], None],
 ) -> None:
     """Run these trials once with the executor of the options."""
-    settings = make_settings(options, store, launch)
     with (
         session(options, store) as num_slots,
         Progress(title, pending, num_slots) as progress,

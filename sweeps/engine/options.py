@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import time
 from pathlib import Path
 
 from sweeps.engine.attempt import Settings
@@ -111,13 +110,13 @@ def guess_slots(options: argparse.Namespace) -> int:
     return max(1, int((os.cpu_count() or 1) // options.cpus_per_trial))
 
 
-def make_settings(options: argparse.Namespace, store: Store, launch: str) -> Settings:
-    """How attempts run."""
+def make_settings(options: argparse.Namespace, store: Store, launch: str, began: float) -> Settings:
+    """How attempts run. began: `time.monotonic()` at the start of the launch."""
     return Settings(
         results=store.root,
         device=options.device,
         num_threads=max(1, int(options.cpus_per_trial)),
         time_limit=options.time_limit,
-        slice_end=time.time() + options.slice if options.slice else None,
+        slice_end=began + options.slice if options.slice else None,
         launch=launch,
     )
