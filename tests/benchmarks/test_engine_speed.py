@@ -42,7 +42,7 @@ MANY = Sweep(
     title="Trials that do next to nothing",
     claim="One step on one example.",
     cells=lambda scale: grid(
-        NO_OP, rate=axis("optim.learning_rate", *(i / 1e4 for i in range(50)))
+        NO_OP, rate=axis("optim.learning_rate", *(i / 1e4 for i in range(1, 51)))
     ),
     seeds={"smoke": "10", "laptop": "10", "paper": "10"},
 )
