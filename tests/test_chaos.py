@@ -26,6 +26,7 @@ from tests.faults.processes import (
     start_fresh,
     wait_until,
 )
+from tests.test_ray import end
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
 MANY: dict[str, object] = {"arms": 20, "steps": 120, "loose": 12}  # forty trials, checkpoints
@@ -216,12 +217,3 @@ def kill_a_worker(results: Path) -> int:
             continue
         return 1
     return 0
-
-
-def end(processes: list[psutil.Process]) -> None:
-    for process in processes:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(processes, timeout=20)

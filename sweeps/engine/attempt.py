@@ -83,7 +83,7 @@ def run_attempt(
     store, name = Store(settings.results), trial_id(config)
     try:
         shard = store.visible_shard(name)
-        if shard is not None and shard.status in ("ok", "diverged"):
+        if shard is not None and shard.finished:
             return Outcome(trial_id=name, status="done", seconds=0.0)
         if record_lost(store, config, settings.launch) >= MAX_LOST:
             return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)

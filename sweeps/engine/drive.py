@@ -64,7 +64,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
             for mirror in mirrors:
                 mirror.add(outcome.trial_id)
 
-    runner = Runner(options, store, num_slots, on_finish)
+    runner = Runner(options, store, on_finish)
     title = ", ".join(f"{plan.sweep.name} [{plan.scale}]" for plan in plans)
     complete = not pending or runner.run_until_done(title, pending)
     code = _report(plans, store, options, runner)
@@ -112,11 +112,9 @@ class Runner:
         self,
         options: argparse.Namespace,
         store: Store,
-        num_slots: int,
         on_finish: Callable[[Outcome], None],
     ):
-        self.options, self.store, self.num_slots = options, store, num_slots
-        self.on_finish = on_finish
+        self.options, self.store, self.on_finish = options, store, on_finish
         self.began = time.monotonic()
         self.tries: Counter[str] = Counter()
         self.last: dict[str, Outcome] = {}  # outcome of the latest try of each trial
@@ -140,9 +138,11 @@ class Runner:
         return [p for p in self._unfinished(pending) if self._deserves_a_try(p.trial.id)]
 
     def _unfinished(self, trials: Sequence[PlannedTrial]) -> list[PlannedTrial]:
-        visible = self.store.visible()
-        final = {name for name, s in visible.items() if s.status in ("ok", "diverged")}
+        final = self._finished()
         return [p for p in trials if p.trial.id not in final]
+
+    def _finished(self) -> set[str]:
+        return {name for name, shard in self.store.visible().items() if shard.finished}
 
     def _deserves_a_try(self, name: str) -> bool:
         outcome = self.last.get(name)
@@ -172,8 +172,7 @@ class Runner:
             count = sum(o.name == other.name for o in taken.values())
             print(f"{count} trials are being run by {other}; waiting for them", flush=True)
         while launch.living(names):
-            visible = self.store.visible()
-            if all(n in visible and visible[n].status in ("ok", "diverged") for n in names):
+            if names <= self._finished():
                 return
             time.sleep(WAIT_POLL)
 
@@ -192,7 +191,7 @@ def execute_configs(
     cells = [Cell(label=trial_id(config), config=config) for config in configs]
     trials = [Trial(cell=cell, config=cell.config, id=cell.label) for cell in cells]
     pending = [PlannedTrial(trial=trial, state="missing", price=None) for trial in trials]
-    runner = Runner(options, store, guess_slots(options), on_finish=lambda outcome: None)
+    runner = Runner(options, store, on_finish=lambda outcome: None)
     runner.run_until_done(title, pending)
     for outcome in runner.last.values():
         if outcome.status == "unsaved":
@@ -267,9 +266,14 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
 
 
 def report_folder(plan: Plan, store: Store) -> Path:
-    """Where table and figure of a sweep are written: beside a local store, else in ./reports."""
+    """Where table and figure of a sweep are written."""
+    return view_folder(f"{plan.sweep.name}-{plan.scale}", store)
+
+
+def view_folder(view: str, store: Store) -> Path:
+    """Where what is drawn of a view is written: beside a local store, else in ./reports."""
     place = Path("reports") if store.folder.remote else store.folder.local / "reports"
-    return place / f"{plan.sweep.name}-{plan.scale}"
+    return place / view
 
 
 def _start_mirrors(plans: Sequence[Plan], store: Store, options: argparse.Namespace):

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sweeps.engine.catalogue import find_sweep
+from sweeps.engine.drive import view_folder
 from sweeps.engine.launches import Launch
 from sweeps.engine.options import find_results
 from sweeps.engine.processes import Process
@@ -38,9 +39,8 @@ def rebuild_mirror(options: argparse.Namespace) -> int:
     failed = False
     for sweep, scale in views:
         shown = shown_view(store, sweep, scale)
-        place = Path("reports") if store.folder.remote else store.folder.local / "reports"
         mirror = Mirror(shown, store, uri, anew=True)
-        problem = mirror.close(place / shown.view, patience=float("inf"))
+        problem = mirror.close(view_folder(shown.view, store), patience=float("inf"))
         print(f"{sweep} [{scale}]: " + (problem or f"{len(shown.labels)} trials in {uri}"))
         failed = failed or problem is not None
     return 1 if failed else 0
@@ -201,7 +201,7 @@ def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterabl
         name, kind = entry.name.split("/")[1], entry.name.rpartition("/")[2]
         if name in busy:
             continue
-        finished = name in visible and visible[name].status in ("ok", "diverged")
+        finished = name in visible and visible[name].finished
         if kind == "state.pt":
             if finished:
                 yield Rubbish(name=entry.name, size=entry.size, why="its trial is finished")

@@ -97,7 +97,7 @@ def trial_states(
     states: dict[str, State] = {}
     for trial in trials:
         shard = visible.get(trial.id)
-        if shard is not None and shard.status in ("ok", "diverged"):
+        if shard is not None and shard.finished:
             states[trial.id] = "done" if shard.status == "ok" else "diverged"
         elif trial.id in errors:
             states[trial.id] = "failed"

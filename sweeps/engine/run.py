@@ -277,7 +277,7 @@ def _account_for_missing(
         if name in progress.outcomes:
             continue
         shard = store.visible_shard(name)
-        if shard is None or shard.status not in ("ok", "diverged"):
+        if shard is None or not shard.finished:
             record_lost(store, planned.trial.config, settings.launch)
             shard = store.visible_shard(name)
         status = shard.status if shard is not None else "lost"

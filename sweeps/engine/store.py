@@ -40,6 +40,11 @@ class Shard:
     attempt: int
     status: str
 
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to run: diverged is a result."""
+        return self.status in ("ok", "diverged")
+
 
 class Store:
     """Rows of finished attempts in a folder that all workers can write to."""
