@@ -49,8 +49,18 @@ LAPTOP: dict[str, Any] = {
     "eval.test_lengths": (18, 20, 22, 24),
     "eval.num_examples": 1000,
 }
-
-
+# So that EOS is found behind long sums: attention that stays sharp as sequences grow.
+SHARP: dict[str, Any] = {
+    "model.attention_scale": "log-length",
+    "model.query_init": "zero",
+    "eval.attention_factor": 1.6,
+}
+# At laptop scale, what each arm needs to fit the trained lengths; chosen on these alone.
+OTHERS: dict[str, dict[str, Any]] = {
+    "NoPE": {"optim.num_steps": 2500, "optim.learning_rate": 3e-3},
+    "random-start APE": {"optim.num_steps": 3000},
+    "RoPE": {"optim.num_steps": 2500},
+}
 BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
 PAPER_BASELINE: dict[str, Any] = {"model.num_heads": 8}  # 6 layers, 8 heads, d_model 512
 
@@ -59,6 +69,16 @@ def addition(scale: Scale) -> TrialConfig:
     """Two-operand addition with coupled positions, one layer: the headline setting of the paper."""
     changes: dict[Scale, dict[str, Any]] = {"smoke": SMOKE, "laptop": LAPTOP, "paper": {}}
     return override(TrialConfig(), changes[scale])
+
+
+def coupling(scale: Scale) -> TrialConfig:
+    """The model that ablations of one axis vary: `addition`, at laptop scale with two layers.
+
+    Cells that equal it are the same trials in all of these sweeps.
+    """
+    if scale == "paper":
+        return addition(scale)
+    return override(addition(scale), {"model.num_layers": 2} | SHARP)
 
 
 def methods(scale: Scale) -> dict[str, dict[str, Any]]:
@@ -86,7 +106,7 @@ def methods(scale: Scale) -> dict[str, dict[str, Any]]:
 
 
 def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
-    """Encodings of other groups, with their own published scheme of IDs, and coupled RoPE.
+    """Index hints, coupled RoPE, and encodings of other groups with their own scheme of IDs.
 
     Randomized positions draw from twice as many IDs as the longest tested sequence has tokens.
     """
@@ -97,6 +117,11 @@ def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
         "position.table_init": "normal",
     }
     return {
+        "index hints": {
+            "position.encoding": "none",
+            "task.index_hints": True,
+            "task.num_hints": max(addition(scale).eval.test_lengths) + 4,
+        },
         "coupled RoPE": {
             "position.encoding": "rotary",
             "position.start": "random",

@@ -10,25 +10,14 @@ coupling arms still add. Cost: see `--plan`; laptop scale is made for ten minute
 
 from typing import Any
 
-from sweeps.baseline import BASELINE_DEPTH, PAPER_BASELINE, addition, methods
+from sweeps.baseline import BASELINE_DEPTH, OTHERS, PAPER_BASELINE, SHARP, addition, methods
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 DEPTHS: dict[Scale, range] = {"smoke": range(1, 4), "laptop": range(1, 4), "paper": range(1, 7)}
 PAPER_DEPTH = {"model.num_heads": 8, "model.d_model": 1024, "optim.learning_rate": 3e-5}
-# So that EOS is found behind long sums: attention that stays sharp as sequences grow.
-SHARP = {
-    "model.attention_scale": "log-length",
-    "model.query_init": "zero",
-    "eval.attention_factor": 1.6,
-}
-# At laptop scale, what each arm needs to fit the trained lengths; chosen on these alone.
+# At laptop scale, what one layer needs to fit the trained lengths; chosen on these alone.
 ONE_LAYER = {"model.d_head": 64, "model.query_init": "normal", "optim.num_steps": 3000}
-OTHERS: dict[str, dict[str, Any]] = {
-    "NoPE": {"optim.num_steps": 2500, "optim.learning_rate": 3e-3},
-    "random-start APE": {"optim.num_steps": 3000},
-    "RoPE": {"optim.num_steps": 2500},
-}
 
 
 def cells(scale: Scale) -> list[Cell]:

@@ -1,21 +1,33 @@
-"""One thread, and shapes checked by jaxtyping and beartype wherever pcore runs under a test."""
+"""One thread, and shapes checked by jaxtyping and beartype wherever pcore runs under a test.
+
+Benchmarks (`-m benchmark`) measure pcore as users run it, without these checks.
+"""
+
+from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING
 
+import pytest
+import torch
 from jaxtyping import install_import_hook
 
 import tests.typechecking  # noqa: F401  the hook looks it up by attribute
 
-install_import_hook(["pcore"], "tests.typechecking.typecheck")
-
-import pytest  # noqa: E402
-import torch  # noqa: E402
-
-from pcore.config import TrialConfig, override  # noqa: E402
+if TYPE_CHECKING:  # pcore may not be imported before its hook is there
+    from pcore.config import TrialConfig
 
 torch.set_num_threads(1)
 # A shell that runs tests in the background has them ignore Ctrl-C, and all that they start too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module, and with it pcore, is imported."""
+    if config.getoption("markexpr") != "benchmark":
+        install_import_hook(["pcore"], "tests.typechecking.typecheck")
+
 
 TINY = {
     "model.num_layers": 2,
@@ -39,4 +51,6 @@ TINY = {
 @pytest.fixture
 def tiny_config() -> TrialConfig:
     """Addition of 1-3 digits with two small layers and 12 steps."""
+    from pcore.config import TrialConfig, override
+
     return override(TrialConfig(), TINY)

@@ -10,6 +10,7 @@ from sweeps.engine.attempt import Outcome
 from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
 
 SIGNS = {"ok": "ok", "done": "ok", "paused": "paused"}
+BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
 
 
 class Progress:
@@ -30,6 +31,7 @@ class Progress:
         self.outcomes: dict[str, Outcome] = {}
         self.reasons: set[str] = set()  # for which trials were stopped
         self.started, self.last_sign = time.monotonic(), time.monotonic()
+        self.last_line = float("-inf")
         self.lock, self.closed = threading.RLock(), threading.Event()
         self.live = self.out.isatty()
         self.thread = threading.Thread(target=self._tick, daemon=True)
@@ -43,6 +45,7 @@ class Progress:
         self.thread.join()
         if self.live:
             self._write("\r\x1b[2K")
+        self._log(0)
 
     def advanced(self, trial_id: str, share: float) -> None:
         """A running trial has done this share of its steps."""
@@ -69,8 +72,7 @@ class Progress:
             text = outcome.summary or (outcome.error.strip().splitlines() or [""])[-1]
             took = format_seconds(outcome.seconds)
             self.say(f"  {sign:<8} {trial.cell.label}, {seeds}  ({took})  {text}".rstrip())
-            if not self.live:
-                self._write(self.line() + "\n")
+            self._log(BUSY)
 
     def _first_of(self, outcome: Outcome) -> bool:
         """Whether this reason to stop is new: one message for all the trials that it stops."""
@@ -117,12 +119,16 @@ class Progress:
         return ratio * max(total / self.num_slots, floor)
 
     def _tick(self) -> None:
-        last = time.monotonic()
         while not self.closed.wait(0.5):
             if self.live:
                 self._write(f"\r\x1b[2K{self.line()}")
-            elif time.monotonic() - last > 30:
-                last = time.monotonic()
+            self._log(QUIET)
+
+    def _log(self, every: float) -> None:
+        """Where there is no live line, the state of the sweep, at most so often."""
+        with self.lock:
+            if not self.live and time.monotonic() - self.last_line > every:
+                self.last_line = time.monotonic()
                 self._write(self.line() + "\n")
 
     def _write(self, text: str) -> None:

@@ -1,0 +1,53 @@
+#!/usr/bin/env python
+"""Which number format does position coupling need?
+
+Figure of the paper (arXiv 2405.20671): zero padding (yes, no) times reversal (response only,
+query and response, none), with one and with six layers, trained on 1-30 digits. Secondary
+sources: without zero padding 0 % at 200 digits. Expected: padded with a reversed response reaches
+furthest; an unreversed response, whose first digit depends on every carry, hardly fits at all.
+Cost: see `--plan`.
+"""
+
+from typing import Any
+
+from sweeps.baseline import coupling
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+REVERSED: dict[str, dict[str, Any]] = {
+    "response reversed": {},
+    "all reversed": {"task.reverse_query": True},
+    "nothing reversed": {"task.reverse_response": False},
+}
+SIX_LAYERS = {
+    "model.num_layers": 6,
+    "model.num_heads": 8,
+    "model.d_model": 1024,
+    "optim.learning_rate": 3e-5,
+}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Six formats; at paper scale with one layer and with six."""
+    formats = {
+        f"{'' if pad else 'not '}padded, {label}": {"task.zero_pad": pad} | changes
+        for pad in (True, False)
+        for label, changes in REVERSED.items()
+    }
+    if scale != "paper":
+        return grid(coupling(scale), format=arms(formats))
+    wide = {"position.max_position": 203}  # an unreversed response needs one ID more
+    depths = {"1 layer": wide, "6 layers": wide | SIX_LAYERS}
+    return grid(coupling(scale), format=arms(formats), depth=arms(depths))
+
+
+SWEEP = Sweep(
+    name="format_ablation",
+    title="Addition: number format with position coupling",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

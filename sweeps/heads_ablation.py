@@ -1,0 +1,31 @@
+#!/usr/bin/env python
+"""How many attention heads does position coupling need?
+
+The theorem of the paper (arXiv 2405.20671, theorem 5.1) needs one layer with two heads. Heads of
+equal width, one axis of the authors' architecture study; no published number per head. Expected:
+every number of heads fits the trained lengths; one head generalizes worse than two or more.
+Cost: see `--plan`.
+"""
+
+from sweeps.baseline import coupling
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, axis, grid
+
+HEADS = (1, 2, 4, 8)
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """The same model with 1 to 8 heads, width of a head fixed."""
+    return grid(coupling(scale), heads=axis("model.num_heads", *HEADS))
+
+
+SWEEP = Sweep(
+    name="heads_ablation",
+    title="Addition: attention heads with position coupling",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

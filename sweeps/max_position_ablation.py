@@ -1,0 +1,35 @@
+#!/usr/bin/env python
+"""Does a larger table of positions hurt, because each of its rows is trained less often?
+
+Published settings use max_position 202 for tests to 200 digits, and 1003 for 500 digits (arXiv
+2405.20671). A larger table sees each row less often, a question that the paper leaves open.
+Expected: the larger the table, the shorter the generalizable length after equally many steps.
+Cost: see `--plan`.
+"""
+
+from sweeps.baseline import coupling
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, axis, grid
+
+LIMITS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (12, 24),
+    "laptop": (28, 40, 60, 100),
+    "paper": (202, 300, 500, 1003),
+}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """The same training with larger tables; the smallest holds the longest test just so."""
+    return grid(coupling(scale), limit=axis("position.max_position", *LIMITS[scale]))
+
+
+SWEEP = Sweep(
+    name="max_position_ablation",
+    title="Addition: size of the position table",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))
