@@ -11,8 +11,11 @@ comparison see the same examples.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -20,8 +23,9 @@ from pcore.config import TrialConfig, flatten
 from pcore.model import Transformer, target_places
 from pcore.positions import select_relative_ids, test_position_ids
 from pcore.seeding import make_generator
-from pcore.tasks.base import Batch
+from pcore.tasks.base import Batch, Task
 
+MAX_OUTCOMES = 10_000  # examples of a length whose single outcomes are kept
 TOKENS_PER_BATCH = 8192  # of one evaluation batch; bounds memory, does not change results
 
 
@@ -47,10 +51,35 @@ class Counts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """One test example as people read it: symbols as the tokens stand, without BOS, EOS and PAD.
+
+    predicted: what the model answers, up to its first wrong symbol and with it; EOS is shown.
+    """
+
+    query: str
+    answer: str
+    predicted: str
+    right: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """Counts, which examples are right (in their order), and the first right and wrong one."""
+
+    counts: Counts
+    right: Bool[Tensor, " N"]
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LengthResult:
     """Counts of one checkpoint at one length.
 
     range: train, near or test; test_set: hash of the examples.
+    outcomes: a bit for each of the first MAX_OUTCOMES examples, 1 = right, the first in the highest
+        bit of the first byte (`numpy.unpackbits` reads them).
+    samples: the first right and the first wrong example.
     """
 
     checkpoint: str
@@ -60,6 +89,8 @@ class LengthResult:
     second_length: int | None
     test_set: str
     counts: Counts
+    outcomes: bytes = b""
+    samples: tuple[Sample, ...] = ()
 
 
 def evaluate_lengths(
@@ -78,6 +109,7 @@ def evaluate_lengths(
                 second = task.default_second(length) if asked is None else asked
                 inside = trained is None or second is None or second in trained
                 batch = make_test_set(config, length, second)
+                judged = judge(model, batch, config, factor=config.eval.attention_factor)
                 yield LengthResult(
                     checkpoint=checkpoint,
                     checkpoint_step=checkpoint_step,
@@ -85,7 +117,9 @@ def evaluate_lengths(
                     length=length,
                     second_length=second,
                     test_set=hash_batch(batch),
-                    counts=evaluate(model, batch, config, factor=config.eval.attention_factor),
+                    counts=judged.counts,
+                    outcomes=np.packbits(judged.right[:MAX_OUTCOMES].numpy()).tobytes(),
+                    samples=judged.samples,
                 )
 
 
@@ -127,26 +161,35 @@ def hash_batch(batch: Batch) -> str:
     return hashlib.sha256(batch.tokens.to(torch.uint8).numpy().tobytes()).hexdigest()[:8]
 
 
-@torch.no_grad()
 def evaluate(model: Transformer, batch: Batch, config: TrialConfig, factor: float = 1.0) -> Counts:
-    """Counts on `batch` (on the CPU) with test-time position IDs, on the device of the model.
+    """The counts of `judge`."""
+    return judge(model, batch, config, factor).counts
+
+
+@torch.no_grad()
+def judge(model: Transformer, batch: Batch, config: TrialConfig, factor: float = 1.0) -> Judgement:
+    """What the model makes of `batch` (on the CPU), with test-time position IDs, on its device.
 
     factor multiplies the attention logits (1 = as trained).
     """
     was_training, old_factor = model.training, model.attention_factor
     model.eval()
     model.attention_factor = factor
-    totals = torch.zeros(7, dtype=torch.float64)
+    totals, right = torch.zeros(7, dtype=torch.float64), list[Tensor]()
+    samples: dict[bool, Sample] = {}
     rows = max(1, TOKENS_PER_BATCH // batch.tokens.shape[1])
     relative_ids = select_relative_ids(batch, config.position, config.task)
     ids = test_position_ids(relative_ids, config.position)
     for first in range(0, len(batch.tokens), rows):
         part = Batch(*(t[first : first + rows] for t in batch))
-        totals += _count(model, part, ids[first : first + rows], config)
+        answers = _answer(model, part, ids[first : first + rows])
+        totals += _count(answers, config.task.vocab.index[config.task.eos])
+        right.append(~answers.wrong.any(dim=1).cpu())
+        _take_samples(samples, part, answers, right[-1], config.task)
     model.attention_factor = old_factor
     model.train(was_training)
     whole = [int(n) for n in totals[:6]]
-    return Counts(
+    counts = Counts(
         num_examples=len(batch.tokens),
         num_correct=whole[0],
         num_tokens=whole[1],
@@ -156,9 +199,20 @@ def evaluate(model: Transformer, batch: Batch, config: TrialConfig, factor: floa
         num_wrong_symbol=whole[5],
         loss_sum=float(totals[6]),
     )
+    return Judgement(counts=counts, right=torch.cat(right), samples=tuple(samples.values()))
 
 
-def _count(model: Transformer, batch: Batch, ids: Tensor, config: TrialConfig) -> Tensor:
+class _Answers(NamedTuple):
+    """Arg-max symbols at the targets of some examples; `wrong` is False beside real targets."""
+
+    predicted: Int[Tensor, "B R"]
+    targets: Int[Tensor, "B R"]
+    wrong: Bool[Tensor, "B R"]
+    real: Bool[Tensor, "B R"]
+    loss_sum: Float[Tensor, ""]
+
+
+def _answer(model: Transformer, batch: Batch, ids: Tensor) -> _Answers:
     device = model.embedding.device
     batch, ids = Batch(*(t.to(device) for t in batch)), ids.to(device)
     places, real = target_places(batch.response_mask)
@@ -166,15 +220,36 @@ def _count(model: Transformer, batch: Batch, ids: Tensor, config: TrialConfig) -
         logits = model(batch.tokens[:, :-1], ids[:, :-1], places).float()
     targets = batch.tokens.gather(1, places + 1)
     predicted = logits.argmax(dim=2)
-    wrong = (predicted != targets) & real
+    losses = F.cross_entropy(logits[real], targets[real], reduction="sum")
+    return _Answers(predicted, targets, (predicted != targets) & real, real, losses)
+
+
+def _count(answers: _Answers, eos: int) -> Tensor:
+    predicted, targets, wrong, real, losses = answers
     failed = wrong.any(dim=1)
     first = wrong.int().argmax(dim=1, keepdim=True)
-    eos = config.task.vocab.index[config.task.eos]
     missed = failed & (targets.gather(1, first).squeeze(1) == eos)
     early = failed & ~missed & (predicted.gather(1, first).squeeze(1) == eos)
-    losses = F.cross_entropy(logits[real], targets[real], reduction="sum")
     counts = [~failed, real, real & ~wrong, missed, early, failed & ~missed & ~early]
     return torch.stack([*(c.sum().double() for c in counts), losses.double()]).cpu()
+
+
+def _take_samples(
+    samples: dict[bool, Sample], batch: Batch, answers: _Answers, right: Tensor, task: Task
+) -> None:
+    """Add the first right and the first wrong example, where there is none yet."""
+    for kind in (True, False):
+        if kind in samples or not bool((right == kind).any()):
+            continue
+        row = int((right == kind).int().argmax())
+        query, answer = task.decode(batch.tokens[row])
+        end = int(answers.real[row].sum()) - 1  # the place of EOS: a right answer ends before it
+        if not kind:
+            end = int(answers.wrong[row].int().argmax()) + 1
+        symbols = task.vocab.decode(answers.predicted[row, :end].tolist())
+        samples[kind] = Sample(
+            query=query, answer=answer, predicted=task.separator.join(symbols), right=kind
+        )
 
 
 def autocast(device: torch.device) -> torch.autocast:

@@ -17,8 +17,7 @@ from pcore.evaluate import TOKENS_PER_BATCH, autocast
 from pcore.model import Transformer, target_places
 from pcore.positions import select_relative_ids, test_position_ids
 from pcore.tasks.base import Batch, Task
-
-PAD_TOKEN = 0
+from pcore.vocab import PAD_TOKEN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

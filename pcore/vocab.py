@@ -7,7 +7,7 @@ symbols.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-PAD = "_"
+PAD, PAD_TOKEN = "_", 0
 DIGITS = "0123456789"
 BOUNDARY = "$"  # BOS and EOS share this symbol, except in minesweeper
 MAX_SYMBOLS = 256  # tokens fit in a byte

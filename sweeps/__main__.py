@@ -3,6 +3,7 @@
 python -m sweeps list                          the sweeps there are
 python -m sweeps plan depth_ablation           what is missing, its predicted duration and cost
 python -m sweeps run depth_ablation            run what is missing (several sweeps at once: fine)
+python -m sweeps run --for core                run what a table of the report lacks
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
 python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
@@ -14,10 +15,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from sweeps.engine.catalogue import find_sweep, sweep_names
+from sweeps.engine.catalogue import find_sweep, find_table, sweep_names
 from sweeps.engine.cli import guarded, show_plan
 from sweeps.engine.drive import run_sweeps
 from sweeps.engine.options import add_place, add_run, add_size, parse_duration
+from sweeps.engine.spec import Sweep
+from sweeps.tables import TABLES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,17 +37,29 @@ def list_sweeps(options: argparse.Namespace) -> int:
     width = max(len(name) for name in names)
     for name in names:
         print(f"{name:<{width}}  {find_sweep(name).title}")
+    print("\ntables, for --for:")
+    for table, members in TABLES.items():
+        print(f"  {table:<{width}}{', '.join(members)}")
     return 0
 
 
 def plan(options: argparse.Namespace) -> int:
     """Missing trials, their predicted duration and cost; runs nothing."""
-    return show_plan([find_sweep(name) for name in options.sweeps], options)
+    return show_plan(_chosen(options), options)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run what the store lacks of these sweeps, as one launch."""
-    return run_sweeps([find_sweep(name) for name in options.sweeps], options)
+    return run_sweeps(_chosen(options), options)
+
+
+def _chosen(options: argparse.Namespace) -> list[Sweep]:
+    """The sweeps named, and those of the tables named. Raises ValueError if there are none."""
+    sweeps = [find_sweep(name) for name in options.sweeps]
+    sweeps += [sweep for table in options.tables for sweep in find_table(table)]
+    if not sweeps:
+        raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
+    return sweeps
 
 
 def status(options: argparse.Namespace) -> int:
@@ -99,7 +114,15 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("list", list_sweeps)
     for name, function in (("plan", plan), ("run", run)):
         command = add(name, function)
-        command.add_argument("sweeps", nargs="+", metavar="SWEEP", help="name, or path of a script")
+        command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="name, or path of a script")
+        command.add_argument(
+            "--for",
+            dest="tables",
+            action="append",
+            default=[],
+            metavar="TABLE",
+            help="all sweeps of a table of the report (sweeps/tables.py), e.g. core",
+        )
         add_size(command)
         add_place(command)
         add_run(command)

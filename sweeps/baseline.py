@@ -138,3 +138,79 @@ def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
             "position.max_position": 2 * longest,
         },
     }
+
+
+def sharp(scale: Scale) -> dict[str, Any]:
+    """What coupling arms of other tasks have too: sharp attention, published (plain) at paper
+    scale.
+    """
+    return {} if scale == "paper" else SHARP
+
+
+def without_coupling(config: TrialConfig, max_position: int = 0) -> dict[str, dict[str, Any]]:
+    """NoPE and random-start APE on the task of `config`, as changes to it.
+
+    max_position: of APE, where published; 0 = as many as the longest tested sequence has tokens.
+    """
+    longest = config.task.num_tokens(max(config.eval.test_lengths))
+    return {
+        "NoPE": {"position.encoding": "none"},
+        "random-start APE": {
+            "position.ids": "sequential",
+            "position.start": "random",
+            "position.max_position": max_position or longest,
+        },
+    }
+
+
+FIRE: dict[str, Any] = {
+    "position.encoding": "fire",
+    "position.ids": "sequential",
+    "position.start": "fixed",
+}
+# The follow-up (arXiv 2410.15787): a second level of IDs, tests on a grid of two lengths.
+MANY_OPERANDS: dict[Scale, dict[str, Any]] = {
+    "smoke": {
+        "model.num_layers": 2,
+        "data.max_length": 2,
+        "task.num_operands": 3,
+        "eval.near_lengths": (3,),
+        "eval.test_lengths": (4,),
+        "eval.second_lengths": (2, 3, 4),
+        "eval.num_examples": 20,
+    },
+    "laptop": {
+        "model.num_layers": 2,
+        "data.max_length": 4,
+        "task.num_operands": 4,
+        "position.max_position": 14,
+        "eval.near_lengths": (5,),
+        "eval.test_lengths": (6, 8),
+        "eval.second_lengths": (2, 3, 4, 5, 6, 8),
+        "eval.num_examples": 300,
+    },
+    "paper": {
+        "model.num_layers": 6,
+        "model.num_heads": 8,
+        "model.d_model": 1024,
+        "data.max_length": 10,
+        "data.num_examples": 500_000,
+        "task.num_operands": 10,
+        "optim.batch_size": 400,
+        "optim.learning_rate": 3e-5,
+        "position.max_position": 40,
+        "eval.test_lengths": tuple(range(11, 31)),
+        "eval.second_lengths": tuple(range(2, 31)),
+        "eval.num_examples": 1000,
+    },
+}
+
+
+def many_operands(scale: Scale) -> TrialConfig:
+    """Addition of 2 to m operands with a scratchpad: the headline setting of the follow-up."""
+    levels = {
+        "task.scratchpad": True,
+        "task.min_operands": 2,
+        "position.level_tables": "separate",
+    }
+    return override(addition(scale), MANY_OPERANDS[scale] | levels)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from pcore.evaluate import (
     make_held_out_set,
     make_test_set,
 )
+from pcore.generate import solve
 from pcore.model import Transformer, make_model
 from pcore.tasks.base import Batch
 
@@ -101,6 +103,58 @@ def test_planted_failures_are_counted_as_their_kind(tiny_config):
     assert counts.num_wrong_symbol == 2
     assert counts.num_tokens == 24
     assert counts.num_correct_tokens == 24 - 5
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 100])
+def test_single_outcomes_and_samples_are_those_of_planted_answers(
+    tiny_config, monkeypatch, rows_at_once
+):
+    task = tiny_config.task
+    symbols = task.vocab.index
+    rows = [task.encode(query) for query in ("12+34", "50+7", "99+1")]
+    width = max(row.tokens.shape[1] for row in rows)
+    assert {row.tokens.shape[1] for row in rows} == {width}
+    batch = Batch(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
+    answers = batch.tokens.clone()
+    answers[0, 8] = symbols["9"]  # $ 1 2 + 3 4 = 6 4 0 $: the second digit of the sum
+    answers[2, -1] = symbols["3"]  # goes on behind the last digit
+    monkeypatch.setattr(module, "TOKENS_PER_BATCH", rows_at_once * width)
+    oracle = Oracle(answers, len(task.vocab))
+    if rows_at_once < len(rows):  # the stand-in answers whole batches only
+        oracle.tokens = iter(answers.split(rows_at_once))
+        monkeypatch.setattr(Oracle, "forward", forward_in_parts)
+    judged = module.judge(oracle, batch, tiny_config)
+    assert judged.right.tolist() == [False, True, False]
+    assert judged.counts.num_correct == 1
+    found = {sample.right: sample for sample in judged.samples}
+    assert found[False] == module.Sample(query="12+34", answer="640", predicted="69", right=False)
+    assert found[True] == module.Sample(query="50+07", answer="750", predicted="750", right=True)
+
+
+def forward_in_parts(self, tokens, ids, places=None):
+    """The planted answers of the next part."""
+    del ids
+    answer = next(self.tokens)[:, 1:][:, : tokens.shape[1]].gather(1, places)
+    return torch.nn.functional.one_hot(answer, self.num_symbols).float() * 10
+
+
+def test_outcomes_are_stored_as_bits_in_the_order_of_the_test_set(tiny_config):
+    model = make_model(tiny_config)
+    for result in evaluate_lengths(model, tiny_config, "last", 0):
+        bits = np.unpackbits(np.frombuffer(result.outcomes, np.uint8), count=32)
+        assert bits.sum() == result.counts.num_correct
+        batch = make_test_set(tiny_config, result.length)
+        assert bits.tolist() == module.judge(model, batch, tiny_config).right.int().tolist()
+
+
+def test_samples_agree_with_free_decoding(tiny_config):
+    model = make_model(tiny_config)
+    (wrong,) = module.judge(model, make_test_set(tiny_config, 3), tiny_config).samples
+    assert not wrong.right
+    left, right = wrong.query.split("+")
+    solution = solve(model, tiny_config, f"{int(left)}+{int(right)}")
+    written = "".join((*solution.response, "$"))
+    assert written.startswith(wrong.predicted)
 
 
 @pytest.mark.parametrize("changes", [{}, {"task.name": "parity"}, {"task.scratchpad": True}])

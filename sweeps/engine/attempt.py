@@ -19,6 +19,8 @@ import torch
 
 from pcore.checkpoint import pack_model, pack_state, unpack_state
 from pcore.config import TrialConfig, trial_id
+from pcore.cost import count_train_flops, count_train_tokens
+from pcore.evaluate import LengthResult
 from pcore.train import Diverged, Report, train
 from sweeps.engine.processes import Process, this_process
 from sweeps.engine.provenance import code_provenance
@@ -180,16 +182,15 @@ class _Attempt:
             "wall_seconds": wall,
             "train_seconds": trained,
             "eval_seconds": wall - trained if results else 0.0,
+            "train_tokens": count_train_tokens(self.config) if results else None,
+            "train_flops": count_train_flops(self.config) if results else None,
             "first_step": self.first_step,
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(timespec="seconds"),
             "device": _device_name(self.settings.device),
             "dtype": "float32" if self.settings.device == "cpu" else "bfloat16",
             "num_threads": self.settings.num_threads,
         }
-        evaluations = [
-            {k: v for k, v in asdict(r).items() if k != "counts"} | asdict(r.counts)
-            for r in results
-        ]
+        evaluations = [_evaluation_row(result) for result in results]
         self.store.write(self.config, status, trial, self.curve, evaluations)
         if status in ("ok", "diverged", "error"):
             self.store.folder.delete(f"{self.folder}/state.pt")
@@ -243,6 +244,15 @@ def _running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
 
 def _marker_name(name: str) -> str:
     return f"running/{name}.json"
+
+
+def _evaluation_row(result: LengthResult) -> dict[str, Any]:
+    """The columns of one length; outcomes and samples of the reported range only."""
+    row = asdict(result)
+    kept = result.range == "test"
+    samples = json.dumps(row["samples"], ensure_ascii=False) if kept else None
+    outcomes = row["outcomes"] if kept else None
+    return row | row.pop("counts") | {"outcomes": outcomes, "samples": samples}
 
 
 def _count_parameters(last: Report | None) -> int | None:

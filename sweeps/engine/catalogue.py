@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pcore.registry import nearest
 from sweeps.engine.spec import Sweep
+from sweeps.tables import TABLES
 
 FOLDER = Path(__file__).resolve().parents[1]
 
@@ -42,3 +43,16 @@ def find_sweep(name: str) -> Sweep:
     if not isinstance(sweep, Sweep):
         raise ValueError(f"{name} defines no SWEEP")
     return sweep
+
+
+def find_table(name: str) -> list[Sweep]:
+    """The sweeps of a table of the report; a sweep is a table too.
+
+    Raises ValueError naming the nearest.
+    """
+    known = sweep_names()
+    if name in TABLES:
+        return [find_sweep(member) for member in TABLES[name]]
+    if name in known:
+        return [find_sweep(name)]
+    raise ValueError(f"no table {name!r}.{nearest(name, [*TABLES, *known])}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sweeps.engine.failures import SAME_ERROR, last_line
-from sweeps.engine.price import Price, count_flops, price_cells
+from sweeps.engine.price import Price, price_cells
 from sweeps.engine.provenance import hash_sources
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store import Shard, Store

@@ -14,41 +14,11 @@ import pyarrow.compute as pc
 import torch
 
 from pcore.config import TrialConfig
-from pcore.evaluate import evaluation_lengths
+from pcore.cost import count_example_flops, count_flops, typical_length
 from pcore.train import Run, learning_rate
 from sweeps.engine.store import Store
 
 PROBE_FLOPS = 2e10  # a probe step larger than this is made smaller by cutting the batch
-
-
-def count_flops(config: TrialConfig) -> float:
-    """Operations of a whole trial: forward and backward of all steps, forward of all
-    evaluations.
-    """
-    data = config.data
-    typical = max(data.min_length, round((data.min_length + 2 * data.max_length) / 3))
-    training = 3 * config.optim.num_steps * config.optim.batch_size * _forward(config, typical)
-    lengths = [length for values in evaluation_lengths(config).values() for length in values]
-    evaluation = sum(config.eval.num_examples * _forward(config, length) for length in lengths)
-    return training + evaluation * len(config.eval.checkpoints)
-
-
-def _forward(config: TrialConfig, length: int) -> float:
-    """Operations of one example: all blocks on all tokens, but the last block's queries and
-    feed-forward on targets only.
-    """
-    m, num_tokens = config.model, config.task.num_tokens(length)
-    layout = config.task.layout(config.task.largest_shape(length))
-    num_targets = len(layout.sources) - layout.num_query + 1
-    inner = m.num_heads * m.d_head
-    keys = 4 * m.d_model * inner
-    queries = 4 * m.d_model * inner + 6 * m.d_model * m.d_ff + 4 * num_tokens * inner
-    inside = (m.num_layers - 1) * num_tokens * (keys + queries)
-    return (
-        inside
-        + num_tokens * keys
-        + num_targets * (queries + 2 * m.d_model * len(config.task.vocab))
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +79,7 @@ def probe(config: TrialConfig, device: str, num_steps: int = 5) -> float:
     """Operations per second of a few training steps of this configuration on one thread (or one
     GPU).
     """
-    per_example = 3 * _forward(config, config.data.max_length)
+    per_example = 3 * count_example_flops(config, config.data.max_length)
     batch_size = max(1, min(config.optim.batch_size, int(PROBE_FLOPS / per_example)))
     small = dataclasses.replace(
         config,
@@ -126,9 +96,7 @@ def probe(config: TrialConfig, device: str, num_steps: int = 5) -> float:
     seconds = timed(lambda: run.update(run.data.next_batch(), rate), num_steps, device)
     torch.set_num_threads(threads)
     torch.set_flush_denormal(False)
-    data = small.data
-    typical = max(data.min_length, round((data.min_length + 2 * data.max_length) / 3))
-    return 3 * batch_size * _forward(small, typical) / seconds
+    return 3 * batch_size * count_example_flops(small, typical_length(small)) / seconds
 
 
 def timed(step: Callable[[], object], count: int, device: str) -> float:

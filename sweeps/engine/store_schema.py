@@ -31,6 +31,8 @@ TRIAL = {  # record == "trial"
     "wall_seconds": pa.float64(),  # of this attempt, evaluation included
     "train_seconds": pa.float64(),
     "eval_seconds": pa.float64(),
+    "train_tokens": pa.int64(),  # of the whole training, padding of batches not counted
+    "train_flops": pa.float64(),  # of the whole training, as `pcore.cost` counts them
     "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
     "started_at": pa.string(),  # UTC, ISO 8601
     "code_version": pa.string(),
@@ -68,6 +70,8 @@ EVALUATION = {  # record == "evaluation"
     "num_early_stop": pa.int64(),
     "num_wrong_symbol": pa.int64(),
     "loss_sum": pa.float64(),
+    "outcomes": pa.binary(),  # a bit per example, 1 = right (numpy.packbits)
+    "samples": pa.string(),  # JSON: the first right and the first wrong example
 }
 VIEW = {
     "sweep": pa.string(),

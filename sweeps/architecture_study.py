@@ -1,0 +1,70 @@
+#!/usr/bin/env python
+"""How small may a model be that adds many operands with a scratchpad?
+
+Figures of the follow-up (arXiv 2410.15787): sums of 2-10 operands of 1-10 digits with a scratchpad,
+coupling on two levels; layers {1, 2, 4, 6} times heads {2, 4, 8} at one total width of all heads,
+and one layer with four heads from d_model 64 to 1024. Its theory needs one layer. Here a single
+head stands beside them. No value per architecture is in our table of published results. Expected:
+all but the smallest add 10 x 10; with fewer layers or heads less of the grid to 30 x 30 is reached.
+All cells are compared with the first: six layers and eight heads (at laptop scale two and four).
+Two operands by depth and heads: `depth_ablation`, `heads_ablation`. Cost: see `--plan`.
+"""
+
+from typing import Any
+
+from pcore.config import TrialConfig, override
+from sweeps.baseline import many_operands, sharp
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+LAYERS: dict[Scale, tuple[int, ...]] = {"smoke": (2, 1), "laptop": (2, 1), "paper": (6, 4, 2, 1)}
+HEADS: dict[Scale, tuple[int, ...]] = {"smoke": (2, 1), "laptop": (4, 2, 1), "paper": (8, 4, 2, 1)}
+WIDTHS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (16,),
+    "laptop": (32, 128),
+    "paper": (64, 128, 256, 512),
+}
+WIDTH_HEADS = 4
+D_FF: dict[Scale, int] = {"smoke": 2, "laptop": 2, "paper": 4}  # times d_model
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Layers times heads, the largest first; then one layer in other widths."""
+    base = override(many_operands(scale), sharp(scale))
+    layers = {f"{n} layer{'s' * (n > 1)}": {"model.num_layers": n} for n in LAYERS[scale]}
+    heads = {f"{n} head{'s' * (n > 1)}": _split(base, n) for n in HEADS[scale]}
+    widths = {
+        f"1 layer, {WIDTH_HEADS} heads, d_model={width}": _narrow(scale, base, width)
+        for width in WIDTHS[scale]
+    }
+    return grid(base, layers=arms(layers), heads=arms(heads)) + grid(base, width=arms(widths))
+
+
+def _split(base: TrialConfig, num_heads: int) -> dict[str, Any]:
+    """So many heads with the total width that the heads of the base have."""
+    total = base.model.num_heads * base.model.d_head
+    return {"model.num_heads": num_heads, "model.d_head": total // num_heads}
+
+
+def _narrow(scale: Scale, base: TrialConfig, width: int) -> dict[str, Any]:
+    """One layer of this width; heads and feed-forward grow with it, as published."""
+    total = base.model.num_heads * base.model.d_head * width // base.model.d_model
+    return {
+        "model.num_layers": 1,
+        "model.num_heads": WIDTH_HEADS,
+        "model.d_model": width,
+        "model.d_head": total // WIDTH_HEADS,
+        "model.d_ff": D_FF[scale] * width,
+    }
+
+
+SWEEP = Sweep(
+    name="architecture_study",
+    title="Addition of many operands: layers, heads and width",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

@@ -1,0 +1,80 @@
+#!/usr/bin/env python
+"""How much of the reach is position coupling, and how much is attention that stays sharp?
+
+Attention thins out as sequences grow, so that a model far beyond its trained lengths misses the
+stop (observed here, not published). Two remedies: logits times the logarithm of the number of
+visible keys, in training and evaluation, and a factor on the logits in evaluation alone; wide heads
+keep IDs apart too. The published setting (arXiv 2405.20671) has none of them. Expected: with
+coupling each remedy reaches further, together most; NoPE, random-start APE and RoPE with the same
+remedies still stop right behind the trained lengths, so that sharpness alone is not the cause. All
+cells are compared with the first, the base: plain at paper scale, both remedies elsewhere. Cost:
+see `--plan`.
+"""
+
+from typing import Any
+
+from sweeps.baseline import (
+    BASELINE_DEPTH,
+    OTHERS,
+    PAPER_BASELINE,
+    SHARP,
+    addition,
+    coupling,
+    methods,
+)
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid, one_at_a_time
+
+SCALES_OF_LOGITS = {"none": "plain", "log-length": "log-length"}
+FACTORS = (1.0, 1.6)
+HEADS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (16,),
+    "laptop": (32, 64),
+    "paper": (64, 128, 256),
+}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Every combination with coupling, the base first; then the others, plain and sharpened."""
+    base = coupling(scale)
+    points: dict[str, dict[str, Any]] = {
+        _label(kind, factor, width): {
+            "model.attention_scale": kind,
+            "eval.attention_factor": factor,
+            "model.d_head": width,
+        }
+        for kind in SCALES_OF_LOGITS
+        for factor in FACTORS
+        for width in HEADS[scale]
+    }
+    own = (base.model.attention_scale, base.eval.attention_factor, base.model.d_head)
+    sharpened = {"plain": {}, "sharpened": SHARP}
+    others = grid(addition(scale), method=arms(_others(scale)), attention=arms(sharpened))
+    return one_at_a_time(base, _label(*own), attention=arms(points)) + others
+
+
+def _label(kind: str, factor: float, width: int) -> str:
+    return f"coupling, {SCALES_OF_LOGITS[kind]}, x{factor:g} in evaluation, d_head={width}"
+
+
+def _others(scale: Scale) -> dict[str, dict[str, Any]]:
+    """The methods without coupling as they stand in the depth ablation."""
+    shape = {"model.num_layers": BASELINE_DEPTH[scale]}
+    shape |= PAPER_BASELINE if scale == "paper" else {}
+    return {
+        name: changes | shape | (OTHERS[name] if scale == "laptop" else {})
+        for name, changes in methods(scale).items()
+        if name != "coupling"
+    }
+
+
+SWEEP = Sweep(
+    name="attention_scale_ablation",
+    title="Addition: sharper attention, with and without coupling",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

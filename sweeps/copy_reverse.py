@@ -1,0 +1,53 @@
+#!/usr/bin/env python
+"""Do copying and reversing generalize with position coupling?
+
+Figure of the paper (arXiv 2405.20671): strings of 1-40 digits, tested to 300 (7.5 times), four runs
+each. Published: coupling with one layer is near-perfect to 300; NoPE and random-start APE with six
+layers fail right behind the trained lengths, with one layer they do not even fit them. Expected at
+laptop scale: coupling with one layer at three times the trained length, the others nowhere beyond
+it. All cells are compared with the first, copying with coupling (the arms of reversing see other
+responses, so compare them with one another as well). Cost: see `--plan`.
+"""
+
+from typing import Any
+
+from pcore.config import override
+from sweeps.baseline import BASELINE_DEPTH, addition, sharp, without_coupling
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+SETTING: dict[Scale, dict[str, Any]] = {
+    "smoke": {},
+    "laptop": {"position.max_position": 40, "eval.test_lengths": (18, 24, 30, 36)},
+    "paper": {
+        "data.max_length": 40,
+        "position.max_position": 301,
+        "eval.test_lengths": tuple(range(50, 301, 10)),
+    },
+}
+PAPER_DEEP = {"model.num_heads": 8, "optim.batch_size": 500}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Both tasks: coupling with one layer, the others with one and with more."""
+    base = override(addition(scale), {"task.name": "copy"} | SETTING[scale])
+    points: dict[str, dict[str, Any]] = {"coupling, 1 layer": sharp(scale)}
+    for name, changes in without_coupling(base, 601 if scale == "paper" else 0).items():
+        depth = BASELINE_DEPTH[scale]
+        deep = {"model.num_layers": depth} | (PAPER_DEEP if scale == "paper" else {})
+        points[f"{name}, 1 layer"] = changes
+        points[f"{name}, {depth} layers"] = changes | deep
+    tasks = {name: {"task.name": name} for name in ("copy", "reverse")}
+    return grid(base, task=arms(tasks), method=arms(points))
+
+
+SWEEP = Sweep(
+    name="copy_reverse",
+    title="Copy and reverse: position coupling next to NoPE and random-start APE",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

@@ -1,0 +1,97 @@
+#!/usr/bin/env python
+"""Which method reaches furthest for the same number of training tokens?
+
+Other groups train other models on other lengths. Published: Abacus (McLeish et al. 2024, arXiv
+2405.17399; 16 layers, d_model 1024) 20 to 100 digits, 120 at most; FIRE with randomized positions
+and index hints (Zhou et al. 2024, arXiv 2402.09371) 40 to 100 in its best run, 30 to 45; position
+coupling (arXiv 2405.20671) 30 to 200. Here all have one model (that of the addition figure's other
+methods), one trained range and one number of training tokens, so that a format with twice the
+tokens gets half of the steps; the number itself is an axis. Not expressible: the looped layers and
+input injection of Abacus. Its start reaches as far as the table, and at paper scale also to 100 as
+published, which ends its reach at 130 digits. Expected: coupling first at every number of tokens.
+All cells are compared with the first, coupling. Cost: see `--plan`.
+"""
+
+from itertools import product
+from typing import Any
+
+from pcore.config import TrialConfig, override
+from pcore.tasks.addition import Addition
+from sweeps.baseline import BASELINE_DEPTH, PAPER_BASELINE, addition, other_encodings, sharp
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+BUDGETS: dict[Scale, tuple[float, ...]] = {
+    "smoke": (1.0,),
+    "laptop": (1.0, 2.0),
+    "paper": (1.0, 0.5, 0.25),
+}
+ABACUS: dict[str, Any] = {
+    "task.zero_pad": False,
+    "task.reverse_query": True,
+    "position.ids": "abacus",
+    "position.start": "random",
+    "position.table_init": "normal",
+}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Every method at every number of tokens, coupling first."""
+    shape = {"model.num_layers": BASELINE_DEPTH[scale]}
+    base = override(addition(scale), shape | (PAPER_BASELINE if scale == "paper" else {}))
+    reference = mean_tokens(base) * base.optim.num_steps
+    cells: list[Cell] = []
+    for budget in BUDGETS[scale]:
+        points: dict[str, dict[str, Any]] = {}
+        for name, changes in _methods(scale, base).items():
+            num_steps = budget * reference / mean_tokens(override(base, changes))
+            label = f"{name}, {budget:g} times the tokens"
+            points[label] = changes | {"optim.num_steps": round(num_steps, -1)}
+        cells += grid(base, method=arms(points))
+    return cells
+
+
+def _methods(scale: Scale, base: TrialConfig) -> dict[str, dict[str, Any]]:
+    others = other_encodings(scale)
+    longest = max(base.eval.test_lengths)
+    hints = others["index hints"]
+    fire = hints | others["randomized positions"] | {"position.encoding": "fire"}
+    num_tokens = override(base, hints).task.num_tokens(longest)
+    found = {
+        "coupling": sharp(scale),
+        "Abacus": ABACUS,
+        "FIRE, index hints, randomized positions": fire | {"position.max_position": 2 * num_tokens},
+        "randomized positions": others["randomized positions"],
+        "index hints": hints,
+    }
+    return found | (
+        {"Abacus, start to 100": ABACUS | {"position.max_start": 100}} if scale == "paper" else {}
+    )
+
+
+def mean_tokens(config: TrialConfig) -> float:
+    """Tokens of an example of the training mixture, padding of the batch left out.
+
+    Unpadded responses count as long as the longer operand: a last carry is not counted.
+    """
+    task = config.task
+    assert isinstance(task, Addition)
+    lengths = range(config.data.min_length, config.data.max_length + 1)
+    counts = [
+        len(task.layout((2, longest) if task.zero_pad else (2, a, b, longest)).sources) + 2
+        for a, b in product(lengths, repeat=2)
+        for longest in [max(a, b)]
+    ]
+    return sum(counts) / len(counts)
+
+
+SWEEP = Sweep(
+    name="equal_compute",
+    title="Addition: methods of other groups at equal training tokens",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

@@ -1,0 +1,76 @@
+#!/usr/bin/env python
+"""How much depth does N x 2 multiplication need with position coupling?
+
+Figure of the paper (arXiv 2405.20671): multiplication of N digits by 2, trained on N = 1-40.
+Published: one layer fails even on trained lengths; two layers and more generalize, to N of about
+90; NoPE and random-start APE with three layers do not. The table of settings gives two batch sizes
+and two numbers of examples, read here as those of coupling (200, 50k) and of the other methods
+(800, 500k). Expected at laptop scale: the same order, two layers beyond the trained lengths, the
+others not. All cells are compared with the first, coupling with two layers. Cost: see `--plan`.
+"""
+
+from typing import Any
+
+from pcore.config import override
+from sweeps.baseline import addition, sharp, without_coupling
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+SETTING: dict[Scale, dict[str, Any]] = {
+    "smoke": {},
+    "laptop": {
+        "data.max_length": 8,
+        "optim.num_steps": 3000,
+        "position.max_position": 20,
+        "eval.near_lengths": (9, 10, 11),
+        "eval.test_lengths": (12, 14, 16),
+    },
+    "paper": {
+        "model.num_heads": 8,
+        "model.d_head": 64,
+        "data.max_length": 40,
+        "data.num_examples": 50_000,
+        "optim.batch_size": 200,
+        "position.max_position": 203,
+        "eval.test_lengths": tuple(range(45, 101, 5)),
+    },
+}
+DEPTHS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (2, 1),
+    "laptop": (2, 1, 3),
+    "paper": (2, 1, 3, 4),
+}
+OTHERS: dict[Scale, dict[str, Any]] = {
+    "smoke": {"model.num_layers": 2},
+    "laptop": {"model.num_layers": 3},
+    "paper": {
+        "model.num_layers": 3,
+        "data.num_examples": 500_000,
+        "optim.batch_size": 800,
+    },
+}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Coupling at every depth, two layers first; then the other methods at three."""
+    base = override(addition(scale), {"task.name": "multiplication"} | SETTING[scale])
+    points: dict[str, dict[str, Any]] = {
+        f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth} | sharp(scale)
+        for depth in DEPTHS[scale]
+    }
+    depth = OTHERS[scale]["model.num_layers"]
+    for name, changes in without_coupling(base, 1023 if scale == "paper" else 0).items():
+        points[f"{name}, {depth} layers"] = changes | OTHERS[scale]
+    return grid(base, arm=arms(points))
+
+
+SWEEP = Sweep(
+    name="multiplication_depth",
+    title="N x 2 multiplication: depth with position coupling",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

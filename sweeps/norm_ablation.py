@@ -1,0 +1,42 @@
+#!/usr/bin/env python
+"""Does position coupling depend on where the norms stand, and which kind they are?
+
+The authors' model (arXiv 2405.20671, appendix) has RMSNorm before and after every sublayer; their
+run to 500 digits has LayerNorm behind the sublayers only. No figure compares the two. Expected: all
+six fit the trained lengths, pre-norm soonest, and reach similarly far. All cells are compared with
+the first, the base: RMSNorm on both sides at paper scale, before the sublayers elsewhere. Cost: see
+`--plan`.
+"""
+
+from typing import Any
+
+from sweeps.baseline import coupling
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, one_at_a_time
+
+NORMS = {"rms": "RMSNorm", "layer": "LayerNorm"}
+PLACES = {"both": "before and after", "pre": "before", "post": "after"}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Two kinds of norm in three places; the base first."""
+    base = coupling(scale)
+    points: dict[str, dict[str, Any]] = {
+        f"{NORMS[norm]} {PLACES[place]}": {"model.norm": norm, "model.norm_placement": place}
+        for norm in NORMS
+        for place in PLACES
+    }
+    label = f"{NORMS[base.model.norm]} {PLACES[base.model.norm_placement]}"
+    return one_at_a_time(base, label, norm=arms(points))
+
+
+SWEEP = Sweep(
+    name="norm_ablation",
+    title="Addition: kind and place of the norms",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

@@ -1,0 +1,43 @@
+#!/usr/bin/env python
+"""Does length generalization need many training examples, or many visits of few?
+
+Published settings draw 1,000,000 examples once and reshuffle them every pass, with a new start at
+every visit (arXiv 2405.20671, appendix); the tables vary the number by task (10k for parity, 100k,
+500k, 1M) but no figure varies it for addition. Fresh examples for ever are the limit. Expected:
+equal numbers of steps reach equally far as long as the list is too long to be remembered; a short
+list is remembered, and the sums beyond it suffer first. All cells are compared with the first: 1M
+at paper scale, endless elsewhere. Cost: see `--plan`.
+"""
+
+from sweeps.baseline import coupling
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, one_at_a_time
+
+COUNTS: dict[Scale, tuple[int | None, ...]] = {
+    "smoke": (100, None),
+    "laptop": (1_000, 10_000, 100_000, None),
+    "paper": (10_000, 100_000, 1_000_000, None),
+}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """The same training on lists of different lengths; the base first."""
+    base = coupling(scale)
+    points = {_label(count): {"data.num_examples": count} for count in COUNTS[scale]}
+    return one_at_a_time(base, _label(base.data.num_examples), examples=arms(points))
+
+
+def _label(count: int | None) -> str:
+    return "endless examples" if count is None else f"{count:_} examples".replace("_", " ")
+
+
+SWEEP = Sweep(
+    name="num_examples_ablation",
+    title="Addition: number of training examples",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

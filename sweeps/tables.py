@@ -1,0 +1,47 @@
+"""Tables: named groups of sweeps, in the order of a report.
+
+A table is a build target. It names the sweeps whose cells it shows; what is missing of it follows
+from the store, and `python -m sweeps run --for TABLE` computes just that. The name of a sweep is a
+table too, of that sweep alone. `paper` is everything: each sweep belongs to exactly one other
+group. Searches are not tables: they choose settings, they show no result.
+"""
+
+CORE = (
+    "encoding_ablation",
+    "depth_ablation",
+    "heads_ablation",
+    "max_position_ablation",
+    "train_length_ablation",
+    "format_ablation",
+)
+ADDITION = (
+    "five_hundred_digits",
+    "rope_ablation",
+    "attention_probe",
+    "width_ablation",
+    "num_examples_ablation",
+    "start_ablation",
+    "norm_ablation",
+    "table_init_ablation",
+    "attention_scale_ablation",
+)
+OTHER_TASKS = (
+    "multiplication_depth",
+    "operands_ablation",
+    "copy_reverse",
+    "minesweeper",
+    "parity",
+)
+SCRATCHPAD = ("scratchpad_addition", "scratchpad_multiplication")
+OPEN_QUESTIONS = ("architecture_study", "reordering_tasks")
+METHODS = ("equal_compute",)
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "core": CORE,
+    "addition": ADDITION,
+    "other_tasks": OTHER_TASKS,
+    "scratchpad": SCRATCHPAD,
+    "open_questions": OPEN_QUESTIONS,
+    "methods": METHODS,
+    "paper": CORE + ADDITION + OTHER_TASKS + SCRATCHPAD + OPEN_QUESTIONS + METHODS,
+}
