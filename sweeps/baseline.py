@@ -57,8 +57,8 @@ SHARP: dict[str, Any] = {
 }
 # At laptop scale, what each arm needs to fit the trained lengths; chosen on these alone.
 OTHERS: dict[str, dict[str, Any]] = {
-    "NoPE": {"optim.num_steps": 2000, "optim.learning_rate": 3e-3},
-    "random-start APE": {"optim.num_steps": 2800},
+    "NoPE": {"optim.num_steps": 2500, "optim.learning_rate": 3e-3},
+    "random-start APE": {"optim.num_steps": 3000},
     "RoPE": {"optim.num_steps": 1800},
 }
 BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
