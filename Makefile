@@ -2,13 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RESULTS ?= results
+SCALE ?= smoke
 PORT ?= 5000
 
-.PHONY: sweep test test-slow bench dashboard lint format lock clean test-services
+.PHONY: sweep paper test test-slow bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train the depth ablation at laptop scale, print its table, draw its figure
 	$(BIN)/python sweeps/depth_ablation.py --scale laptop --results $(RESULTS)
+
+paper: .venv/installed  ## what is missing of all sweeps, then the report; SCALE=smoke, laptop or paper
+	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow
+	$(BIN)/python -m analysis report --scale $(SCALE) --results $(RESULTS)
 
 test: .venv/installed  ## the quick test suite
 	$(BIN)/python -m pytest

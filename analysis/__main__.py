@@ -1,16 +1,27 @@
 """Tables and figures of a sweep from the store.
 
 python -m analysis table depth_ablation     print the table; write it and the figures
+python -m analysis report                   all of it in one HTML file, verdicts first
+python -m analysis compare A B depth_ablation  what changed between two results folders
 python -m analysis curves depth_ablation    exact match against length, in the terminal
 python -m analysis list                     what the store holds
 """
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 
+import pandas as pd
+
 from analysis import load, render, tables
+from analysis.claims import CLAIMS
+from analysis.comparison_table import comparison_table
 from analysis.load import Results
+from analysis.verdicts import judge, verdict_table
+from sweeps.tables import TABLES
+
+SCALES = ("smoke", "laptop", "paper")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,40 +36,63 @@ def main(arguments: list[str] | None = None) -> int:
 
 def show_table(options: argparse.Namespace) -> int:
     """Print the table and write every rendering and figure."""
+    from analysis.files import write_section
+
     results = _load(options)
     if not _has_runs(results):
         return 0
-    table = tables.ablation_table(results, options.checkpoint)
-    print(render.render_text(table))
-    remote = "://" in options.results  # what is drawn from an object store is written here
-    place = Path("reports") if remote else Path(options.results) / "reports"
-    folder = options.out or place / f"{results.sweep}-{results.scale}"
-    paths = write_report(results, table, folder, options.checkpoint)
+    print(render.render_text(tables.ablation_table(results, options.checkpoint)))
+    folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
+    section = write_section(results, folder, options.checkpoint, _compare_arms(results, options))
     print("written:")
-    for path in paths:
+    for path in section.files:
         print(f"  {_relative(path)}")
     return 0
 
 
-def write_report(
-    results: Results, table: tables.Table, folder: Path, checkpoint: str
-) -> list[Path]:
-    """Write tables and figures into a folder and return the files."""
-    from analysis import figures, style  # imports matplotlib: only what draws pays for it
+def make_report(options: argparse.Namespace) -> int:
+    """Write verdicts, tables and figures of all sweeps in the store as one HTML file."""
+    from analysis.files import write_section
+    from analysis.report import build_report
 
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "table.md": render.render_markdown(table),
-        "table.tex": render.render_latex(table),
-        "table.csv": render.render_csv(table),
-        "lengths.csv": render.frame_csv(tables.length_table(results)),
-        "failures.csv": render.frame_csv(tables.failure_table(results, checkpoint)),
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    paths = [folder / name for name in texts]
-    paths += style.save(figures.plot_lengths(results, checkpoint), folder / "lengths")
-    return paths + style.save(figures.plot_losses(results), folder / "losses")
+    views = [
+        view
+        for view in load.list_views(options.results)
+        if options.scale in (None, view.scale) and view.sweep in (options.sweeps or [view.sweep])
+    ]
+    if not views:
+        raise ValueError(f"no sweep to report on in {options.results}")
+    views.sort(key=lambda view: (_place(view.sweep), -SCALES.index(view.scale)))
+    out = options.out or _reports(options.results) / "report.html"
+    sections = []
+    for view in views:
+        results = load.load_sweep(options.results, view.sweep, view.scale)
+        folder = out.parent / f"{view.sweep}-{view.scale}"
+        compared = _compare_arms(results, options)
+        sections.append(write_section(results, folder, options.checkpoint, compared))
+    verdicts = judge(CLAIMS, options.results)
+    table = verdict_table(verdicts)
+    names = {"md": render.render_markdown, "tex": render.render_latex, "csv": render.render_csv}
+    for ending, function in names.items():
+        file = out.parent / f"verdicts.{ending}"
+        file.write_text(function(table), encoding="utf-8", newline="\n")
+    words = Counter(row.verdict for row in verdicts)
+    print(", ".join(f"{count} {word}" for word, count in words.items()))
+    print(f"written: {_relative(build_report(sections, verdicts, out))}")
+    return 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Two result sets, cell by cell: what changed from A to B, by how much, how surely."""
+    from analysis.comparisons import compare_results
+
+    found = [load.load_sweep(place, *options.view) for place in (options.a, options.b)]
+    frame = compare_results(*found, checkpoint=options.checkpoint)
+    print(render.render_text(comparison_table(frame, *options.view)))
+    if options.out:
+        options.out.write_text(render.frame_csv(frame), encoding="utf-8", newline="\n")
+        print(f"written: {_relative(options.out)}")
+    return 0
 
 
 def show_curves(options: argparse.Namespace) -> int:
@@ -84,7 +118,13 @@ def show_views(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {"table": show_table, "curves": show_curves, "list": show_views}
+COMMANDS = {
+    "table": show_table,
+    "report": make_report,
+    "compare": compare,
+    "curves": show_curves,
+    "list": show_views,
+}
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -93,23 +133,68 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{table,curves,list}")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
+    )
     for name, function in COMMANDS.items():
         command = commands.add_parser(name, help=(function.__doc__ or "").rstrip("."))
-        command.add_argument("--results", default="results", help="results folder or s3:// address")
+        if name == "compare":
+            command.add_argument("a", help="results folder or s3:// address")
+            command.add_argument("b", help="the other one")
+        else:
+            place = "results folder or s3:// address"
+            command.add_argument("--results", default="results", help=place)
         if name == "list":
             continue
-        command.add_argument("sweep", metavar="SWEEP", help="name or script of the sweep")
-        command.add_argument("--scale", default="laptop", help="smoke, laptop or paper")
+        if name == "report":
+            command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all")
+        else:
+            command.add_argument("sweep", metavar="SWEEP", help="name or script of the sweep")
+        default = None if name == "report" else "laptop"
+        command.add_argument(
+            "--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}"
+        )
         command.add_argument("--checkpoint", default="last", help="last, best or oracle")
-        if name == "table":
-            command.add_argument("--out", type=Path, metavar="DIR", help="where files are written")
-    return parser.parse_args(arguments)
+        if name != "curves":
+            command.add_argument("--out", type=Path, help="where to write")
+    options = parser.parse_args(arguments)
+    if "sweep" in options:
+        options.view = (_stem(options.sweep), options.scale)
+    return options
+
+
+def _stem(sweep: str) -> str:
+    """The name of a sweep or of its script."""
+    return sweep.rpartition("/")[2].removesuffix(".py")
+
+
+def _reports(results: str) -> Path:
+    """Where what is drawn of a store is written; of an object store, here."""
+    return Path("reports") if "://" in results else Path(results) / "reports"
+
+
+def _place(sweep: str) -> tuple[int, str]:
+    """Where a sweep stands in the report: as in sweeps/tables.py, own ones behind, by name."""
+    order = TABLES["paper"]
+    return (order.index(sweep) if sweep in order else len(order), sweep)
+
+
+def _compare_arms(results: Results, options: argparse.Namespace) -> pd.DataFrame | None:
+    """Every cell against the first one at the tested length near twice the trained one."""
+    from analysis.comparisons import compare_arms
+
+    if results.evaluation.empty or len(results.cells) < 2:
+        return None
+    evaluation = load.select_checkpoint(results, options.checkpoint)
+    shown = tables.choose_lengths(results, evaluation)
+    if shown.solve is None:
+        return None
+    test = evaluation[evaluation["range"] == "test"]
+    return compare_arms(test, shown.solve, cells=results.cells)
 
 
 def _load(options: argparse.Namespace) -> Results:
-    sweep = options.sweep.rpartition("/")[2].removesuffix(".py")
-    return load.load_sweep(options.results, sweep, options.scale)
+    return load.load_sweep(options.results, *options.view)
 
 
 def _has_runs(results: Results) -> bool:

@@ -20,12 +20,13 @@ Certainty = Literal["paper", "abstract", "secondary"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """One row of the published results. published: the value in words."""
+    """One row of the published results. published: the value in words; source: where it stands."""
 
     text: str
     published: str
     certainty: Certainty
     sweep: str
+    source: str = "arXiv 2405.20671"
     number: Rule | None = None
     ordering: Rule | None = None
     remark: str = ""
@@ -241,6 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
         text="m-operand addition with a scratchpad",
         published="trained to 10 digits x 10 operands, works to 30 x 30",
         certainty="abstract",
+        source="arXiv 2410.15787",
         sweep="scratchpad_addition",
         number=GeneralizableLength(cells="scratchpad, coupling", least=30),
         ordering=Separated(better="scratchpad, coupling", worse="scratchpad, NoPE", times=1.5),
@@ -249,12 +251,14 @@ CLAIMS: tuple[Claim, ...] = (
         text="N x M multiplication with a scratchpad",
         published="trained to 10 x 10, works to about 20 x 15",
         certainty="abstract",
+        source="arXiv 2410.15787",
         sweep="scratchpad_multiplication",
         number=GeneralizableLength(cells="scratchpad, coupling", least=18),
         ordering=Separated(better="scratchpad, coupling", worse="scratchpad, NoPE", times=1.5),
     ),
     Claim(
         text="Abacus (16 layers, d_model 1024)",
+        source="arXiv 2405.17399",
         published="20 -> 100 digits up to 99 %, 120 at most (6 times)",
         certainty="abstract",
         sweep="equal_compute",
@@ -263,6 +267,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         text="FIRE with randomized positions and index hints (Zhou et al. 2024)",
+        source="arXiv 2402.09371",
         published="40 -> 100 (2.5 times), best seed > 98 %, wide spread; 30 -> 45",
         certainty="paper",
         sweep="equal_compute",

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import statistics, style
 from analysis.load import COUNTED, Results, select_checkpoint, trained_ranges
+from analysis.marks import describe_counts, draw_median, draw_runs, explain_marks
 from analysis.style import Look
 
 SPREAD = 0.28  # of the smallest gap between lengths, over which single runs are spread sideways
@@ -36,11 +36,12 @@ def plot_lengths(results: Results, checkpoint: str = "last") -> Figure:
         for shift, cell in zip(shifts, cells, strict=False):
             look = style.look_of(results.cells.index(cell))
             dots = runs[runs["cell"] == cell]
-            _draw_runs(axes, dots["length"] + shift, dots["exact_match"], look)
-            handles.append(_draw_cell(axes, curves[curves["cell"] == cell], cell, look))
+            draw_runs(axes, dots["length"] + shift, 100 * dots["exact_match"], look)
+            curve = curves[curves["cell"] == cell]
+            handles.append(draw_median(axes, curve["length"], curve, cell, look))
         axes.set(ylim=(-3, 106), yticks=range(0, 101, 20), ylabel="exact match (%)")
         axes.set_xlabel("length")
-        style.add_caption(figure, f"{_explain_marks(curves)}; checkpoint: {checkpoint}")
+        style.add_caption(figure, f"{explain_marks(curves)}; checkpoint: {checkpoint}")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, steps=[1, 2, 5, 10]))
         axes.margins(x=0.02)
         style.add_legend(figure, handles)
@@ -80,52 +81,11 @@ def plot_losses(results: Results) -> Figure:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
         axes.set(xlabel="step", ylabel="training loss (nats per target)")
-        style.add_caption(figure, "line: median over runs; thin: runs; ×: diverged")
+        counts = describe_counts(reports.groupby("cell")["trial_id"].nunique())
+        style.add_caption(figure, f"line: median over runs; thin: runs; ×: diverged; {counts}")
         axes.margins(x=0.02)
         style.add_legend(figure, handles)
     return figure
-
-
-def _draw_cell(axes: Axes, curve: pd.DataFrame, cell: str, look: Look) -> Line2D:
-    several = curve["n"] > 1
-    if several.any():
-        axes.fill_between(
-            curve["length"],
-            100 * curve["low"],
-            100 * curve["high"],
-            where=several,
-            color=look.color,
-            alpha=0.13,
-            linewidth=0,
-            label=f"_band {cell}",
-        )
-    (line,) = axes.plot(
-        curve["length"],
-        100 * curve["median"],
-        label=cell,
-        color=look.color,
-        linestyle=look.line,
-        marker=look.marker,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
-        zorder=3,
-    )
-    return line
-
-
-def _draw_runs(axes: Axes, lengths: pd.Series, exact_match: pd.Series, look: Look) -> None:
-    axes.plot(
-        lengths,
-        100 * exact_match,
-        label="_runs",
-        linestyle="none",
-        marker=".",
-        markersize=3.6,
-        markeredgewidth=0,
-        color=look.color,
-        alpha=0.6,
-        zorder=2,
-    )
 
 
 def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: Look) -> None:
@@ -167,13 +127,3 @@ def _mark_ranges(axes: Axes, results: Results, evaluation: pd.DataFrame) -> None
                 factor * high, label="_multiple", color=style.LIGHT, linewidth=0.6, zorder=1
             )
             axes.text(factor * high, 1.01, f"{factor:g}×", color=style.GREY, **above)
-
-
-def _explain_marks(curves: pd.DataFrame) -> str:
-    """What line, dots and band are."""
-    bands = {"range": "worst to best run", "bootstrap": "95 % bootstrap interval"}
-    kinds = [kind for kind in bands if (curves["interval"] == kind).any()]
-    if not kinds:
-        return "one run per cell"
-    band = bands[kinds[0]] if len(kinds) == 1 else "bootstrap interval (≥ 5 runs) or worst to best"
-    return f"line: median over runs; dots: runs; band: {band}"

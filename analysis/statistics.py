@@ -1,22 +1,18 @@
 """What runs say about a cell: medians, shares, their intervals, and generalizable lengths.
 
 All functions are pure and take or return frames with the columns of `Results.evaluation`; exact
-match is a fraction in [0, 1].
-
-Interval of a median over n runs: for n >= 5 the percentile bootstrap (95 %, 10,000 resamples of the
-runs, its own fixed generator, so the same runs always give the same interval); for n < 5 no
-bootstrap is meaningful and the interval is the full range, least to largest run. `interval_kind`
-says which: "bootstrap", "range" or "none".
+match is a fraction in [0, 1]. How the interval of a median is made: `analysis.bootstrap`.
 
 A run *solves* a length if its exact match is above 0.95. L95 of a run: the largest tested length
 such that it and every smaller tested length (train, near and test together) is solved; 0 if the
 smallest is not. If the largest tested length is solved, L95 is a lower bound and shown as "≥". L95
-of a cell: the same rule on the median over its runs (the authors' rule). With second lengths, a
-length has the *smallest* exact match over the second lengths tested with it.
+of a cell: the same rule on the median over its runs (the authors' rule); its interval is the
+bootstrap of that rule (L95 of the median curve of each resample; whole runs are resampled, with all
+their lengths), below 5 runs the least and the largest L95 of a run. With second lengths, a length
+has the *smallest* exact match over the second lengths tested with it.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -24,19 +20,20 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from analysis.bootstrap import (
+    LEAST_BOOTSTRAP,
+    LEVEL,
+    Interval,
+    Seeds,
+    interval_kind,
+    median_interval,
+    percentiles,
+    resample_above,
+)
 from analysis.load import CELL, KEYS, KINDS, RUN
 
 SOLVED = 0.95
-LEVEL = 0.95
-NUM_RESAMPLES = 10_000
-LEAST_BOOTSTRAP = 5  # runs below which the interval is the full range
-
-
-class Interval(NamedTuple):
-    """Both ends included."""
-
-    low: float
-    high: float
+SEEDS = ["seed", "data_seed"]
 
 
 class L95(NamedTuple):
@@ -60,55 +57,23 @@ def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -
     return Interval(low, high)
 
 
-def median_interval(values: Sequence[float] | np.ndarray) -> Interval:
-    """The interval of the median over runs, as the module says; (nan, nan) without runs."""
-    ordered = np.sort(np.asarray(values, dtype=float))
-    if len(ordered) == 0:
-        return Interval(np.nan, np.nan)
-    if len(ordered) < LEAST_BOOTSTRAP:
-        return Interval(float(ordered[0]), float(ordered[-1]))
-    lower, upper, weights = _median_ranks(len(ordered))
-    medians = (ordered[lower] + ordered[upper]) / 2
-    order = np.argsort(medians, kind="stable")
-    reached = np.cumsum(weights[order])
-    tail = (1 - LEVEL) / 2 * NUM_RESAMPLES
-    first, last = np.searchsorted(reached, [tail, NUM_RESAMPLES - tail])
-    return Interval(float(medians[order[first]]), float(medians[order[last]]))
+def summarize(
+    exact_match: Sequence[float] | np.ndarray, seeds: Seeds | None = None
+) -> dict[str, float | int | str]:
+    """All statistics of the runs of one cell at one length; seeds: (seed, data_seed) of each run.
 
-
-@lru_cache
-def _median_ranks(num_runs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bootstrap of the median in terms of ranks: (lower, upper, how often).
-
-    The median of a resample is the mean of the original values at two ranks (equal ones if num_runs
-    is odd).
+    Without seeds the interval takes the runs for independent.
     """
-    rng = np.random.default_rng(0)
-    ranks = np.sort(rng.integers(0, num_runs, size=(NUM_RESAMPLES, num_runs)), axis=1)
-    middle = ranks[:, [(num_runs - 1) // 2, num_runs // 2]]
-    pairs, weights = np.unique(middle, axis=0, return_counts=True)
-    return pairs[:, 0], pairs[:, 1], weights
-
-
-def interval_kind(num_runs: int) -> str:
-    """What `median_interval` returns for so many runs."""
-    if num_runs < 2:
-        return "none"
-    return "range" if num_runs < LEAST_BOOTSTRAP else "bootstrap"
-
-
-def summarize(exact_match: Sequence[float] | np.ndarray) -> dict[str, float | int | str]:
-    """All statistics of the runs of one cell at one length."""
     values = np.asarray(exact_match, dtype=float)
     num_runs, num_solved = len(values), int((values > SOLVED).sum())
-    low, high = median_interval(values)
+    low, high = median_interval(values, seeds)
     share_low, share_high = wilson_interval(num_solved, num_runs)
     return {
         "n": num_runs,
         "median": float(np.median(values)) if num_runs else np.nan,
         "low": low,
         "high": high,
-        "interval": interval_kind(num_runs),
+        "interval": interval_kind(num_runs, seeds),
         "worst": float(values.min()) if num_runs else np.nan,
         "best": float(values.max()) if num_runs else np.nan,
         "num_solved": num_solved,
@@ -121,7 +86,8 @@ def summarize(exact_match: Sequence[float] | np.ndarray) -> dict[str, float | in
 def length_statistics(evaluation: pd.DataFrame) -> pd.DataFrame:
     """`summarize` for every cell, checkpoint, range, length and second length, in that order."""
     rows = [
-        dict(zip([*CELL, *KEYS], key, strict=True)) | summarize(group["exact_match"])
+        dict(zip([*CELL, *KEYS], key, strict=True))
+        | summarize(group["exact_match"], group[SEEDS].to_numpy())
         for key, group in evaluation.groupby([*CELL, *KEYS], dropna=False, sort=True)
     ]
     columns = [*CELL, *KEYS, *summarize([])]
@@ -140,7 +106,7 @@ def cell_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
     groups = run_curves(evaluation).groupby(["cell_order", "cell", "length"], sort=True)
     rows = [
         dict(zip(["cell_order", "cell", "length"], key, strict=True))
-        | summarize(group["exact_match"])
+        | summarize(group["exact_match"], group[SEEDS].to_numpy())
         for key, group in groups
     ]
     return pd.DataFrame(rows, columns=["cell_order", "cell", "length", *summarize([])])
@@ -165,6 +131,38 @@ def run_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
         l95 = generalizable_length(curve["length"], curve["exact_match"])
         rows.append([*key, *l95])
     return pd.DataFrame(rows, columns=[*RUN, "l95", "l95_is_lower_bound"])
+
+
+def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """L95 of every cell with its interval, of one checkpoint, cells in order; see the module.
+
+    l95_high_is_lower_bound: the upper end of the interval is the largest tested length.
+    """
+    rows = []
+    for (order, cell), runs in run_curves(evaluation).groupby(["cell_order", "cell"], sort=True):
+        table = runs.pivot(index=[*SEEDS, "trial_id"], columns="length", values="exact_match")
+        seeds = table.index.to_frame()[SEEDS].to_numpy()
+        l95 = generalizable_length(table.columns, table.median())
+        interval = l95_interval(table.to_numpy(), list(table.columns), seeds)
+        ends_above = interval.high > 0 and interval.high == table.columns[-1]
+        kind = interval_kind(len(table), seeds)
+        rows.append([cell, order, len(table), *l95, *interval, ends_above, kind])
+    names = ["n", "l95", "l95_is_lower_bound", "l95_low", "l95_high", "l95_high_is_lower_bound"]
+    return pd.DataFrame(rows, columns=[*CELL, *names, "interval"])
+
+
+def l95_interval(exact_match: np.ndarray, lengths: Sequence[int], seeds: Seeds) -> Interval:
+    """The interval of a cell's L95: runs in rows, ascending lengths in columns."""
+    if len(exact_match) < LEAST_BOOTSTRAP:
+        num_solved = np.cumprod(exact_match > SOLVED, axis=1).sum(axis=1)
+        ends = num_solved.min(), num_solved.max()
+    else:
+        solved, counts = resample_above(exact_match, SOLVED, seeds)
+        num_solved = np.cumprod(solved, axis=1).sum(axis=1)
+        reached = np.bincount(num_solved, weights=counts, minlength=len(lengths) + 1)
+        ends = percentiles(np.arange(len(reached)), reached)
+    low, high = (int([0, *lengths][int(end)]) for end in ends)
+    return Interval(low, high)
 
 
 def train_exact_match(evaluation: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ too, so a figure printed in grey still reads. Figures are built without pyplot, 
 changes.
 """
 
+import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ LINES = (
     (0, (7, 1, 1, 1)),
 )
 GREY, LIGHT, FAINT, FAINTER = "#4D4D4D", "#C4C4C4", "#E9E9E9", "#F5F5F5"
+MAP = "cividis"  # from dark to light for everybody, in colour and in grey
+CAPTION_WIDTH = 118  # characters of small print that fit on a line
+KINDS = ("png", "pdf", "svg")
 RC = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same on every machine
@@ -50,6 +54,7 @@ RC = {
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
     "pdf.fonttype": 42,  # text stays text
+    "svg.fonttype": "none",
     "svg.hashsalt": "pcore",
 }
 
@@ -79,15 +84,30 @@ def apply() -> AbstractContextManager[None]:
 
 def new_figure(height: float, num_labels: int, longest_label: int) -> tuple[Figure, Axes]:
     """A figure of paper width with one Axes of `height` inches and room for a legend above it."""
-    rows = -(-num_labels // legend_columns(longest_label))
-    figure = Figure(figsize=(WIDTH, height + 0.17 * rows + 0.25), layout="constrained")
+    figure, panels = new_panels(height, 1, 1, num_labels, longest_label)
+    return figure, panels[0]
+
+
+def new_panels(
+    height: float, rows: int, columns: int, num_labels: int = 0, longest_label: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """A figure of paper width with a grid of Axes, row by row, each row `height` inches high."""
+    lines = -(-num_labels // legend_columns(longest_label))
+    size = (WIDTH, rows * height + 0.17 * lines + 0.25)
+    figure = Figure(figsize=size, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03)
-    return figure, figure.add_subplot()
+    return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
 
 
 def add_caption(figure: Figure, text: str) -> None:
     """What the marks mean, in small print below the plot."""
-    figure.supxlabel(text, fontsize=6.5, color=GREY)
+    lines = textwrap.fill(text, CAPTION_WIDTH)
+    figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
+
+
+def ink_on(fraction: float) -> str:
+    """Black or white: what can be read on the place of the colour map."""
+    return "black" if fraction > 0.5 else "white"
 
 
 def legend_columns(longest_label: int) -> int:
@@ -114,13 +134,14 @@ def add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def save(figure: Figure, stem: str | Path) -> list[Path]:
-    """Write `stem`.png (200 dpi) and `stem`.pdf; the same figure gives the same bytes."""
+    """Write `stem`.png (200 dpi), .pdf and .svg; the same figure gives the same bytes."""
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    png, pdf = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".pdf")
+    png, pdf, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in KINDS)
     with apply():
         figure.draw_without_rendering()  # lay out once, not again for every format
         figure.set_layout_engine("none")
         figure.savefig(png, dpi=200, metadata={"Software": None})
         figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return [png, pdf]
+        figure.savefig(svg, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return [png, pdf, svg]

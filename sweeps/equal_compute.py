@@ -74,15 +74,15 @@ def mean_tokens(config: TrialConfig) -> float:
 
     Unpadded responses count as long as the longer operand: a last carry is not counted.
     """
-    task = config.task
+    task, data = config.task, config.data
     assert isinstance(task, Addition)
-    lengths = range(config.data.min_length, config.data.max_length + 1)
-    counts = [
-        len(task.layout((2, longest) if task.zero_pad else (2, a, b, longest)).sources) + 2
-        for a, b in product(lengths, repeat=2)
-        for longest in [max(a, b)]
-    ]
-    return sum(counts) / len(counts)
+    lengths = range(data.min_length, data.max_length + 1)
+    total = 0
+    for a, b in product(lengths, repeat=2):
+        longest = max(a, b)
+        digits = 3 * longest + 1 if task.zero_pad else a + b + longest
+        total += 4 + (6 * (longest + 1) if task.index_hints else digits)  # two $, + and =
+    return total / len(lengths) ** 2
 
 
 SWEEP = Sweep(

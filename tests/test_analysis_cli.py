@@ -7,11 +7,20 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
+from pcore.config import trial_id
 from sweeps.engine.store import Store
-from tests.test_analysis_load import build_store, make_config, view_rows, write_trial
+from tests.test_analysis_load import (
+    CELLS,
+    PROVENANCE,
+    build_store,
+    make_config,
+    make_evaluation,
+    view_rows,
+    write_trial,
+)
 
-FILES = ["table.md", "table.tex", "table.csv", "lengths.csv", "failures.csv"]
-FILES += ["lengths.png", "lengths.pdf", "losses.png", "losses.pdf"]
+FILES = {"table.md", "table.tex", "table.csv", "lengths.csv", "failures.csv", "comparisons.csv"}
+FILES |= {f"{name}.{kind}" for name in ("lengths", "losses") for kind in ("png", "pdf", "svg")}
 
 
 def test_table_prints_and_writes_everything(
@@ -23,12 +32,51 @@ def test_table_prints_and_writes_everything(
     printed = capsys.readouterr().out
     assert "≥20 (2.5x)" in printed
     paths = [line.strip() for line in printed.partition("written:\n")[2].splitlines()]
-    assert paths == [f"results/reports/depth_ablation-laptop/{name}" for name in FILES]
+    assert {f"results/reports/depth_ablation-laptop/{name}" for name in FILES} <= set(paths)
     assert all(Path(path).stat().st_size > 100 for path in paths)
     first = {path: Path(path).read_bytes() for path in paths}
     assert main(["table", "depth_ablation", "--out", "elsewhere"]) == 0
     for path, content in first.items():
         assert (tmp_path / "elsewhere" / Path(path).name).read_bytes() == content
+
+
+def test_the_report_holds_every_sweep_and_the_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    results = str(build_store(tmp_path).root)
+    assert main(["report", "--results", results]) == 0
+    printed = capsys.readouterr().out
+    assert "not run at paper scale" in printed
+    page = (tmp_path / "reports" / "report.html").read_text()
+    assert "Depth and encodings" in page
+    verdicts = (tmp_path / "reports" / "verdicts.csv").read_text()
+    assert "adds 200-digit numbers" in verdicts
+    assert (tmp_path / "reports" / "depth_ablation-laptop" / "table.tex").exists()
+    assert main(["report", "other", "--results", results]) == 2
+    assert "no sweep to report on" in capsys.readouterr().err
+
+
+def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    old, new = build_store(tmp_path / "old"), build_store(tmp_path / "new")
+    places = [str(store.root) for store in (old, new)]
+    assert main(["compare", *places, "depth_ablation"]) == 0
+    printed = capsys.readouterr().out
+    assert "\n  0 of " in printed
+    assert "cells x lengths differ" in printed
+    write_better_seed(new)
+    out = tmp_path / "changes.csv"
+    assert main(["compare", *places, "depth_ablation", "--out", str(out)]) == 0
+    assert "NoPE, 3 layers" in capsys.readouterr().out
+    assert "only in B" not in out.read_text()
+
+
+def write_better_seed(store: Store) -> None:
+    """In place of the first seed of NoPE, one that is far better."""
+    config = make_config(CELLS["NoPE, 3 layers"][0], 0)
+    for shard in store.shards_of(trial_id(config)):
+        (Path(store.root) / shard.name).unlink()
+    evaluation = make_evaluation(40.0, 1.0, 0)
+    store.write(config, "ok", dict(PROVENANCE), [{"step": 50, "loss": 1.0}], evaluation)
 
 
 def test_curves_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -88,7 +88,7 @@ def test_every_is_false_undecided_or_true(results):
 def test_two_runs_decide_nothing(place, rule):
     claim = Claim(text="t", published="p", certainty="paper", sweep="few", ordering=rule)
     (verdict,) = judge([claim], place)
-    assert (verdict.word, verdict.n) == ("not enough seeds", 2)
+    assert (verdict.verdict, verdict.n) == ("not enough seeds", 2)
 
 
 def test_laptop_scale_supports_an_ordering_and_no_number(place):
@@ -98,11 +98,19 @@ def test_laptop_scale_supports_an_ordering_and_no_number(place):
         Claim(text="b", published="p", certainty="paper", sweep="ours", number=number),
         Claim(text="c", published="p", certainty="paper", sweep="other", ordering=ORDER),
     ]
-    words = [verdict.word for verdict in judge(claims, place)]
+    words = [verdict.verdict for verdict in judge(claims, place)]
     assert words == ["ordering holds", "not run at paper scale", "not run at paper scale"]
     reverse = Separated(better="NoPE", worse="coupling")
     (verdict,) = judge([dataclasses.replace(claims[0], ordering=reverse)], place)
-    assert verdict.word == "ordering does not hold"
+    assert verdict.verdict == "ordering does not hold"
+
+
+def test_a_cell_that_the_stored_sweep_lacks_leaves_the_claim_undecided(place):
+    rule = Separated(better="coupling", worse="APE")
+    claim = Claim(text="t", published="p", certainty="paper", sweep="ours", ordering=rule)
+    (verdict,) = judge([claim], place)
+    assert verdict.verdict == "undecided"
+    assert "'APE'" in verdict.ours
 
 
 def test_the_table_has_a_line_for_every_claim(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pcore.cost import count_flops
 from sweeps.engine.failures import SAME_ERROR, last_line
 from sweeps.engine.price import Price, price_cells
 from sweeps.engine.provenance import hash_sources

@@ -1,0 +1,111 @@
+"""Which numbers a sweep varies, found in the configurations of its cells."""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from analysis.configs import MEASURED, cell_configs, differences
+from analysis.load import Results
+
+LOG_SPAN = 8  # largest over smallest value from which on an axis is logarithmic
+LEAST_FILLED = 0.5  # share of the squares of a grid that must be cells
+# Names for readers; the first here is the axis if several numbers change together.
+LABELS = {
+    "model.num_layers": "layers",
+    "model.num_heads": "heads",
+    "model.d_model": "width (d_model)",
+    "data.max_length": "longest trained length",
+    "position.max_position": "max_position",
+    "data.num_examples": "training examples",
+    "optim.learning_rate": "learning rate",
+    "optim.num_steps": "steps",
+    "optim.batch_size": "batch size",
+}
+ENDLESS = math.inf  # the place of "None" (fresh examples for ever): behind all numbers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """A number that differs between the cells.
+
+    values: by cell, in the order of the sweep. tied: fields that change along with it.
+    """
+
+    name: str
+    values: dict[str, float]
+    tied: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What stands beside the axis."""
+        return LABELS.get(self.name, self.name.rpartition(".")[2])
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the values span so much that a linear axis would hide the small ones."""
+        finite = [value for value in self.values.values() if value != ENDLESS]
+        return min(finite) > 0 and max(finite) >= LOG_SPAN * min(finite)
+
+    @property
+    def ticks(self) -> dict[float, str]:
+        """Every value with what is printed there, in order."""
+        return {value: number(value) for value in sorted(set(self.values.values()))}
+
+    def place(self, value: float) -> float:
+        """Where a value is drawn: an endless one a step behind the largest number."""
+        if value != ENDLESS:
+            return value
+        finite = sorted({v for v in self.values.values() if v != ENDLESS})
+        last, before = finite[-1], finite[-2] if len(finite) > 1 else finite[-1] / 2
+        return last * last / before if self.is_log else 2 * last - before
+
+
+def find_axes(results: Results) -> tuple[Axis, ...]:
+    """The numbers that the cells differ in: none, one, or the two of a grid.
+
+    None if cells differ in anything but numbers. One if a single number tells all cells apart;
+    others that change along with it are named in `tied`.
+    """
+    configs = cell_configs(results)
+    varied = {k: v for k, v in differences(configs).items() if k not in MEASURED}
+    if not varied or not all(_is_numeric(values) for values in varied.values()):
+        return ()
+    cells = list(configs)
+    ranked = sorted(varied, key=lambda k: list(LABELS).index(k) if k in LABELS else len(LABELS))
+
+    def axis(name: str) -> Axis:
+        values = [ENDLESS if value is None else value for value in varied[name]]
+        tied = [other for other in ranked if other != name and _follows(varied, other, name)]
+        return Axis(name=name, values=dict(zip(cells, values, strict=True)), tied=tuple(tied))
+
+    for name in ranked:
+        if len(set(varied[name])) == len(cells):
+            return (axis(name),)
+    for pair in combinations(ranked, 2):
+        squares = set(zip(*(varied[name] for name in pair), strict=True))
+        size = math.prod(len(set(varied[name])) for name in pair)
+        if len(squares) == len(cells) >= LEAST_FILLED * size:
+            return (axis(pair[0]), axis(pair[1]))
+    return ()
+
+
+def _is_numeric(values: list[Any]) -> bool:
+    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    return len(numbers) > 0 and all(v is None or v in numbers for v in values)
+
+
+def _follows(varied: dict[str, list[Any]], other: str, name: str) -> bool:
+    """Whether one field is a function of another."""
+    pairs = set(zip(varied[name], varied[other], strict=True))
+    return len(pairs) == len(set(varied[name]))
+
+
+def number(value: float) -> str:
+    """A value as short as it is exact: 1003, 50k, 1M, 3e-5."""
+    if value == ENDLESS:
+        return "endless"
+    for unit, name in ((1_000_000, "M"), (1000, "k")):
+        if value >= unit and value % unit == 0:
+            return f"{value / unit:g}{name}"
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
