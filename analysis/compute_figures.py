@@ -37,6 +37,7 @@ def plot_compute(results: Results, checkpoint: str = "last") -> Figure:
     with style.apply():
         longest = max(map(len, cells), default=1)
         figure, panels = style.new_panels(2.2, 1, len(COSTS), len(cells), longest)
+        figure.get_layout_engine().set(wspace=0.06)
         handles: dict[str, Line2D] = {}
         for axes, (cost, name) in zip(panels, COSTS.items(), strict=True):
             axes.set_xlabel(name)
@@ -153,7 +154,7 @@ def _set_scale(axes: Axes, costs: pd.Series) -> None:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(numticks=4))
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=3))
     axes.minorticks_off()
     axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: short_number(cost)))
     axes.margins(x=0.1)

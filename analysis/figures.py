@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from analysis import statistics, style
 from analysis.load import COUNTED, Results, select_checkpoint, trained_ranges
 from analysis.marks import describe_counts, draw_median, draw_runs, explain_marks
 from analysis.style import Look
 
+FEW = 8  # reports up to which every one has a marker
 SPREAD = 0.28  # of the smallest gap between lengths, over which single runs are spread sideways
 
 
@@ -72,14 +73,18 @@ def plot_losses(results: Results) -> Figure:
                 color=look.color,
                 linestyle=look.line,
                 marker=look.marker,
-                markevery=(0.06 * len(handles) / max(len(cells), 1), 0.15),
+                markevery=None if len(median) < FEW else (0.06 * len(handles) / len(cells), 0.15),
                 markeredgecolor="white",
                 markeredgewidth=0.4,
             )
             handles.append(line)
         if cells:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
+            plain = FuncFormatter(lambda loss, _: f"{loss:g}")
+            axes.yaxis.set_major_formatter(plain)
+            is_short = reports["loss"].max() < 10 * reports["loss"].min()
+            axes.yaxis.set_minor_formatter(plain if is_short else NullFormatter())
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         axes.set(xlabel="step", ylabel="training loss (nats per target)")
         counts = describe_counts(reports.groupby("cell")["trial_id"].nunique())
         style.add_caption(figure, f"line: median over runs; thin: runs; ×: diverged; {counts}")

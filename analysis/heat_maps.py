@@ -40,6 +40,7 @@ def plot_heat_map(results: Results, checkpoint: str = "last") -> Figure:
         width = style.WIDTH * 0.86 / across
         height = np.clip(width * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
         figure, panels = style.new_panels(float(height), down, across)
+        figure.get_layout_engine().set(h_pad=0.05)
         mesh = None
         for i, cell in enumerate(cells):
             values, trained = _squares(rows[rows["cell"] == cell], lengths, seconds)

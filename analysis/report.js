@@ -37,3 +37,8 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     button.addEventListener("click", () => sortTable(table, column));
   });
 }
+
+// On paper nobody can open the rules.
+addEventListener("beforeprint", () => {
+  for (const rule of document.querySelectorAll(".verdicts details")) rule.open = true;
+});

@@ -31,6 +31,7 @@ CERTAINTIES = {
     "paper": "stated in the paper",
     "abstract": "stated in its abstract",
     "secondary": "read from a figure or retold",
+    "ours": "our own claim",
 }
 
 
@@ -98,7 +99,7 @@ def _show_verdicts(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> M
     )
     note = (
         "Paper scale judges the published number. Laptop scale can support an ordering only (which "
-        "arm is better), never a published number. Rules were written down before the runs."
+        "arm is better), never a published number. The rules stand in analysis/claims.py."
     )
     return element(
         "section",

@@ -46,7 +46,9 @@ def _show_claim(claim: str) -> Iterator[Markup]:
     """The docstring of the sweep: its question first, then the rest by paragraphs."""
     paragraphs = [" ".join(text.split()) for text in claim.strip().split("\n\n")]
     for i, text in enumerate(text for text in paragraphs if text):
-        yield element("p", text, class_="question" if i == 0 else None)
+        # what stands between backticks is code
+        parts = [element("code", p) if n % 2 else p for n, p in enumerate(text.split("`"))]
+        yield element("p", *parts, class_="question" if i == 0 else None)
 
 
 def _show_facts(section: Section, out: Path) -> Markup:

@@ -1,4 +1,4 @@
-"""Rules that decide whether a result agrees with a claim, each written down before the run.
+"""Rules that decide whether a result agrees with a claim: plain conditions on medians and runs.
 
 A rule looks at the runs of one sweep at one scale, under the checkpoint policy `last` (never the
 oracle, which leaks), and answers `Decision`: holds or not, and with what numbers; or that too few

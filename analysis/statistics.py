@@ -144,8 +144,7 @@ def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
         seeds = table.index.to_frame()[SEEDS].to_numpy()
         l95 = generalizable_length(table.columns, table.median())
         interval = l95_interval(table.to_numpy(), list(table.columns), seeds)
-        ends_above = interval.high > 0 and interval.high == table.columns[-1]
-        kind = interval_kind(len(table), seeds)
+        kind, ends_above = interval_kind(len(table), seeds), interval.high == table.columns[-1]
         rows.append([cell, order, len(table), *l95, *interval, ends_above, kind])
     names = ["n", "l95", "l95_is_lower_bound", "l95_low", "l95_high", "l95_high_is_lower_bound"]
     return pd.DataFrame(rows, columns=[*CELL, *names, "interval"])

@@ -6,8 +6,8 @@ coupling on three levels, next to NoPE and FIRE. Published (abstract): with a sc
 coupling it works to about 20 x 15 digits. The published arm without a scratchpad, trained on both
 lengths at once, cannot be posed by our task, whose second number then has a fixed length; two arms
 stand near it, M = 2 (the first paper's) and M = the longest trained (a string with leading zeros
-allowed). Tests go to 30 x 30, which the published limits of IDs, 70 and 35, hold. Expected at laptop
-scale: only coupling with a scratchpad leaves the trained square. All cells are compared with
+allowed). Tests go to 30 x 30, which the published limits of IDs, 70 and 35, hold. Expected at
+laptop scale: only coupling with a scratchpad leaves the trained square. All cells are compared with
 the first, coupling with a scratchpad. Cost: see `--plan`.
 """
 
@@ -61,16 +61,16 @@ TASK = {
 def cells(scale: Scale) -> list[Cell]:
     """Three methods with a scratchpad; coupling without, at two fixed second lengths."""
     base = override(addition(scale), TASK | SETTING[scale])
-    points: dict[str, dict[str, Any]] = {
-        "scratchpad, coupling": sharp(scale),
-        "scratchpad, NoPE": {"position.encoding": "none"},
-        "scratchpad, FIRE": FIRE,
-    }
-    plain = {
-        "task.scratchpad": False,
+    one_level = {
         "position.max_positions": (),
         "position.max_position": max(base.position.max_positions),
     }
+    points: dict[str, dict[str, Any]] = {
+        "scratchpad, coupling": sharp(scale),
+        "scratchpad, NoPE": {"position.encoding": "none"},
+        "scratchpad, FIRE": FIRE | one_level,
+    }
+    plain = {"task.scratchpad": False} | one_level
     for second in sorted({1 if scale == "smoke" else 2, base.data.max_length}):
         own = {"task.second_length": second}
         points[f"no scratchpad, coupling, M = {second}"] = plain | own | sharp(scale)

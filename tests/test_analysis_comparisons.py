@@ -181,6 +181,8 @@ def test_a_diverged_run_is_a_loss_on_any_test_set():
     row = compare_one(evaluation)
     assert (row["pairing"], row["wins"], row["ties"], row["losses"]) == ("paired", 0, 1, 1)
     assert (row["num_mcnemar"], row["num_gained"], row["num_lost"]) == (2, 0, 20)
+    evaluation.loc[evaluation["cell"] == "arm", ["status", "test_set"]] = ["diverged", "other"]
+    assert compare_one(evaluation)["pairing"] == "paired"
     evaluation["status"] = "diverged"
     row = compare_one(evaluation.assign(outcomes=None, exact_match=0.0))
     assert (row["pairing"], row["ties"]) == ("paired", 2)
@@ -231,8 +233,8 @@ def test_examples_of_several_lengths_and_second_lengths_pair_one_to_one():
     assert pd.isna(row["length"])
     assert row["lengths"] == "10, 20"
     assert row["difference_median"] == pytest.approx(((0.9 - 0.5) + (1 - 0.5)) / 2)
-    only = compare_one(pd.concat(parts[:3]), [10, 20])
-    assert only["n_pairs"] == 1
+    assert compare_one(pd.concat(parts[:3]), [10, 20])["n_pairs"] == 1
+    assert compare_one(pd.concat(parts[:2]), [10, 20])["pairing"] == "no runs"
     lacking = pd.concat([*parts[:3], parts[3][parts[3]["cell"] == "base"]])
     assert compare_one(lacking, [10, 20])["pairing"] == "other test sets"
 

@@ -268,6 +268,16 @@ def test_resampled_medians_are_above_a_threshold_as_computed_in_full(num_runs: i
     assert 0 < (counts @ solved.all(axis=1)) == expected.all(axis=1).sum() < 10_000
 
 
+def test_resampled_medians_of_a_cross_do_not_depend_on_the_order_of_runs():
+    values = np.random.default_rng(9).uniform(0.9, 1, size=(8, 6))
+    rows, columns = draw_cross(4, 2)
+    drawn = values.reshape(4, 2, 6)[rows[:, :, None], columns[:, None, :]]
+    expected = np.median(drawn.reshape(-1, 8, 6), axis=1) > 0.95
+    order = np.random.default_rng(1).permutation(8)
+    solved, counts = resample_above(values[order], 0.95, np.array(CROSS)[order])
+    assert (counts @ solved).tolist() == expected.sum(axis=0).tolist()
+
+
 def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> pd.DataFrame:
     """Evaluation rows of cells: runs in rows, lengths 2, 4, 6, ... in columns."""
     rows = [
@@ -285,7 +295,8 @@ def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> p
 def test_interval_of_l95_resamples_whole_runs(seeds: list[tuple[int, int]]):
     """Against all medians of all resamples, each with its own L95."""
     rng = np.random.default_rng(10)
-    values = np.clip(1.02 - 0.02 * np.arange(6) + rng.normal(0, 0.03, size=(8, 1)), 0, 1)
+    values = 1.02 - 0.02 * np.arange(6) + rng.normal(0, 0.03, size=(8, 1))
+    values += rng.normal(0, 0.02, size=(8, 6))  # a longer length may be solved after a failure
     if seeds == CROSS:
         rows, columns = draw_cross(4, 2)
         drawn = values.reshape(4, 2, 6)[rows[:, :, None], columns[:, None, :]]
@@ -296,7 +307,9 @@ def test_interval_of_l95_resamples_whole_runs(seeds: list[tuple[int, int]]):
     lengths = range(2, 13, 2)
     all_l95 = [generalizable_length(lengths, median).length for median in medians]
     expected = np.quantile(all_l95, [0.025, 0.975], method="inverted_cdf")
-    (row,) = statistics.cell_l95(make_cells({"a": values}, seeds)).to_dict("records")
+    assert (np.diff(medians > 0.95, axis=1) & (medians > 0.95)[:, 1:]).any()
+    evaluation = make_cells({"a": values}, seeds).sample(frac=1, random_state=0)
+    (row,) = statistics.cell_l95(evaluation).to_dict("records")
     assert [row["l95_low"], row["l95_high"]] == expected.tolist()
     assert row["l95"] == generalizable_length(lengths, np.median(values, axis=0)).length
     assert row["l95_low"] < row["l95"] < row["l95_high"]
@@ -318,14 +331,14 @@ def test_l95_of_each_cell():
     assert statistics.cell_l95(evaluation[:0]).empty
 
 
-def test_l95_of_a_cell_that_never_or_always_solves():
-    pairs = [(i, i) for i in range(6)]
-    frame = statistics.cell_l95(
-        make_cells({"never": np.full((6, 3), 0.5), "always": np.ones((6, 3))}, pairs)
-    )
-    assert frame[["l95_low", "l95", "l95_high"]].to_numpy().tolist() == [[0, 0, 0], [6, 6, 6]]
-    assert frame["l95_is_lower_bound"].tolist() == [False, True]
-    assert frame["l95_high_is_lower_bound"].tolist() == [False, True]
+def test_l95_of_a_cell_that_always_or_never_solves_or_fails_in_between():
+    curves = {"always": [1.0, 1.0, 1.0], "never": [0.5, 0.5, 0.5], "between": [1.0, 0.5, 1.0]}
+    tables = {cell: np.tile(curve, (6, 1)) for cell, curve in curves.items()}
+    frame = statistics.cell_l95(make_cells(tables, [(i, i) for i in range(6)]))
+    ends = frame[["l95_low", "l95", "l95_high"]].to_numpy().tolist()
+    assert ends == [[6, 6, 6], [0, 0, 0], [2, 2, 2]]
+    assert frame["l95_is_lower_bound"].tolist() == [True, False, False]
+    assert frame["l95_high_is_lower_bound"].tolist() == [True, False, False]
 
 
 def test_train_pools_examples():

@@ -9,6 +9,7 @@ import pytest
 
 from pcore.config import TrialConfig, override
 from pcore.evaluate import evaluation_lengths
+from pcore.positions import num_levels
 from sweeps.engine.catalogue import find_sweep, sweep_names
 from sweeps.engine.spec import SCALES, Sweep, parse_seeds
 from sweeps.tables import TABLES
@@ -49,6 +50,9 @@ def test_every_sweep_expands_at_every_scale(name, scale):
     assert sweep.name == name
     assert len(sweep.claim) > 100
     assert len({trial.id for trial in trials}) == len(trials) >= 2
+    for config in (cell.config for cell in sweep.cells(scale)):
+        if config.position.encoding != "none":
+            config.position.level_limits(num_levels(config.task, config.position))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
