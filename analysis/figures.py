@@ -16,6 +16,7 @@ from analysis.marks import describe_counts, draw_median, draw_runs, explain_mark
 from analysis.style import Look
 
 FEW = 8  # reports up to which every one has a marker
+LABEL = 0.05  # of the largest length: the width of a label above the plot
 SPREAD = 0.28  # of the smallest gap between lengths, over which single runs are spread sideways
 
 
@@ -122,13 +123,14 @@ def _mark_ranges(axes: Axes, results: Results, evaluation: pd.DataFrame) -> None
     axes.axvspan(low - 0.5, high + 0.5, label="_trained", color=style.FAINT, linewidth=0, zorder=0)
     axes.text((low + high) / 2, 1.01, "trained", color=style.GREY, **above)
     near = evaluation.loc[evaluation["range"] == "near", "length"]
+    middle = (near.min() + near.max()) / 2
     if len(near):
         left, right = near.min() - 0.5, near.max() + 0.5
         axes.axvspan(left, right, label="_near", color=style.FAINTER, linewidth=0, zorder=0)
-        axes.text((left + right) / 2, 1.01, "near", color=style.GREY, **above)
-    for factor in (1.5, 2):
-        if factor * high <= evaluation["length"].max():
-            axes.axvline(
-                factor * high, label="_multiple", color=style.LIGHT, linewidth=0.6, zorder=1
-            )
-            axes.text(factor * high, 1.01, f"{factor:g}×", color=style.GREY, **above)
+        axes.text(middle, 1.01, "near", color=style.GREY, **above)
+    longest, line = evaluation["length"].max(), {"color": style.LIGHT, "linewidth": 0.6}
+    for place, text in ((1.5 * high, "1.5×"), (2 * high, "2×")):
+        if place <= longest:
+            axes.axvline(place, label="_multiple", zorder=1, **line)
+            if not abs(place - middle) < LABEL * longest:  # there "near" stands
+                axes.text(place, 1.01, text, color=style.GREY, **above)

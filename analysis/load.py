@@ -186,6 +186,7 @@ def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
         rows["range"] = np.where(inside, "train", outside)
     rows[[*RUN, *LENGTHS]] = run[[*RUN, *LENGTHS]].to_numpy()
     rows[["num_correct", "num_correct_tokens", *KINDS]] = 0
+    rows[["outcomes", "samples"]] = None
     rows["loss_sum"] = np.nan
     return rows.astype(ok.dtypes.to_dict())
 

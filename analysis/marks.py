@@ -10,7 +10,11 @@ from matplotlib.lines import Line2D
 from analysis.style import Look
 
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.4}
-BANDS = {"range": "worst to best run", "bootstrap": "95 % bootstrap interval"}
+BANDS = {
+    "range": "worst to best run",
+    "bootstrap": "95 % bootstrap interval",
+    "crossed bootstrap": "95 % bootstrap interval over model and data seeds",
+}
 
 
 def draw_median(

@@ -21,7 +21,7 @@ def describe(results: Results, evaluation: pd.DataFrame, checkpoint: str) -> Ite
     yield f"EM: exact match in %, median over runs [interval]. {_describe_interval(evaluation)}"
     yield (
         "L95: largest tested length up to which the median EM stays above 95 % "
-        "[least–largest over runs]; ≥: nothing longer was tested."
+        "[interval; below 5 runs least–largest]; ≥: nothing longer was tested."
     )
     yield (
         "solved: runs with EM above 95 % [95 % Wilson interval]; worst: EM of the worst run; "
@@ -34,11 +34,13 @@ def describe(results: Results, evaluation: pd.DataFrame, checkpoint: str) -> Ite
 
 
 def _describe_interval(evaluation: pd.DataFrame) -> str:
-    num_runs = evaluation.groupby("cell")["trial_id"].nunique()
-    kinds = {statistics.interval_kind(n) for n in num_runs} - {"none"}
+    runs = evaluation[["cell", "trial_id", "seed", "data_seed"]].drop_duplicates()
+    seeds = [group[["seed", "data_seed"]].to_numpy() for _, group in runs.groupby("cell")]
+    kinds = {statistics.interval_kind(len(pairs), pairs) for pairs in seeds} - {"none"}
     meaning = {
         "range": f"worst–best run where fewer than {statistics.LEAST_BOOTSTRAP} runs count",
         "bootstrap": "95 % percentile bootstrap over runs",
+        "crossed bootstrap": "95 % percentile bootstrap, model and data seeds drawn independently",
     }
     if not kinds:
         return "No interval: one run per cell."

@@ -104,7 +104,8 @@ def _closest(lengths: Iterable[int], target: float) -> int:
 def _measure_cells(results: Results, evaluation: pd.DataFrame, shown: Shown) -> pd.DataFrame:
     """The numbers of the table: one row per cell; nan where nothing counts."""
     curves = statistics.cell_curves(evaluation)
-    run_l95, train = statistics.run_l95(evaluation), statistics.train_exact_match(evaluation)
+    l95s = statistics.cell_l95(evaluation).set_index("cell")
+    train = statistics.train_exact_match(evaluation)
     trained = trained_ranges(results)
     rows = []
     for cell in results.cells:
@@ -119,19 +120,18 @@ def _measure_cells(results: Results, evaluation: pd.DataFrame, shown: Shown) -> 
             "trained_min": low,
             "trained_max": high,
         }
-        pooled = statistics.summarize(train.loc[train["cell"] == cell, "exact_match"])
+        own = train[train["cell"] == cell]
+        pooled = statistics.summarize(own["exact_match"], own[["seed", "data_seed"]].to_numpy())
         row |= {f"train_{name}": pooled[name] for name in ("median", "low", "high")}
         for length in shown.lengths:
             here = curve.loc[length] if length in curve.index else statistics.summarize([])
             row |= {f"em_{length}_{name}": here[name] for name in ("median", "low", "high")}
-        l95 = statistics.generalizable_length(curve.index, curve["median"])
-        runs = run_l95.loc[run_l95["cell"] == cell, "l95"]
-        row |= {"l95": l95.length if len(curve) else None, "l95_is_lower_bound": l95[1]}
-        row |= {"l95_over_trained": l95.length / high if len(curve) and high else None}
-        row |= {"l95_run_min": runs.min(), "l95_run_max": runs.max()}
+        names = ["l95", "l95_is_lower_bound", "l95_low", "l95_high"]
+        row |= dict(l95s.loc[cell, names] if cell in l95s.index else dict.fromkeys(names))
+        row |= {"l95_over_trained": row["l95"] / high if cell in l95s.index and high else None}
         rows.append(row | _measure_solved(curve, shown.solve))
     numbers = pd.DataFrame(rows)
-    whole = ["trained_min", "trained_max", "l95", "l95_run_min", "l95_run_max", "solve_length"]
+    whole = ["trained_min", "trained_max", "l95", "l95_low", "l95_high", "solve_length"]
     return numbers.astype(dict.fromkeys(whole, "Int64") | {"l95_over_trained": float})
 
 
@@ -186,7 +186,7 @@ def _l95_entry(row: pd.Series) -> Entry:
         return Entry(DASH)
     multiple = f" ({times(row['l95_over_trained'])})" if row["l95"] else ""
     text = f"{'≥' if row['l95_is_lower_bound'] else ''}{row['l95']}{multiple}"
-    detail = f"[{row['l95_run_min']}–{row['l95_run_max']}]" if row["n"] > 1 else ""
+    detail = f"[{row['l95_low']}–{row['l95_high']}]" if row["n"] > 1 else ""
     return Entry(text, detail)
 
 

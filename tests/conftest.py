@@ -22,7 +22,6 @@ torch.set_num_threads(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module, and with it pcore, is imported."""
     if config.getoption("markexpr") != "benchmark":

@@ -285,3 +285,19 @@ def test_small_print_is_never_wider_than_the_figure(tmp_path: Path):
         box = figure._supxlabel.get_window_extent()
         assert box.x0 >= 0, drawing.name
         assert box.x1 <= figure.bbox.x1, drawing.name
+
+
+def test_labels_above_the_plot_do_not_overlap():
+    results = example()
+    is_near = results.evaluation["length"].between(9, 14)
+    near = results.evaluation["range"].mask(is_near, "near")
+    figure = figures.plot_lengths(
+        dataclasses.replace(results, evaluation=results.evaluation.assign(range=near))
+    )
+    assert texts_in(figure) == ["trained", "near", "2×"]  # 1.5x stands where "near" does
+    assert len([x for x in figure.axes[0].get_lines() if x.get_label() == "_multiple"]) == 2
+
+
+def test_a_single_report_has_a_marker(tmp_path: Path):
+    figure = figures.plot_losses(examples.heads(tmp_path))
+    assert all(line.get_markevery() is None for line in lines_of(figure).values())
