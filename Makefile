@@ -16,7 +16,7 @@ paper: .venv/installed  ## what is missing of all sweeps, then the report; SCALE
 	$(BIN)/python -m analysis report --scale $(SCALE) --results $(RESULTS)
 
 test: .venv/installed  ## the quick test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minutes
 	$(BIN)/python -m pytest -m slow
