@@ -2,6 +2,7 @@
 ends with every good trial exactly once in the table, and an exit code and a sentence that are true.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -49,6 +50,19 @@ def test_a_killed_driver_loses_nothing_and_repeats_nothing(tmp_path, undisturbed
     assert rows(tmp_path) == undisturbed
     assert not list((tmp_path / "running").iterdir())
     assert not list((tmp_path / "launches").iterdir())
+
+
+def test_a_driver_killed_right_after_a_shard_leaves_no_marker_behind(tmp_path, undisturbed):
+    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    kept, lost = ok_shards(tmp_path)[:2]
+    (tmp_path / lost.name).unlink()
+    process = {"host": "gone", "place": "elsewhere", "pid": 1, "born": "1"}
+    owner = {"process": process, "launch": "x", "started_at": "2026-01-01T00:00:00+00:00"}
+    (tmp_path / "running" / f"{kept.trial_id}.json").write_text(json.dumps(owner))
+    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    assert not list((tmp_path / "running").iterdir())
+    assert statuses(tmp_path) == {"ok": 4}
+    assert rows(tmp_path) == undisturbed
 
 
 def test_an_interrupted_driver_says_how_to_go_on(tmp_path, undisturbed):

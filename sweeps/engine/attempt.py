@@ -3,16 +3,18 @@ worker or in the driver.
 
 While it runs, `RESULTS/running/<trial_id>.json` says who runs it, and its state is kept in
 `RESULTS/checkpoints/<trial_id>/`. A marker that an attempt finds is that of a dead one: a trial
-belongs to one launch (see launches) and within it to one worker.
+belongs to one launch (see launches) and within it to one worker. A worker killed between its shard
+and the end leaves a marker that means nothing; the next launch removes it.
 """
 
 import json
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -229,6 +231,12 @@ def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
         return len(shards)
     launches = store.load_shards(shards, "trial", ["launch"]).column("launch").to_pylist()
     return launches.count(launch)
+
+
+def remove_markers(store: Store, finished: Collection[str]) -> None:
+    """Remove the markers of finished trials, whose workers died with the shard just written."""
+    names = [entry.name for entry in store.folder.list("running")]
+    store.folder.delete(n for n in names if Path(n).stem in finished)
 
 
 @contextmanager

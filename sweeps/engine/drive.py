@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from pcore.config import TrialConfig, trial_id
-from sweeps.engine.attempt import GIVEN_UP, Outcome, Settings
+from sweeps.engine.attempt import GIVEN_UP, Outcome, Settings, remove_markers
 from sweeps.engine.failures import MAX_TRIES, RETRIED
 from sweeps.engine.launches import Launch, Other
 from sweeps.engine.options import check_run, find_results, guess_slots, make_settings
@@ -122,6 +122,7 @@ class Runner:
     def run_until_done(self, title: str, pending: Sequence[PlannedTrial]) -> bool:
         """False if the launch ended early: the slice is over or results cannot be written."""
         with Launch(self.store.folder, say=self._say) as launch:
+            remove_markers(self.store, self._finished())
             while left := self._worth_running(pending):
                 taken = launch.claim(p.trial.id for p in left)
                 mine = [p for p in left if p.trial.id not in taken]
