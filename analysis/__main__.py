@@ -41,9 +41,10 @@ def show_table(options: argparse.Namespace) -> int:
     results = _load(options)
     if not _has_runs(results):
         return 0
-    print(render.render_text(tables.ablation_table(results, options.checkpoint)))
     folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
     section = write_section(results, folder, options.checkpoint, _compare_arms(results, options))
+    assert section.table is not None
+    print(render.render_text(section.table))
     print("written:")
     for path in section.files:
         print(f"  {_relative(path)}")

@@ -34,8 +34,8 @@ def describe(results: Results, evaluation: pd.DataFrame, checkpoint: str) -> Ite
 
 
 def _describe_interval(evaluation: pd.DataFrame) -> str:
-    runs = evaluation[["cell", "trial_id", "seed", "data_seed"]].drop_duplicates()
-    seeds = [group[["seed", "data_seed"]].to_numpy() for _, group in runs.groupby("cell")]
+    runs = evaluation[["cell", "trial_id", *statistics.SEEDS]].drop_duplicates()
+    seeds = [group[statistics.SEEDS].to_numpy() for _, group in runs.groupby("cell")]
     kinds = {statistics.interval_kind(len(pairs), pairs) for pairs in seeds} - {"none"}
     meaning = {
         "range": f"worst–best run where fewer than {statistics.LEAST_BOOTSTRAP} runs count",

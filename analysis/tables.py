@@ -121,7 +121,7 @@ def _measure_cells(results: Results, evaluation: pd.DataFrame, shown: Shown) -> 
             "trained_max": high,
         }
         own = train[train["cell"] == cell]
-        pooled = statistics.summarize(own["exact_match"], own[["seed", "data_seed"]].to_numpy())
+        pooled = statistics.summarize(own["exact_match"], own[statistics.SEEDS].to_numpy())
         row |= {f"train_{name}": pooled[name] for name in ("median", "low", "high")}
         for length in shown.lengths:
             here = curve.loc[length] if length in curve.index else statistics.summarize([])

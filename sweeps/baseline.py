@@ -4,6 +4,7 @@ smoke: seconds, for tests; real code paths, no science. laptop: minutes on two c
 is visible. paper: the published hyper-parameters exactly (arXiv 2405.20671, appendix), for a GPU.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from pcore.config import TrialConfig, override
@@ -62,6 +63,12 @@ OTHERS: dict[str, dict[str, Any]] = {
     "RoPE": {"optim.num_steps": 1800},
 }
 BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
+# The row "depth" of the paper's settings: wider, with a smaller learning rate.
+PAPER_DEPTH: dict[str, Any] = {
+    "model.num_heads": 8,
+    "model.d_model": 1024,
+    "optim.learning_rate": 3e-5,
+}
 PAPER_BASELINE: dict[str, Any] = {"model.num_heads": 8}  # 6 layers, 8 heads, d_model 512
 
 
@@ -145,6 +152,14 @@ def sharp(scale: Scale) -> dict[str, Any]:
     scale.
     """
     return {} if scale == "paper" else SHARP
+
+
+def coupling_by_depth(scale: Scale, depths: Iterable[int]) -> dict[str, dict[str, Any]]:
+    """Coupling with so many layers, as arms in this order."""
+    return {
+        f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth} | sharp(scale)
+        for depth in depths
+    }
 
 
 def without_coupling(config: TrialConfig, max_position: int = 0) -> dict[str, dict[str, Any]]:

@@ -10,24 +10,30 @@ coupling arms still add. Cost: see `--plan`; laptop scale is made for ten minute
 
 from typing import Any
 
-from sweeps.baseline import BASELINE_DEPTH, OTHERS, PAPER_BASELINE, SHARP, addition, methods
+from sweeps.baseline import (
+    BASELINE_DEPTH,
+    OTHERS,
+    PAPER_BASELINE,
+    PAPER_DEPTH,
+    addition,
+    coupling_by_depth,
+    methods,
+)
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 DEPTHS: dict[Scale, range] = {"smoke": range(1, 4), "laptop": range(1, 4), "paper": range(1, 7)}
-PAPER_DEPTH = {"model.num_heads": 8, "model.d_model": 1024, "optim.learning_rate": 3e-5}
 # At laptop scale, what one layer needs to fit the trained lengths; chosen on these alone.
 ONE_LAYER = {"model.d_head": 64, "model.query_init": "normal", "optim.num_steps": 2500}
 
 
 def cells(scale: Scale) -> list[Cell]:
     """Coupling at every depth, the other encodings at the depth that fits the trained lengths."""
-    layers: dict[str, dict[str, Any]] = {}
-    for depth in DEPTHS[scale]:
-        changes = PAPER_DEPTH if scale == "paper" else SHARP
-        own = ONE_LAYER if scale == "laptop" and depth == 1 else {}
-        label = f"coupling, {depth} layer{'s' * (depth > 1)}"
-        layers[label] = {"model.num_layers": depth} | changes | own
+    layers = coupling_by_depth(scale, DEPTHS[scale])
+    if scale == "paper":
+        layers = {label: changes | PAPER_DEPTH for label, changes in layers.items()}
+    if scale == "laptop":
+        layers["coupling, 1 layer"] |= ONE_LAYER
     depth, others = BASELINE_DEPTH[scale], dict[str, dict[str, Any]]()
     for name, changes in methods(scale).items():
         if name != "coupling":

@@ -10,7 +10,7 @@ Cost: see `--plan`.
 
 from typing import Any
 
-from sweeps.baseline import coupling
+from sweeps.baseline import PAPER_DEPTH, coupling
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -19,12 +19,7 @@ REVERSED: dict[str, dict[str, Any]] = {
     "all reversed": {"task.reverse_query": True},
     "nothing reversed": {"task.reverse_response": False},
 }
-SIX_LAYERS = {
-    "model.num_layers": 6,
-    "model.num_heads": 8,
-    "model.d_model": 1024,
-    "optim.learning_rate": 3e-5,
-}
+SIX_LAYERS = {"model.num_layers": 6} | PAPER_DEPTH
 
 
 def cells(scale: Scale) -> list[Cell]:

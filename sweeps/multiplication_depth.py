@@ -12,7 +12,7 @@ others not. All cells are compared with the first, coupling with two layers. Cos
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import addition, sharp, without_coupling
+from sweeps.baseline import addition, coupling_by_depth, without_coupling
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -54,10 +54,7 @@ OTHERS: dict[Scale, dict[str, Any]] = {
 def cells(scale: Scale) -> list[Cell]:
     """Coupling at every depth, two layers first; then the other methods at three."""
     base = override(addition(scale), {"task.name": "multiplication"} | SETTING[scale])
-    points: dict[str, dict[str, Any]] = {
-        f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth} | sharp(scale)
-        for depth in DEPTHS[scale]
-    }
+    points = coupling_by_depth(scale, DEPTHS[scale])
     depth = OTHERS[scale]["model.num_layers"]
     for name, changes in without_coupling(base, 1023 if scale == "paper" else 0).items():
         points[f"{name}, {depth} layers"] = changes | OTHERS[scale]
