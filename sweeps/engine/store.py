@@ -103,23 +103,22 @@ class Store:
         found: list[Shard] = []
         for entry in self.folder.list(folder):
             parts = entry.name.rpartition("/")[2].removesuffix(".parquet").split("-")
-            if (
-                parts[0].startswith(prefix)
-                and len(parts) == 4
-                and parts[1].isdigit()
-                and self._is_whole(entry.name)
-            ):
+            if parts[0].startswith(prefix) and len(parts) == 4 and parts[1].isdigit():
                 found.append(Shard(entry.name, parts[0], int(parts[1]), parts[2]))
-        return sorted(found, key=lambda s: (s.trial_id, s.attempt, s.name))
+        self._find_whole(shard.name for shard in found)
+        whole = [shard for shard in found if shard.name in self._whole]
+        return sorted(whole, key=lambda s: (s.trial_id, s.attempt, s.name))
 
-    def _is_whole(self, name: str) -> bool:
-        # An object store shows complete uploads only; elsewhere a copy may have been cut short.
-        if name in self._whole or self.folder.remote or name in self.packs.index():
-            return True
-        if self.folder.tail(name, len(MAGIC)) == MAGIC:
-            self._whole.add(name)
-            return True
-        return False
+    def _find_whole(self, names: Iterable[str]) -> None:
+        """Add those of these shards to `_whole` that are."""
+        new = [name for name in names if name not in self._whole]
+        if self.folder.remote:  # shows complete uploads only; elsewhere a copy may be cut short
+            self._whole.update(new)
+            return
+        packed = self.packs.index() if len(new) > FEW else {}
+        for name in new:
+            if name in packed or self.folder.tail(name, len(MAGIC)) == MAGIC:
+                self._whole.add(name)
 
     def visible(self) -> dict[str, Shard]:
         """The one shard per trial that readers see: its first `ok` attempt, else its last
