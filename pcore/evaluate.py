@@ -65,9 +65,15 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """Counts, which examples are right (in their order), and the first right and wrong one."""
+    """Counts, which examples are right (in their order), and the first right and wrong one.
+
+    first_wrong_at: of so many examples the first wrong prediction is at this place of the answer (0
+        = first response token, the last one = EOS). wrong_at: so many have a wrong one there.
+    """
 
     counts: Counts
+    first_wrong_at: tuple[int, ...]
+    wrong_at: tuple[int, ...]
     right: Bool[Tensor, " N"]
     samples: tuple[Sample, ...]
 
@@ -80,6 +86,7 @@ class LengthResult:
     outcomes: a bit for each of the first MAX_OUTCOMES examples, 1 = right, the first in the highest
         bit of the first byte (`numpy.unpackbits` reads them).
     samples: the first right and the first wrong example.
+    first_wrong_at, wrong_at: see Judgement.
     """
 
     checkpoint: str
@@ -91,6 +98,8 @@ class LengthResult:
     counts: Counts
     outcomes: bytes = b""
     samples: tuple[Sample, ...] = ()
+    first_wrong_at: tuple[int, ...] = ()
+    wrong_at: tuple[int, ...] = ()
 
 
 def evaluate_lengths(
@@ -120,6 +129,8 @@ def evaluate_lengths(
                     counts=judged.counts,
                     outcomes=np.packbits(judged.right[:MAX_OUTCOMES].numpy()).tobytes(),
                     samples=judged.samples,
+                    first_wrong_at=judged.first_wrong_at,
+                    wrong_at=judged.wrong_at,
                 )
 
 
@@ -176,6 +187,7 @@ def judge(model: Transformer, batch: Batch, config: TrialConfig, factor: float =
     model.eval()
     model.attention_factor = factor
     totals, right = torch.zeros(7, dtype=torch.float64), list[Tensor]()
+    places = torch.zeros(2, batch.tokens.shape[1], dtype=torch.long)
     samples: dict[bool, Sample] = {}
     rows = max(1, TOKENS_PER_BATCH // batch.tokens.shape[1])
     relative_ids = select_relative_ids(batch, config.position, config.task)
@@ -184,6 +196,7 @@ def judge(model: Transformer, batch: Batch, config: TrialConfig, factor: float =
         part = Batch(*(t[first : first + rows] for t in batch))
         answers = _answer(model, part, ids[first : first + rows])
         totals += _count(answers, config.task.vocab.index[config.task.eos])
+        places[:, : answers.wrong.shape[1]] += _count_places(answers)
         right.append(~answers.wrong.any(dim=1).cpu())
         _take_samples(samples, part, answers, right[-1], config.task)
     model.attention_factor = old_factor
@@ -199,7 +212,14 @@ def judge(model: Transformer, batch: Batch, config: TrialConfig, factor: float =
         num_wrong_symbol=whole[5],
         loss_sum=float(totals[6]),
     )
-    return Judgement(counts=counts, right=torch.cat(right), samples=tuple(samples.values()))
+    first_wrong_at, wrong_at = places[:, : int(batch.response_mask.sum(dim=1).max())].tolist()
+    return Judgement(
+        counts=counts,
+        first_wrong_at=tuple(first_wrong_at),
+        wrong_at=tuple(wrong_at),
+        right=torch.cat(right),
+        samples=tuple(samples.values()),
+    )
 
 
 class _Answers(NamedTuple):
@@ -232,6 +252,13 @@ def _count(answers: _Answers, eos: int) -> Tensor:
     early = failed & ~missed & (predicted.gather(1, first).squeeze(1) == eos)
     counts = [~failed, real, real & ~wrong, missed, early, failed & ~missed & ~early]
     return torch.stack([*(c.sum().double() for c in counts), losses.double()]).cpu()
+
+
+def _count_places(answers: _Answers) -> Int[Tensor, "2 R"]:
+    """Examples whose first wrong prediction is at each place, and those with any wrong there."""
+    wrong = answers.wrong
+    first = wrong & (wrong.cumsum(dim=1) == 1)
+    return torch.stack([first.sum(dim=0), wrong.sum(dim=0)]).cpu()
 
 
 def _take_samples(

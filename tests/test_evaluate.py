@@ -106,7 +106,7 @@ def test_planted_failures_are_counted_as_their_kind(tiny_config):
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 2, 100])
-def test_single_outcomes_and_samples_are_those_of_planted_answers(
+def test_single_outcomes_places_and_samples_are_those_of_planted_answers(
     tiny_config, monkeypatch, rows_at_once
 ):
     task = tiny_config.task
@@ -117,6 +117,7 @@ def test_single_outcomes_and_samples_are_those_of_planted_answers(
     batch = Batch(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
     answers = batch.tokens.clone()
     answers[0, 8] = symbols["9"]  # $ 1 2 + 3 4 = 6 4 0 $: the second digit of the sum
+    answers[0, 9] = symbols["9"]  # and the third
     answers[2, -1] = symbols["3"]  # goes on behind the last digit
     monkeypatch.setattr(module, "TOKENS_PER_BATCH", rows_at_once * width)
     oracle = Oracle(answers, len(task.vocab))
@@ -126,6 +127,8 @@ def test_single_outcomes_and_samples_are_those_of_planted_answers(
     judged = module.judge(oracle, batch, tiny_config)
     assert judged.right.tolist() == [False, True, False]
     assert judged.counts.num_correct == 1
+    assert judged.first_wrong_at == (0, 1, 0, 1)
+    assert judged.wrong_at == (0, 1, 1, 1)
     found = {sample.right: sample for sample in judged.samples}
     assert found[False] == module.Sample(query="12+34", answer="640", predicted="69", right=False)
     assert found[True] == module.Sample(query="50+07", answer="750", predicted="750", right=True)
