@@ -4,6 +4,7 @@ python -m analysis table depth_ablation     print the table; write it and the fi
 python -m analysis report                   all of it in one HTML file, verdicts first
 python -m analysis compare A B depth_ablation  what changed between two results folders
 python -m analysis curves depth_ablation    exact match against length, in the terminal
+python -m analysis trace depth_ablation "NoPE, 3 layers" 24   the runs behind one number
 python -m analysis list                     what the store holds
 """
 
@@ -19,6 +20,7 @@ from analysis.claims import CLAIMS
 from analysis.comparison_table import comparison_table
 from analysis.load import Results
 from analysis.verdicts import judge, verdict_table
+from sweeps.engine.store import Store
 from sweeps.tables import TABLES
 
 SCALES = ("smoke", "laptop", "paper")
@@ -106,6 +108,17 @@ def show_curves(options: argparse.Namespace) -> int:
     return 0
 
 
+def show_trace(options: argparse.Namespace) -> int:
+    """The runs behind the exact match of a cell at a length: counts, shards, commits."""
+    from analysis.trace import describe_trace, trace
+
+    results = _load(options)
+    store = Store(options.results)
+    found = trace(results, store, options.cell, options.length, options.checkpoint)
+    print(describe_trace(found, results, options.results))
+    return 0
+
+
 def show_views(options: argparse.Namespace) -> int:
     """One line per sweep and scale in the store."""
     views = load.list_views(options.results)
@@ -124,6 +137,7 @@ COMMANDS = {
     "report": make_report,
     "compare": compare,
     "curves": show_curves,
+    "trace": show_trace,
     "list": show_views,
 }
 
@@ -151,12 +165,15 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
             command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all")
         else:
             command.add_argument("sweep", metavar="SWEEP", help="name or script of the sweep")
+        if name == "trace":
+            command.add_argument("cell", metavar="CELL", help="its label in the table")
+            command.add_argument("length", metavar="LENGTH", type=int)
         default = None if name == "report" else "laptop"
         command.add_argument(
             "--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}"
         )
         command.add_argument("--checkpoint", default="last", help="last, best or oracle")
-        if name != "curves":
+        if name not in ("curves", "trace"):
             command.add_argument("--out", type=Path, help="where to write")
     options = parser.parse_args(arguments)
     if "sweep" in options:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import render, tables
+from analysis import render, tables, trace
 from analysis.load import Results
 from analysis.report_model import Picture, Section
 
@@ -29,6 +29,7 @@ def write_section(
             "table.md": render.render_markdown(table),
             "table.tex": render.render_latex(table),
             "table.csv": render.render_csv(table),
+            "runs.csv": render.frame_csv(trace.run_table(results)),
             "lengths.csv": render.frame_csv(tables.length_table(results)),
             "failures.csv": render.frame_csv(tables.failure_table(results, checkpoint)),
         }

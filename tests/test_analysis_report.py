@@ -224,6 +224,7 @@ def test_files_beside_the_report(page: Path):
         "comparisons.csv",
         "failures.csv",
         "lengths.csv",
+        "runs.csv",
         "table.csv",
         "table.md",
         "table.tex",
