@@ -75,10 +75,9 @@ def make_report(options: argparse.Namespace) -> int:
         sections.append(write_section(results, folder, options.checkpoint, compared))
     verdicts = judge(CLAIMS, options.results)
     table = verdict_table(verdicts)
-    names = {"md": render.render_markdown, "tex": render.render_latex, "csv": render.render_csv}
-    for ending, function in names.items():
+    for ending, text in render.render_files(table).items():
         file = out.parent / f"verdicts.{ending}"
-        file.write_text(function(table), encoding="utf-8", newline="\n")
+        file.write_text(text, encoding="utf-8", newline="\n")
     words = Counter(row.verdict for row in verdicts)
     print(", ".join(f"{count} {word}" for word, count in words.items()))
     print(f"written: {_relative(build_report(sections, verdicts, out))}")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import render, tables, trace
+from analysis.comparison_table import arms_table
 from analysis.load import Results
 from analysis.report_model import Picture, Section
 
@@ -25,16 +26,15 @@ def write_section(
     table, texts = None, dict[str, str]()
     if len(results.evaluation):
         table = tables.ablation_table(results, checkpoint)
-        texts = {
-            "table.md": render.render_markdown(table),
-            "table.tex": render.render_latex(table),
-            "table.csv": render.render_csv(table),
+        texts = _render(table, "table") | {
             "runs.csv": render.frame_csv(trace.run_table(results)),
             "lengths.csv": render.frame_csv(tables.length_table(results)),
             "failures.csv": render.frame_csv(tables.failure_table(results, checkpoint)),
         }
+    compared = None
     if comparisons is not None and len(comparisons):
-        texts["comparisons.csv"] = render.frame_csv(comparisons)
+        compared = arms_table(comparisons, f"{results.title} ({results.sweep}, {results.scale})")
+        texts |= _render(compared, "comparisons")
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     drawn: list[Picture] = []
@@ -49,7 +49,11 @@ def write_section(
         results=results,
         checkpoint=checkpoint,
         table=table,
-        comparisons=comparisons,
+        comparisons=compared,
         pictures=tuple(drawn),
         files=tuple(written + [path for picture in drawn for path in picture.files]),
     )
+
+
+def _render(table: tables.Table, name: str) -> dict[str, str]:
+    return {f"{name}.{ending}": text for ending, text in render.render_files(table).items()}

@@ -30,11 +30,21 @@ LATEX = {
     "|": r"\textbar{}",
     "[": "{[}",  # `\\` followed by "[" would be read as its option
     "–": "--",
+    "−": r"$-$",
     "≥": r"$\geq$",
     "≤": r"$\leq$",
     "×": r"$\times$",
     "…": r"\ldots{}",
 }
+
+
+def render_files(table: Table) -> dict[str, str]:
+    """The table as it is written beside figures, by the ending of the file."""
+    return {
+        "md": render_markdown(table),
+        "tex": render_latex(table),
+        "csv": render_csv(table),
+    }
 
 
 def render_text(table: Table) -> str:

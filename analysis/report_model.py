@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
 from analysis.load import Results
 from analysis.tables import Table
 
@@ -54,13 +52,14 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """One sweep at one scale. table: None if nothing was evaluated yet; comparisons: a row per
-    pair of cells that was compared. files: all that was written beside the report, pictures too.
+    """One sweep at one scale. table: None if nothing was evaluated yet; comparisons: every
+    cell against the reference, None if there is one cell. files: all that was written beside the
+    report, pictures too.
     """
 
     results: Results
     checkpoint: str
     table: Table | None
-    comparisons: pd.DataFrame | None
+    comparisons: Table | None
     pictures: tuple[Picture, ...]
     files: tuple[Path, ...]

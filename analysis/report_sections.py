@@ -30,9 +30,9 @@ def show_section(section: Section, out: Path) -> Markup:
         parts.append(element("p", "No trial has been evaluated yet.", class_="empty"))
     else:
         parts += [element("h3", "Results"), report_tables.show_table(section.table)]
-    if section.comparisons is not None and len(section.comparisons):
-        parts += [element("h3", "Comparisons")]
-        parts += [report_tables.show_comparisons(section.comparisons)]
+    if section.comparisons is not None:
+        parts += [element("h3", "Comparisons"), element("p", section.comparisons.title)]
+        parts += [report_tables.show_table(section.comparisons)]
     if section.pictures:
         parts.append(element("h3", "Figures"))
         parts += [_show_picture(picture, name, out) for picture in section.pictures]

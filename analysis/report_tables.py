@@ -1,4 +1,4 @@
-"""The tables of a section of the report: results, comparisons, completeness, provenance."""
+"""The tables of a section of the report as HTML: results, completeness, provenance."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pandas as pd
 from analysis.configs import cell_configs, differences, in_common
 from analysis.load import COUNTED, Results
 from analysis.markup import Markup, data_table, element, join
-from analysis.tables import DASH, Entry, Table
+from analysis.tables import DASH, Table
 
 TRIAL_COLUMNS = {  # column of the store: what stands over it
     "seed": "seed",
@@ -32,83 +32,6 @@ def show_table(table: Table) -> Markup:
 def show_notes(notes: "tuple[str, ...] | list[str]") -> Markup:
     """The sentences under a table."""
     return element("ul", *(element("li", note) for note in notes), class_="notes")
-
-
-def show_comparisons(frame: pd.DataFrame) -> Markup:
-    """Rows of `analysis.comparisons.compare_arms`: each cell against the reference."""
-    p = frame["p_sign"].fillna(frame["p_permutation"])
-    has_examples = bool((frame["num_mcnemar"] > 0).any())
-    rows = []
-    for i, row in frame.iterrows():
-        interval = f"[{points(row['low'])}, {points(row['high'])}]"
-        rows.append(
-            [
-                row["cell"],
-                f"{row['n_pairs']}" if row["is_paired"] else f"{row['n']} vs {row['n_reference']}",
-                Entry(points(row["difference_median"]), interval if row["n"] > 1 else ""),
-                _counts(row, "wins", "ties", "losses"),
-                p_value(p[i]),
-                p_value(row["p_holm"]),
-            ]
-        )
-        if has_examples:
-            rows[-1].append(_counts(row, "num_gained", "num_lost"))
-            rows[-1].append(p_value(row["p_mcnemar_holm"]))
-    header = [
-        Entry("cell"),
-        Entry("pairs"),
-        Entry("difference", "points"),
-        Entry("wins–ties–losses"),
-        Entry("p"),
-        Entry("p", "Holm"),
-    ]
-    if has_examples:
-        header += [Entry("examples", "gained–lost"), Entry("p examples", "McNemar, Holm")]
-    body = data_table(header, rows, "comparisons")
-    return join([_reference(frame), body, show_notes(_comparison_notes(frame))])
-
-
-def _reference(frame: pd.DataFrame) -> Markup:
-    first = frame.iloc[0]
-    where = f"at length {first['lengths']}"
-    return element("p", "Exact match against ", element("b", first["reference"]), f", {where}.")
-
-
-def _comparison_notes(frame: pd.DataFrame) -> list[str]:
-    notes = [
-        "difference: median over pairs of cell minus reference [interval]; a pair is equal seeds "
-        "in both, on the same test examples. Diverged runs count as 0.",
-        "p: exact sign test over pairs (new seeds); Holm: corrected for all rows of this table.",
-    ]
-    if (frame["num_mcnemar"] > 0).any():
-        notes.append(
-            "examples: those that only the cell (gained) or only the reference (lost) has right; "
-            "McNemar: exact, more than half of the pairs of these trained models differ."
-        )
-    least = frame["least_p_holm"].min()
-    if least > 0.05:
-        notes.append(f"With so few seeds the corrected p cannot fall below {p_value(least)}.")
-    for pairing, others in frame[~frame["is_paired"].astype(bool)].groupby("pairing"):
-        cells = ", ".join(others["cell"])
-        notes.append(f"Not paired, {pairing}: {cells} (difference of medians, permutation test).")
-    return notes
-
-
-def _counts(row: pd.Series, *names: str) -> str:
-    known = [row[name] for name in names]
-    return DASH if any(pd.isna(n) for n in known) else "–".join(f"{n:.0f}" for n in known)
-
-
-def points(fraction: float) -> str:
-    """A difference in percentage points with its sign."""
-    return DASH if pd.isna(fraction) else f"{100 * fraction:+.1f}".replace("-", "−")
-
-
-def p_value(p: float) -> str:
-    """0.0312 as "0.031"."""
-    if pd.isna(p):
-        return DASH
-    return "<0.001" if p < 0.001 else f"{min(p, 1):.3f}"
 
 
 def show_completeness(results: Results) -> Markup:

@@ -19,8 +19,8 @@ from tests.test_analysis_load import (
     write_trial,
 )
 
-FILES = {f"table.{kind}" for kind in ("md", "tex", "csv")}
-FILES |= {f"{name}.csv" for name in ("runs", "lengths", "failures", "comparisons")}
+FILES = {f"{name}.{kind}" for name in ("table", "comparisons") for kind in ("md", "tex", "csv")}
+FILES |= {f"{name}.csv" for name in ("runs", "lengths", "failures")}
 FILES |= {f"{name}.{kind}" for name in ("lengths", "losses") for kind in ("png", "pdf", "svg")}
 
 

@@ -13,11 +13,11 @@ from urllib.parse import unquote
 import pytest
 
 from analysis import comparisons, markup, report
+from analysis.comparison_table import p_value, points
 from analysis.files import write_section
 from analysis.load import Results, load_sweep, select_checkpoint
 from analysis.report_model import Section, VerdictRow
 from analysis.report_sections import duration
-from analysis.report_tables import p_value, points
 from analysis.samples import pick_samples
 from sweeps.engine.store import Store
 from tests import analysis_examples as examples
@@ -222,6 +222,8 @@ def test_files_beside_the_report(page: Path):
     ]
     tables = [
         "comparisons.csv",
+        "comparisons.md",
+        "comparisons.tex",
         "failures.csv",
         "lengths.csv",
         "runs.csv",
