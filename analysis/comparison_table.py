@@ -22,9 +22,9 @@ def arms_table(frame: pd.DataFrame, title: str) -> Table:
     ]
     if has_examples:
         header += [Entry("examples", "gained–lost"), Entry("p examples", "McNemar, Holm")]
-    where, reference = frame["lengths"].iloc[0], frame["reference"].iloc[0]
+    reference = frame["reference"].iloc[0]
     return Table(
-        title=f"{title}: exact match against {reference} at length {where}",
+        title=f"{title}: arms against {reference}",
         header=tuple(header),
         rows=tuple(_arm_row(row, has_examples) for _, row in frame.iterrows()),
         notes=tuple(_arm_notes(frame, has_examples)),
@@ -51,9 +51,11 @@ def _arm_row(row: pd.Series, has_examples: bool) -> tuple[Entry, ...]:
 
 
 def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
+    first = frame.iloc[0]
     yield (
-        "difference: median over pairs of cell minus reference [interval]; a pair is equal seeds "
-        "in both, on the same test examples. Diverged runs count as 0."
+        f"difference: exact match at length {first['lengths']} minus that of {first['reference']}, "
+        "median over pairs [interval]; a pair is equal seeds in both, on the same test examples. "
+        "Diverged runs count as 0."
     )
     yield "p: exact sign test over pairs (new seeds); Holm: corrected for all rows of this table."
     if has_examples:

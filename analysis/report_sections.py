@@ -31,8 +31,7 @@ def show_section(section: Section, out: Path) -> Markup:
     else:
         parts += [element("h3", "Results"), report_tables.show_table(section.table)]
     if section.comparisons is not None:
-        parts += [element("h3", "Comparisons"), element("p", section.comparisons.title)]
-        parts += [report_tables.show_table(section.comparisons)]
+        parts += [element("h3", "Comparisons"), report_tables.show_table(section.comparisons)]
     if section.pictures:
         parts.append(element("h3", "Figures"))
         parts += [_show_picture(picture, name, out) for picture in section.pictures]

@@ -1,6 +1,7 @@
 """The engine, inline: what is missing runs, what is done stays, whatever ends a run."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from sweeps.engine.attempt import MAX_LOST, Settings, run_attempt
 from sweeps.engine.cli import main
 from sweeps.engine.options import find_results, parse_duration
 from sweeps.engine.plan import make_plan
+from sweeps.engine.price import describe_error
 from sweeps.engine.processes import this_process
 from sweeps.engine.spec import Cell, Sweep, arms, grid
 from sweeps.engine.store import Store
@@ -263,3 +265,16 @@ def test_cells_are_refused_before_anything_is_written(tmp_path, capfd):
         in capfd.readouterr().err
     )
     assert not (tmp_path / "new").exists()
+
+
+def test_every_launch_says_how_good_its_prediction_was(tmp_path, capsys):
+    assert run(make_sweep(), tmp_path) == 0
+    assert re.search(r"cost model: 4 trials took [\d.]+x of their pred", capsys.readouterr().out)
+
+
+def test_the_error_of_the_cost_model_counts_seconds_and_trials():
+    text = describe_error([(10.0, 10.0), (10.0, 20.0), (20.0, 18.0)])
+    assert text == (
+        "cost model: 3 trials took 1.20x of their predicted time "
+        "(one trial 0.90x to 2.00x; 2 of 3 within 30 %)"
+    )

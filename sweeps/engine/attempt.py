@@ -58,12 +58,13 @@ class Settings:
 class Outcome:
     """What became of an attempt. status: that of its shard, or one without a shard: `done` if the
     store had the trial already, `paused`, `unsaved` if the results folder could not be written,
-    `stopped` if it was not started because its siblings failed.
+    `stopped` if it was not started because its siblings failed. first_step: above 0 if it resumed.
     """
 
     trial_id: str
     status: str
     seconds: float
+    first_step: int = 0
     summary: str = ""
     error: str = ""
 
@@ -199,7 +200,12 @@ class _Attempt:
             self.store.folder.remove_if_empty(self.folder)
         text = _summarise(evaluations) if status == "ok" else ""
         return Outcome(
-            trial_id=self.name, status=status, seconds=wall, summary=text, error=error or ""
+            trial_id=self.name,
+            status=status,
+            seconds=wall,
+            first_step=self.first_step,
+            summary=text,
+            error=error or "",
         )
 
 

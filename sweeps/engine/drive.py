@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 from pcore.config import TrialConfig, trial_id
@@ -30,6 +30,7 @@ from sweeps.engine.plan import (
     predict_wall,
     trim,
 )
+from sweeps.engine.price import describe_error
 from sweeps.engine.progress import Progress
 from sweeps.engine.spec import Cell, Sweep, Trial
 from sweeps.engine.store import Store
@@ -74,9 +75,23 @@ def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
                 f"MLflow mirror incomplete ({problem}); the rows in {store.root} are complete",
                 file=sys.stderr,
             )
+    if pairs := _predicted_and_taken(pending, runner.last):
+        print(describe_error(pairs))
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
     return code if complete else FAILED
+
+
+def _predicted_and_taken(
+    pending: Sequence[PlannedTrial], outcomes: Mapping[str, Outcome]
+) -> list[tuple[float, float]]:
+    """Seconds of the trials that this launch ran from their first step to their end."""
+    known = [(p.price, outcomes[p.trial.id]) for p in pending if p.trial.id in outcomes]
+    return [
+        (price.seconds, outcome.seconds)
+        for price, outcome in known
+        if price and outcome.status == "ok" and outcome.first_step == 0
+    ]
 
 
 def plan_sweeps(

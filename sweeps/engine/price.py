@@ -8,7 +8,7 @@ timed here (`probe`). A prediction, not a promise.
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow.compute as pc
 import torch
@@ -48,6 +48,17 @@ def price_cells(cells: Mapping[str, TrialConfig], store: Store, device: str) -> 
             probed[shape] = probe(config, device)
         prices[cell] = Price(seconds=flops / probed[shape], source="probed")
     return prices
+
+
+def describe_error(pairs: Sequence[tuple[float, float]]) -> str:
+    """How well trials were predicted, from the predicted and the measured seconds of each."""
+    ratios = [took / predicted for predicted, took in pairs]
+    whole = sum(took for _, took in pairs) / sum(predicted for predicted, _ in pairs)
+    close = sum(abs(ratio - 1) <= 0.3 for ratio in ratios)
+    return (
+        f"cost model: {len(pairs)} trials took {whole:.2f}x of their predicted time "
+        f"(one trial {min(ratios):.2f}x to {max(ratios):.2f}x; {close} of {len(pairs)} within 30 %)"
+    )
 
 
 def _shape(config: TrialConfig) -> tuple[object, ...]:
