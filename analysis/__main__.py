@@ -5,6 +5,7 @@ python -m analysis report                   all of it in one HTML file, verdicts
 python -m analysis compare A B depth_ablation  what changed between two results folders
 python -m analysis curves depth_ablation    exact match against length, in the terminal
 python -m analysis trace depth_ablation "NoPE, 3 layers" 24   the runs behind one number
+python -m analysis fill README.md           the marked tables and figures of Markdown files anew
 python -m analysis list                     what the store holds
 """
 
@@ -118,6 +119,18 @@ def show_trace(options: argparse.Namespace) -> int:
     return 0
 
 
+def fill_files(options: argparse.Namespace) -> int:
+    """Fill in the marked tables and figures of Markdown files."""
+    from analysis.fill import fill
+
+    for file in options.files:
+        text = fill(file)
+        changed = text != file.read_text(encoding="utf-8")
+        file.write_text(text, encoding="utf-8", newline="\n")
+        print(f"{_relative(file)}: {'changed' if changed else 'as it was'}")
+    return 0
+
+
 def show_views(options: argparse.Namespace) -> int:
     """One line per sweep and scale in the store."""
     views = load.list_views(options.results)
@@ -137,6 +150,7 @@ COMMANDS = {
     "compare": compare,
     "curves": show_curves,
     "trace": show_trace,
+    "fill": fill_files,
     "list": show_views,
 }
 
@@ -155,10 +169,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         if name == "compare":
             command.add_argument("a", help="results folder or s3:// address")
             command.add_argument("b", help="the other one")
-        else:
+        elif name != "fill":
             place = "results folder or s3:// address"
             command.add_argument("--results", default="results", help=place)
-        if name == "list":
+        if name == "fill":
+            command.add_argument("files", nargs="+", type=Path, metavar="FILE.md")
+        if name in ("list", "fill"):
             continue
         if name == "report":
             command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all")

@@ -1,0 +1,56 @@
+"""Tables and figures inside Markdown files, filled in from Parquet.
+
+A place begins with a comment that says what stands there and ends with another:
+
+    <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
+    <!-- pcore figure SWEEP SCALE RESULTS NAME FILE -->   the figure NAME, written to FILE.png
+    <!-- /pcore -->
+
+RESULTS is relative to the folder of the command, FILE to that of the Markdown file. What is between
+the two comments is replaced; nobody types a number.
+"""
+
+import re
+from pathlib import Path
+
+from analysis import load, pictures, render, style, tables
+
+START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n")
+END = "<!-- /pcore -->"
+
+
+def fill(file: Path, draw: bool = True) -> str:
+    """The text of a Markdown file with every marked place made anew; figures are written unless
+    `draw` is false.
+
+    Raises ValueError for a place that does not end, or that names what is not there.
+    """
+    text, done = file.read_text(encoding="utf-8"), list[str]()
+    while start := START.search(text):
+        _, end, rest = text[start.end() :].partition(END)
+        if not end:
+            raise ValueError(f"{file}: no {END} behind {start[0].strip()}")
+        words = start["words"].split()
+        done += [text[: start.end()], _make(words, file, draw), END]
+        text = rest
+    return "".join([*done, text])
+
+
+def _make(words: list[str], file: Path, draw: bool) -> str:
+    kind, *names = words
+    if (kind, len(names)) not in (("table", 3), ("figure", 5)):
+        raise ValueError(f"{file}: <!-- pcore {' '.join(words)} --> is neither table nor figure")
+    results = load.load_sweep(names[2], names[0], names[1])
+    if kind == "table":
+        return render.render_markdown(tables.ablation_table(results))
+    drawings = {drawing.name: drawing for drawing in pictures.draw_pictures(results)}
+    if names[3] not in drawings:
+        known = ", ".join(drawings) or "none"
+        raise ValueError(f"{file}: {names[0]} has no figure {names[3]!r}; there: {known}")
+    drawing = drawings[names[3]]
+    if draw:
+        path = file.parent / f"{names[4]}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with style.apply():
+            drawing.figure.savefig(path, dpi=150, metadata={"Software": None})
+    return f"![{results.title}]({names[4]}.png)\n\n*{results.title}. {drawing.caption}*\n"
