@@ -6,6 +6,7 @@ table too, of that sweep alone. `paper` is everything: each sweep belongs to exa
 group. Searches are not tables: they choose settings, they show no result.
 """
 
+HEADLINE = ("two_hundred_digits", "beyond_published")
 CORE = (
     "encoding_ablation",
     "depth_ablation",
@@ -37,11 +38,12 @@ OPEN_QUESTIONS = ("architecture_study", "reordering_tasks")
 METHODS = ("equal_compute",)
 
 TABLES: dict[str, tuple[str, ...]] = {
+    "headline": HEADLINE,
     "core": CORE,
     "addition": ADDITION,
     "other_tasks": OTHER_TASKS,
     "scratchpad": SCRATCHPAD,
     "open_questions": OPEN_QUESTIONS,
     "methods": METHODS,
-    "paper": CORE + ADDITION + OTHER_TASKS + SCRATCHPAD + OPEN_QUESTIONS + METHODS,
+    "paper": HEADLINE + CORE + ADDITION + OTHER_TASKS + SCRATCHPAD + OPEN_QUESTIONS + METHODS,
 }

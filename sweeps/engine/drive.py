@@ -54,7 +54,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
         store.write_view(view_rows(plan))
         print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
     print(f"results: {store.root}")
-    began, pending = time.monotonic(), in_order(plans)
+    began, pending = time.monotonic(), in_order(plans, num_slots)
     if pending:
         print(f"predicted: {format_seconds(predict_wall(pending, num_slots))} on {num_slots} slots")
         sys.stdout.flush()

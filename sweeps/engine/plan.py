@@ -51,8 +51,8 @@ class Plan:
 
     @property
     def to_run(self) -> list[PlannedTrial]:
-        """Trials to start, see `in_order`."""
-        return in_order([self])
+        """Trials to start, as listed."""
+        return [planned for planned in self.trials if planned.to_run]
 
     @property
     def seconds(self) -> float:
@@ -122,11 +122,13 @@ def _errors_of_this_code(
     return {r["trial_id"]: last_line(r["error"] or "") for r in rows if r["code_hash"] == code}
 
 
-def in_order(plans: Iterable[Plan]) -> list[PlannedTrial]:
-    """What has to run, each trial once, the longest first, so that no slot is left with a long one
-    at the end.
+def in_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
+    """What has to run, each trial once. On several slots the longest first, so that none is left
+    with a long one at the end; on one as listed: what stands first is wanted first.
     """
-    pending = {p.trial.id: p for plan in plans for p in plan.trials if p.to_run}
+    pending = {p.trial.id: p for plan in plans for p in plan.to_run}
+    if num_slots < 2:
+        return list(pending.values())
     return sorted(pending.values(), key=lambda p: -(p.price.seconds if p.price else 0))
 
 
@@ -136,13 +138,13 @@ def trim(plans: Sequence[Plan], num_slots: int, budget: float) -> list[Plan]:
 
     Raises ValueError if not even one does.
     """
-    wall = predict_wall(in_order(plans), num_slots)
+    wall = predict_wall(in_order(plans, num_slots), num_slots)
     if wall <= budget:
         return list(plans)
     most = max(_num_replicates(plan) for plan in plans)
     for count in range(most - 1, 0, -1):
         fewer = [_first_replicates(plan, count) for plan in plans]
-        wall = predict_wall(in_order(fewer), num_slots)
+        wall = predict_wall(in_order(fewer, num_slots), num_slots)
         if wall <= budget:
             return fewer
     raise ValueError(
@@ -183,7 +185,7 @@ def format_plan(plan: Plan, num_slots: int) -> str:
     for row in rows:
         numbers = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  " + "  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
-    wall = predict_wall(plan.to_run, num_slots)
+    wall = predict_wall(in_order([plan], num_slots), num_slots)
     lines += [
         "",
         count_states(plan),
