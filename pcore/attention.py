@@ -28,7 +28,7 @@ from pcore.patterns import (
     predicted_keys,
     visible_keys,
 )
-from pcore.positions import select_relative_ids, test_position_ids
+from pcore.predict import evaluation_ids
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.validate import check_test_length, task_name
 
@@ -205,9 +205,7 @@ def _draw_examples(
     evaluation = dataclasses.replace(config.eval, num_examples=count)
     config = dataclasses.replace(config, eval=evaluation)
     batch = make_test_set(config, length, config.task.default_second(length))
-    ids = test_position_ids(
-        select_relative_ids(batch, config.position, config.task), config.position
-    )
+    ids = evaluation_ids(batch, config)
     none = (NO_ID,) * config.task.num_levels
     wanted = torch.tensor([none, *layout.relative_ids, none])
     if batch.relative_ids.shape[1:] != wanted.shape:
