@@ -4,6 +4,7 @@ python -m analysis table depth_ablation     print the table; write it and the fi
 python -m analysis report                   all of it in one HTML file, verdicts first
 python -m analysis compare A B depth_ablation  what changed between two results folders
 python -m analysis curves depth_ablation    exact match against length, in the terminal
+python -m analysis attention last.pt        what the heads of a trained model look at, drawn
 python -m analysis list                     what the store holds
 """
 
@@ -106,6 +107,23 @@ def show_curves(options: argparse.Namespace) -> int:
     return 0
 
 
+def draw_attention(options: argparse.Namespace) -> int:
+    """Draw what the heads of a trained model look at, next to the construction."""
+    from analysis import style
+    from analysis.attention_figures import plot_attention
+    from pcore.attention import average_attention
+    from pcore.checkpoint import load_model
+
+    model, config = load_model(options.model)
+    length = options.length or config.data.max_length
+    found = average_attention(model, config, length, options.examples)
+    stem = options.out or options.model.with_name(f"{options.model.stem}-attention-{length}")
+    print("written:")
+    for path in style.save(plot_attention(found), stem):
+        print(f"  {_relative(path)}")
+    return 0
+
+
 def show_views(options: argparse.Namespace) -> int:
     """One line per sweep and scale in the store."""
     views = load.list_views(options.results)
@@ -124,6 +142,7 @@ COMMANDS = {
     "report": make_report,
     "compare": compare,
     "curves": show_curves,
+    "attention": draw_attention,
     "list": show_views,
 }
 
@@ -139,6 +158,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     for name, function in COMMANDS.items():
         command = commands.add_parser(name, help=(function.__doc__ or "").rstrip("."))
+        if name == "attention":
+            command.add_argument("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
+            command.add_argument("--length", type=int, help="default: the longest trained one")
+            command.add_argument("--examples", type=int, default=1000, help="default: 1000")
+            command.add_argument("--out", type=Path, help="files to write, without their ending")
+            continue
         if name == "compare":
             command.add_argument("a", help="results folder or s3:// address")
             command.add_argument("b", help="the other one")

@@ -28,7 +28,7 @@ from pcore.patterns import (
     predicted_keys,
     visible_keys,
 )
-from pcore.predict import evaluation_ids
+from pcore.predict import evaluation_ids, with_examples
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.validate import check_test_length, task_name
 
@@ -200,11 +200,8 @@ def _draw_examples(
 ) -> tuple[Batch, Int[Tensor, "B T P"], int]:
     """Test examples with this layout, their position IDs, and how many others were drawn."""
     check_test_length(config, length)
-    if count < 1:
-        raise ValueError(f"--examples {count} is below 1")
-    evaluation = dataclasses.replace(config.eval, num_examples=count)
-    config = dataclasses.replace(config, eval=evaluation)
-    batch = make_test_set(config, length, config.task.default_second(length))
+    second = config.task.default_second(length)
+    batch = make_test_set(with_examples(config, count), length, second)
     ids = evaluation_ids(batch, config)
     none = (NO_ID,) * config.task.num_levels
     wanted = torch.tensor([none, *layout.relative_ids, none])

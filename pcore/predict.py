@@ -1,5 +1,6 @@
 """Predicted symbols at the targets of test examples, one by one, for whoever asks why they fail."""
 
+import dataclasses
 from typing import NamedTuple
 
 import torch
@@ -27,6 +28,16 @@ class Answers(NamedTuple):
     @property
     def wrong(self) -> Bool[Tensor, "B R"]:
         return (self.predicted != self.targets) & self.real
+
+
+def with_examples(config: TrialConfig, num_examples: int | None) -> TrialConfig:
+    """The trial with so many test examples; None = as many as it was evaluated on."""
+    if num_examples is None:
+        return config
+    if num_examples < 1:
+        raise ValueError(f"--examples {num_examples} is below 1")
+    evaluation = dataclasses.replace(config.eval, num_examples=num_examples)
+    return dataclasses.replace(config, eval=evaluation)
 
 
 def evaluation_ids(
