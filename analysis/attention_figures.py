@@ -17,7 +17,7 @@ from pcore.attention import AttentionMap, Head
 from pcore.patterns import PATTERNS, Likeness
 
 PANELS_ACROSS = 2
-MOST_ACROSS, MOST_DOWN = 24, 12  # labels that fit below and beside one panel
+MOST_ACROSS, MOST_DOWN = {1: 24, 2: 16, 3: 12}, 12  # labels that fit, by digits of the numbers
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 # Most weights are near 0: paper white, so that a print shows where a head looks.
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", style.COLORS[0], "#00213D"])
@@ -115,7 +115,8 @@ def _draw(axes: Axes, weights: np.ndarray) -> QuadMesh:
 def _label(axes: Axes, found: AttentionMap) -> None:
     """Tokens at the edges: all of them, or as many as fit."""
     names, rows = found.labels, found.labels[found.first_query :]
-    columns_apart = -(-len(names) // MOST_ACROSS)
+    numbers = [parts[2] for parts in map(CONTENT.fullmatch, names) if parts]
+    columns_apart = -(-len(names) // MOST_ACROSS[min(3, max(map(len, numbers), default=1))])
     rows_apart = -(-len(rows) // MOST_DOWN)
     for put, shown, gap in (
         (axes.set_xticks, names, columns_apart),

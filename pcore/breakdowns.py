@@ -10,6 +10,7 @@ NOT_COUNTED = -1  # key of a case that a breakdown leaves out
 
 Asked: TypeAlias = Literal["as tested", "other starts", "other operands"]
 Unit: TypeAlias = Literal["examples", "predictions"]
+About: TypeAlias = Literal["everything", "symbols", "stop"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,11 +31,13 @@ class Breakdown:
     """Cases by the keys of one possible cause, in ascending order. unit: what a case is.
 
     asked: which of the three ways of asking (`pcore.diagnosis`) the cases come from.
+    about: the targets among the cases: all, the response without EOS, or EOS alone.
     """
 
     name: str
     asked: Asked
     unit: Unit
+    about: About = "everything"
     tallies: tuple[Tally, ...]
 
     @property
@@ -66,6 +69,7 @@ def break_down(
     unit: Unit,
     keys: Int[Tensor, "*N"],
     wrong: Bool[Tensor, "*N"],
+    about: About = "everything",
 ) -> Breakdown:
     """Count cases and wrong cases by key; cases with a key of NOT_COUNTED are left out."""
     counted = keys != NOT_COUNTED
@@ -77,5 +81,6 @@ def break_down(
         name=name,
         asked=asked,
         unit=unit,
+        about=about,
         tallies=tuple(Tally(key=k, num_cases=n, num_wrong=round(e)) for k, n, e in tallies),
     )

@@ -32,7 +32,11 @@ KINDS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """One finding. strength: the share of failures of a kind, or what a breakdown explains."""
+    """One finding.
+
+    strength: the share of failures of a kind, or what a breakdown explains times the share of
+    failures (as tested) that are of its kind.
+    """
 
     name: str
     strength: float
@@ -54,17 +58,17 @@ def name_causes(diagnosis: Diagnosis) -> tuple[Cause, ...]:
     causes += _compare_starts(diagnosis)
     told = {breakdown.name for breakdown in diagnosis.breakdowns}
     found = [
-        breakdown
+        (_weigh(breakdown, diagnosis), breakdown)
         for breakdown in diagnosis.breakdowns
-        if breakdown.explained >= LEAST
-        and not (breakdown.name == "first wrong place" and "place" in told)
+        if not (breakdown.name == "first wrong place" and "place" in told)
     ]
-    found.sort(key=lambda breakdown: (-round(breakdown.explained, 1), _rank(breakdown.name)))
-    for breakdown in found:
+    found.sort(key=lambda entry: (-round(entry[0], 1), _rank(entry[1].name)))
+    for strength, breakdown in found:
+        if strength < LEAST:
+            continue
         sentence = (
             f"{_describe(breakdown)} Explains {percent(breakdown.explained)} of right and wrong."
         )
-        strength = breakdown.explained
         causes.append(Cause(name=breakdown.name, strength=strength, sentence=sentence))
     return tuple(causes)
 
@@ -82,6 +86,14 @@ def _compare_starts(diagnosis: Diagnosis) -> list[Cause]:
     text = f"Other starts fail {less} of the same examples ({percent(elsewhere)} instead of "
     text += f"{percent(tested)}): it is a matter of position IDs, not of length alone."
     return [Cause(name="start", strength=strength, sentence=text)]
+
+
+def _weigh(breakdown: Breakdown, diagnosis: Diagnosis) -> float:
+    """What a breakdown explains times the share of failures that it speaks of."""
+    if breakdown.about == "everything" or not diagnosis.num_failed:
+        return breakdown.explained
+    missed = diagnosis.num_missed_stop / diagnosis.num_failed
+    return breakdown.explained * (missed if breakdown.about == "stop" else 1 - missed)
 
 
 def worst_keys(breakdown: Breakdown) -> tuple[Tally, ...]:

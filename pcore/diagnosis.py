@@ -108,7 +108,7 @@ def _by_place(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[B
     yield break_down("first wrong place", asked, "predictions", keys, wrong)
     for level, name in enumerate(config.task.levels):
         keys = _ids_at(batch.relative_ids[:, :, level], answers.places + 1, answers)
-        yield break_down(name, asked, "predictions", keys, wrong)
+        yield break_down(name, asked, "predictions", keys, wrong, "symbols")
 
 
 def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
@@ -119,8 +119,9 @@ def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[B
     runs = carry_runs(batch, task)
     digits = _ids_at(batch.relative_ids[:, :, 0], answers.places + 1, answers)
     keys = runs.gather(1, (digits - 1).clamp(min=0)).where(digits != NO_ID, NOT_COUNTED)
-    yield break_down("run of the carry", "as tested", "predictions", keys, answers.wrong)
-    longest, failed = runs.amax(dim=1), answers.wrong.any(dim=1)
+    wrong = answers.wrong
+    yield break_down("run of the carry", "as tested", "predictions", keys, wrong, "symbols")
+    longest, failed = runs.amax(dim=1), wrong.any(dim=1)
     yield break_down("longest carry chain", "as tested", "examples", longest, failed)
 
 
@@ -139,9 +140,9 @@ def _by_position_id(
         name = f" ({config.task.levels[level]})" if len(visits) > 1 else ""
         own = ids[:, :, level].where(relative_ids[:, :, level] != NO_ID, NOT_COUNTED)
         keys = _ids_at(own, answers.places, answers)
-        yield break_down(f"position ID{name}", asked, unit, keys.where(~stop, NOT_COUNTED), wrong)
-        at_stop = keys.where(stop, NOT_COUNTED)
-        yield break_down(f"position ID at the stop{name}", asked, unit, at_stop, wrong)
+        at_symbol, at_stop = keys.where(~stop, NOT_COUNTED), keys.where(stop, NOT_COUNTED)
+        yield break_down(f"position ID{name}", asked, unit, at_symbol, wrong, "symbols")
+        yield break_down(f"position ID at the stop{name}", asked, unit, at_stop, wrong, "stop")
         known = keys.clamp(0, len(grades) - 1)
         graded = grades[known].where(keys != NOT_COUNTED, NOT_COUNTED)
         yield break_down(f"training of the ID{name}", asked, unit, graded, wrong)

@@ -30,7 +30,8 @@ def format_diagnosis(diagnosis: Diagnosis) -> str:
         share = percent(1 - d.num_failed_elsewhere / d.num_examples)
         lines.append(f"exact match {share} on the same examples at starts drawn as in training")
     causes = name_causes(diagnosis)
-    lines += ["", "why:" if causes else "nothing explains failures, or nothing failed"]
+    silent = "nothing failed as tested, and no cause explains what fails otherwise"
+    lines += ["", "why:" if causes else silent]
     lines += [f"- {cause.sentence}" for cause in causes]
     shown = [b for b in d.breakdowns if b.explained >= LEAST_SHOWN]
     for breakdown in sorted(shown, key=lambda breakdown: -breakdown.explained):

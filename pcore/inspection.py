@@ -26,6 +26,8 @@ from pcore.predict import with_examples
 from pcore.probes import count_verdict_changes
 from pcore.validate import check_test_length, task_name
 
+NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, behind its mass
+
 
 def run_attention(
     file: Path, length: int | None, num_examples: int | None, out: Path | None, device: torch.device
@@ -92,7 +94,7 @@ def format_attention(found: AttentionMap, title: str) -> str:
     ]
     rows = [["head", "BOS", "keys", "largest"]]
     if found.even:
-        rows[0] += ["level", "next", "no BOS", "overlap", "same", "no BOS", "overlap"]
+        rows[0] += ["level", *("next", *NUMBERS), *("same", *NUMBERS)]
     for head in found.heads:
         own = [name_head(head, found), f"{head.bos:.3f}"]
         own += [f"{math.exp(head.entropy):.1f}", f"{head.largest:.3f}"]
@@ -107,7 +109,8 @@ def format_attention(found: AttentionMap, title: str) -> str:
         "next: BOS and the tokens with the ID of the symbol to be written; same: BOS and those",
         "with the ID of the current one (arXiv 2405.20671, Theorem 5.1). no BOS: the mass without",
         f"BOS, at most {most['next']} and {most['same']}. overlap: 1 = even weights on exactly",
-        "these keys. keys: e to the entropy. even: attention to all visible tokens alike.",
+        "these keys. at stop: mass of the last query alone. keys: e to the entropy. even: all",
+        "visible tokens alike.",
     ]
     return "\n".join(lines)
 
@@ -116,7 +119,7 @@ def _levels(likenesses: Sequence[Likeness]) -> list[list[str]]:
     """Per level: its name and the numbers of both patterns."""
     rows: dict[str, list[str]] = {}
     for like in likenesses:
-        numbers = (like.mass, like.mass_beyond_bos, like.overlap)
+        numbers = (like.mass, like.mass_beyond_bos, like.overlap, like.mass_at_stop)
         rows.setdefault(like.level, [like.level]).extend(f"{n:.3f}" for n in numbers)
     return list(rows.values())
 

@@ -37,6 +37,7 @@ class Likeness:
     mass: attention on the predicted keys, averaged over queries. mass_beyond_bos: without BOS; it
     cannot exceed most_beyond_bos, the share of queries with any other predicted key. overlap: sum
     over keys of min(attention, even weights on the predicted keys), 1 = exactly the construction.
+    mass_at_stop: mass of the last query alone, the one that must write EOS.
     """
 
     pattern: Pattern
@@ -45,6 +46,7 @@ class Likeness:
     mass_beyond_bos: float
     most_beyond_bos: float
     overlap: float
+    mass_at_stop: float
 
 
 def has_coupled_ids(config: TrialConfig) -> bool:
@@ -96,7 +98,8 @@ def compare(
     """
     overlaps = overlap(weights, keys) if overlaps is None else overlaps
     beyond = keys[..., 1:]
-    masses = (weights * keys).sum(dim=3).mean(dim=2)
+    by_query = (weights * keys).sum(dim=3)
+    masses = by_query.mean(dim=2)
     masses_beyond = (weights[:, 1:] * beyond).sum(dim=3).mean(dim=2)
     most = beyond.any(dim=3).float().mean(dim=2)
     return tuple(
@@ -107,6 +110,7 @@ def compare(
             mass_beyond_bos=float(masses_beyond[level, number]),
             most_beyond_bos=float(most[level, number]),
             overlap=float(overlaps[level, number]),
+            mass_at_stop=float(by_query[level, number, -1]),
         )
         for level, name in enumerate(levels)
         for number, pattern in enumerate(PATTERNS)

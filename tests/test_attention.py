@@ -108,6 +108,7 @@ def test_the_construction_is_entirely_like_itself_and_even_attention_is_not(tiny
         beyond = sum((n - 1) / v for n, v in zip(counts, range(9, 14), strict=True)) / 5
         assert even[pattern].mass == pytest.approx(mass)
         assert even[pattern].mass_beyond_bos == pytest.approx(beyond)
+        assert even[pattern].mass_at_stop == pytest.approx(counts[-1] / 13)
         assert even[pattern].most_beyond_bos == pytest.approx(sum(n > 1 for n in counts) / 5)
 
 

@@ -66,10 +66,11 @@ def test_attention_prints_two_numbers_for_every_head_and_the_baseline(save, pcor
     assert set(names) | {"even"} <= set(rows)
     for name, head in zip(names, found.heads, strict=True):
         following, same = head.likenesses
-        assert rows[name][5:8] == [
-            f"{n:.3f}" for n in (following.mass, following.mass_beyond_bos, following.overlap)
+        assert rows[name][5:] == [
+            f"{number:.3f}"
+            for like in (following, same)
+            for number in (like.mass, like.mass_beyond_bos, like.overlap, like.mass_at_stop)
         ]
-        assert rows[name][8] == f"{same.mass:.3f}"
     assert rows["even"][2] == f"{found.even[0].mass:.3f}"
     written = json.loads(out.read_text())
     torch.testing.assert_close(torch.tensor(written["weights"]), found.weights)

@@ -172,6 +172,20 @@ def test_runs_of_carries_are_those_of_pencil_and_paper(config, changes, query, r
     assert carry_runs(task.encode(query), task)[0].tolist() == runs
 
 
+def test_a_cause_weighs_as_much_as_the_failures_it_speaks_of(config):
+    """Ids that fail at the stop only are no cause where nearly all failures are wrong digits."""
+
+    def fault(moment):
+        if moment.right == "$":
+            return "0" if moment.reader == 9 else "$"  # at start 1 six digits stop at ID 8
+        return planted.drops_carries(moment)
+
+    diagnosis, causes = diagnose(fault, config)
+    assert find(diagnosis, "position ID at the stop").explained == 1
+    assert diagnosis.num_missed_stop == 0
+    assert "position ID at the stop" not in [cause.name for cause in causes]
+
+
 def test_explained_is_one_for_a_cause_and_nothing_for_chance():
     def explained(*pairs):
         tallies = tuple(
