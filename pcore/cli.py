@@ -1,8 +1,9 @@
-"""The console command `pcore`: look at an example, train one trial, ask a model, check own code.
+"""The console command `pcore`: look at an example, train, ask and explain a model, check own code.
 
     pcore show addition 653+49                     pcore train --preset smoke
     pcore show addition 653+49 --no-zero-pad       pcore train --model.num_layers 2 --out m.pt
     pcore show addition 653+49 --picture a.png     pcore solve m.pt 12+34 5+678
+    pcore attention m.pt                           pcore explain m.pt --length 20
 
 Options of tasks and trials are made from the fields of their configuration (`pcore.flags`).
 Whatever needs torch is imported late, so that `pcore --help` answers at once.
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pcore.registry import nearest
 
 if TYPE_CHECKING:
+    import torch
+
     from pcore.config import TrialConfig
     from pcore.tasks import Task
 
@@ -42,6 +45,16 @@ Any field of the configuration is a flag by its dotted name (--model.num_layers 
 --position.encoding none, --task.name addition --task.zero_pad false), or by the last part of it
 where only one field ends so (--num-layers 2). Lengths: 12, 1-10, 5-200:5 or a list with commas.
 Ctrl-C saves the state; the same command goes on from it."""
+
+INSPECTION_HELP = {
+    "attention": """\
+Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405.20671 predicts.
+`python -m analysis attention CHECKPOINT` draws the matrices.""",
+    "ablate": "The output of a part is set to zero; counts are those of evaluation.",
+    "explain": """\
+Failures by kind, place, carry, position ID, training of the ID and lengths of the operands; then
+attention as sequences grow, the position table, and bf16 against fp32.""",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -262,7 +275,7 @@ def _list_trial(config: "TrialConfig") -> str:
     return "\n".join(["fields, with the published defaults:", *fields])
 
 
-# solve, check-encoding, check-task --------------------------------------------------------------
+# solve ----------------------------------------------------------------------------------------
 
 
 def _solve(words: list[str]) -> int:
@@ -278,6 +291,64 @@ def _solve(words: list[str]) -> int:
     if args.queries == [STDIN]:
         queries = (line.strip() for line in sys.stdin if line.strip())
     return run_solving(args.checkpoint, queries, choose_device(args.device))
+
+
+# attention, ablate, explain --------------------------------------------------------------------
+
+
+def _attention(words: list[str]) -> int:
+    parser = _inspection_parser("attention", "the longest trained one", "1000")
+    parser.add_argument("--out", type=Path, help="write the averaged matrices there, as JSON")
+    args, device = _parse_inspection(parser, words)
+    if args.out and not args.out.parent.is_dir():
+        raise ValueError(f"there is no folder {args.out.parent} for {args.out.name}")
+
+    from pcore.inspection import run_attention
+
+    return run_attention(args.checkpoint, args.length, args.examples, args.out, device)
+
+
+def _ablate(words: list[str]) -> int:
+    parser = _inspection_parser("ablate", "the longest trained one", "as many as were evaluated")
+    args, device = _parse_inspection(parser, words)
+
+    from pcore.inspection import run_ablation
+
+    return run_ablation(args.checkpoint, args.length, args.examples, device)
+
+
+def _explain(words: list[str]) -> int:
+    parser = _inspection_parser("explain", "the longest tested one", "as many as were evaluated")
+    args, device = _parse_inspection(parser, words)
+
+    from pcore.inspection import run_explaining
+
+    return run_explaining(args.checkpoint, args.length, args.examples, device)
+
+
+def _inspection_parser(name: str, length: str, examples: str) -> _Parser:
+    parser = _command_parser(name, INSPECTION_HELP[name])
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path)
+    parser.add_argument("--length", type=int, help=f"default: {length}")
+    parser.add_argument("--examples", type=int, help=f"test examples (default: {examples})")
+    parser.add_argument("--device", help="cpu, cuda ... (default cpu)", default="cpu")
+    return parser
+
+
+def _parse_inspection(
+    parser: _Parser, words: list[str]
+) -> "tuple[argparse.Namespace, torch.device]":
+    args = parser.parse_args(words)
+    for flag in ("length", "examples"):
+        if (value := getattr(args, flag)) is not None and value < 1:
+            raise ValueError(f"--{flag} {value} is below 1")
+
+    from pcore.console import choose_device
+
+    return args, choose_device(args.device)
+
+
+# check-encoding, check-task ---------------------------------------------------------------------
 
 
 def _check_encoding(words: list[str]) -> int:
@@ -303,6 +374,9 @@ SUMMARIES = {
     "show": "Print tokens, relative IDs and position IDs of an example.",
     "train": "Train one configuration.",
     "solve": "Let a trained model answer queries, next to the truth.",
+    "attention": "Print what the heads of a trained model look at, next to the construction.",
+    "ablate": "Print exact match of a trained model without each of its heads and layers.",
+    "explain": "Print why a trained model fails at a length.",
     "check-encoding": "Check an encoding of your own against the rules.",
     "check-task": "Check a task of your own against the rules.",
 }
@@ -310,6 +384,9 @@ COMMANDS = {
     "show": _show,
     "train": _train,
     "solve": _solve,
+    "attention": _attention,
+    "ablate": _ablate,
+    "explain": _explain,
     "check-encoding": _check_encoding,
     "check-task": _check_task,
 }

@@ -14,7 +14,7 @@ from pcore.checkpoint import load_model, load_state, save_model, save_state
 from pcore.config import GROUPS, TrialConfig, flatten, override, trial_id
 from pcore.evaluate import LengthResult, evaluation_lengths
 from pcore.generate import Solution, solve
-from pcore.model import make_model
+from pcore.model import Transformer, make_model
 from pcore.show import align_rows
 from pcore.train import Report, train
 from pcore.validate import validate
@@ -228,14 +228,20 @@ def _stop_politely() -> Generator[list[bool]]:
 # Solving --------------------------------------------------------------------------------------
 
 
-def run_solving(file: Path, queries: Iterable[str], device: torch.device) -> int:
-    """Answer queries with a trained model, next to the truth; the exit code."""
+def open_model(file: Path, device: torch.device) -> tuple[Transformer, TrialConfig]:
+    """The model of a checkpoint on a device. Raises ValueError if the file is not one."""
     if file.is_dir():
         found = sorted(p.name for p in file.glob("*.pt"))
         hint = f"; it holds {', '.join(found[:5])}" if found else ""
         raise ValueError(f"{file} is a folder, not a checkpoint file{hint}")
     model, config = load_model(file)
-    model.to(device)
+    set_threads(None, config)
+    return model.to(device), config
+
+
+def run_solving(file: Path, queries: Iterable[str], device: torch.device) -> int:
+    """Answer queries with a trained model, next to the truth; the exit code."""
+    model, config = open_model(file, device)
     num_asked = num_right = 0
     for query in queries:
         solution = solve(model, config, query)

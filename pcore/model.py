@@ -152,19 +152,31 @@ class Attention(nn.Module):
         past: tuple[Tensor, Tensor] | None,
     ) -> tuple[Float[Tensor, "B R D"], tuple[Tensor, Tensor]]:
         query_ids = ids.gather(1, at.unsqueeze(2).expand(-1, -1, ids.shape[2]))
-        q = encoding.rotate(self.split(F.linear(queries, self.q)), query_ids, layer)
-        k = encoding.rotate(
-            self.split(F.linear(keys, self.k)), ids[:, ids.shape[1] - keys.shape[1] :], layer
-        )
+        key_ids = ids[:, ids.shape[1] - keys.shape[1] :]
+        q, k = self.project(queries, keys, query_ids, key_ids, at, encoding, layer, factor)
         v = self.split(F.linear(keys, self.v))
         if past is not None:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        if self.scale == "log-length":
-            q = q * (at + 1).log().to(q.dtype)[:, None, :, None]
-        if factor != 1.0:
-            q = q * factor
         mixed = attend(q, k, v, at, encoding.bias(query_ids, ids, layer))
         return F.linear(mixed.transpose(1, 2).flatten(2), self.o), (k, v)
+
+    def project(
+        self,
+        queries: Float[Tensor, "B R D"],
+        keys: Float[Tensor, "B N D"],
+        query_ids: Int[Tensor, "B R P"],
+        key_ids: Int[Tensor, "B N P"],
+        at: Int[Tensor, "B R"],
+        encoding: Encoding,
+        layer: int,
+        factor: float,
+    ) -> tuple[Float[Tensor, "B H R K"], Float[Tensor, "B H N K"]]:
+        """Queries and keys whose dot products are the scores: rotated and scaled."""
+        q = encoding.rotate(self.split(F.linear(queries, self.q)), query_ids, layer)
+        k = encoding.rotate(self.split(F.linear(keys, self.k)), key_ids, layer)
+        if self.scale == "log-length":
+            q = q * (at + 1).log().to(q.dtype)[:, None, :, None]
+        return q * factor if factor != 1.0 else q, k
 
     def split(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N K"]:
         return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)

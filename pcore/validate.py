@@ -18,6 +18,16 @@ def validate(config: TrialConfig) -> None:
     _check_positions(config)
 
 
+def check_test_length(config: TrialConfig, length: int) -> None:
+    """Raise ValueError if a model of this configuration cannot be tested at `length`."""
+    config.task.check_length(length)
+    position, encoding = config.position, find_encoding(config.position.encoding)
+    fixed = position.test_policy == "fixed" and position.ids != "randomized"
+    if encoding.uses_ids and (encoding.bounded or not fixed):
+        second = config.task.default_second(length)
+        _check_length(config, length, second, position.test_start if fixed else 1)
+
+
 def _check_numbers(config: TrialConfig) -> None:
     p, m, o, d, e = config.position, config.model, config.optim, config.data, config.eval
     at_least_one = {

@@ -4,9 +4,10 @@
 Figure of the paper (arXiv 2405.20671): attention of one layer with two heads, trained on 1-5
 digits. Published: two patterns, the operand digits of the *next* significance (those of the digit
 to be written), and the operand digits of the *current* significance with the digit itself (from
-which the carry follows). The rows tell whether a model adds; its attention is in the stored
-checkpoint. Expected: two heads add beyond the trained lengths, one head less far, since it has to
-hold both patterns. All cells are compared with the first, two heads. Cost: see `--plan`.
+which the carry follows). The rows tell whether a model adds; `python -m analysis attention
+CHECKPOINT` draws what its heads look at. Expected: two heads add beyond the trained lengths, one
+head less far, since it has to hold both patterns. All cells are compared with the first, two heads.
+Cost: see `--plan`.
 """
 
 from typing import Any
