@@ -1,0 +1,303 @@
+"""The theorems' models, written by hand, are exact; and the weights do it, not the harness."""
+
+from collections.abc import Iterable
+
+import pytest
+import torch
+
+from pcore import positions
+from pcore.config import TrialConfig, override
+from pcore.evaluate import make_test_set
+from pcore.model import target_places
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import Batch
+from pcore.theory import formal
+from pcore.theory.addition import make_addition
+from pcore.theory.exactness import (
+    CONSTRUCTIONS,
+    Tally,
+    check,
+    check_hard,
+    check_random,
+    decode_freely,
+    exact_lengths,
+    position_ids,
+)
+from pcore.theory.formal import FormalTransformer, attend
+from pcore.theory.forms import Form, ReluLayer, Rows, to_matrix
+from pcore.theory.multiplication import make_multiplication
+from pcore.theory.positions import default_scale, least_scale, sign_vectors
+
+NAMES = list(CONSTRUCTIONS)
+EOS = "$"
+
+
+def run(name: str, model: FormalTransformer, query: str) -> tuple[Batch, torch.Tensor]:
+    """(example, logits at its targets)."""
+    batch = CONSTRUCTIONS[name].task.encode(query)
+    places, _ = target_places(batch.response_mask)
+    return batch, model(batch.tokens[:, :-1], position_ids(batch)[:, :-1], places)[0]
+
+
+def join(batches: Iterable[Batch]) -> Batch:
+    """Examples of one length as one batch."""
+    return Batch(*(torch.cat(column) for column in zip(*batches, strict=True)))
+
+
+def row_of(name: str, model: FormalTransformer, query: str, row: int) -> list[float]:
+    """One row of the residual stream at `=` and the response, as the proofs tabulate it."""
+    batch = CONSTRUCTIONS[name].task.encode(query)
+    places, _ = target_places(batch.response_mask)
+    stream = model.residual(batch.tokens, position_ids(batch), places)
+    return [round(x, 3) for x in stream[0, :, row].tolist()]
+
+
+# What the papers print --------------------------------------------------------------------------
+
+
+def test_addition_has_the_rows_that_the_proof_tabulates():
+    model = make_addition(3)
+    assert model.embedding.shape == (14, 17 + 2 * 3)
+    assert row_of("addition", model, "653+49", 3) == [12, 9, 6, 0, 0]  # PRE_SUM
+    assert row_of("addition", model, "653+49", 4) == [0, 14, 9, 13, 0]  # PRE_CARRY
+    assert row_of("addition", model, "653+49", 5) == [0.667, 0.5, 0.5, 0.5, 1]  # PRE_EOS
+
+
+def test_multiplication_has_the_rows_that_the_proof_tabulates():
+    model = make_multiplication(3)
+    assert model.embedding.shape == (14, 34 + 6 * 3)
+    assert [len(block.attention.q) for block in model.blocks] == [3, 7]
+    assert row_of("multiplication", model, "7595*79", 19) == [5, 10, 9, 9, 19, 4, 0]  # PRE_PROD
+    assert row_of("multiplication", model, "7595*79", 20) == [0, 5, 10, 9, 9, 19, 4]  # PRE_CARRY
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "answer"),
+    [
+        ("addition", "653+49", "2070$"),
+        ("multiplication", "7595*79", "500006$"),
+        ("multiplication", "7*09", "360$"),
+    ],
+)
+def test_the_arg_max_spells_the_answer(name, query, answer):
+    construction = CONSTRUCTIONS[name]
+    _, logits = run(name, construction.make(3), query)
+    assert "".join(construction.task.vocab.decode(logits.argmax(1).tolist())) == answer
+
+
+def test_addition_has_two_heads_one_layer_and_82_hidden_units():
+    (block,) = make_addition(4).blocks
+    assert len(block.attention.q) == 2
+    assert [len(bias) for bias in block.feed_forward.biases] == [82, 17 + 2 * 4]
+
+
+# Exactness --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("num_bits", [2, 3, 4])
+def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bits, dtype):
+    construction = CONSTRUCTIONS[name]
+    *exact, (length, beyond) = exact_lengths(construction, num_bits, dtype, 30)
+    assert exact[-1][0] == construction.max_digits(num_bits)
+    assert min(tally.margin for _, tally in exact) > 0.9
+    assert (length, beyond.num_right) == (construction.max_digits(num_bits) + 1, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_scale_that_the_proof_asks_for_is_enough(name):
+    construction = CONSTRUCTIONS[name]
+    bound = construction.max_digits(5)
+    num_tokens = construction.task.num_tokens(bound)
+    model = construction.make(5, scale=least_scale(num_tokens)).float()
+    assert (
+        check_hard(model, construction, bound) + check_random(model, construction.task, bound, 50)
+    ).exact
+    assert default_scale(num_tokens) >= least_scale(num_tokens)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attention_that_is_not_sharp_enough_fails(name):
+    construction = CONSTRUCTIONS[name]
+    dull = construction.make(5, scale=0.5)
+    assert not check_hard(dull, construction, construction.max_digits(5)).exact
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_of_one_digit_is_right(name):
+    symbol, width = {"addition": ("+", 1), "multiplication": ("*", 2)}[name]
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(2).float()
+    pairs = [f"{a}{symbol}{b:0{width}d}" for a in range(10) for b in range(10**width)]
+    tally = check(model, join(construction.task.encode(pair) for pair in pairs))
+    assert (tally.num_right, tally.num_examples) == (10 ** (1 + width),) * 2
+
+
+def test_zeros_of_any_length_are_right():
+    task, model = Addition(), make_addition(5)
+    batch = task.encode(f"{'1' * 30}+{'1' * 30}")
+    nought, one, two = (task.vocab.index[d] for d in "012")
+    digits = (batch.tokens == one) | (batch.tokens == two)
+    assert check(model, batch._replace(tokens=batch.tokens.masked_fill(digits, nought))).exact
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_on_the_test_sets_of_evaluation(name):
+    config = override(TrialConfig(), {"task.name": name, "eval.num_examples": 100})
+    batch = make_test_set(config, 20)
+    relative_ids = positions.select_relative_ids(batch, config.position, config.task)
+    assert torch.equal(
+        position_ids(batch), positions.test_position_ids(relative_ids, config.position)
+    )
+    tally = check(CONSTRUCTIONS[name].make(5).float(), batch)
+    assert (tally.num_right, tally.num_examples) == (100, 100)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operands_of_mixed_lengths_and_padding_do_no_harm(name):
+    construction = CONSTRUCTIONS[name]
+    batch = construction.task.sample_mixture(200, 1, 25, torch.Generator().manual_seed(0))
+    assert (batch.tokens == 0).any()
+    assert check(construction.make(5).float(), batch).exact
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
+    construction = CONSTRUCTIONS[name]
+    batch = construction.task.sample_length(20, length, torch.Generator().manual_seed(1))
+    answers = decode_freely(construction.make(4).float(), batch)
+    assert torch.equal(answers, batch.tokens[:, -answers.shape[1] :])
+
+
+# The checks can fail ----------------------------------------------------------------------------
+
+
+def without_head(name: str, number: int, head: int) -> bool:
+    """Whether hard cases stay exact when one head copies nothing."""
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(3)
+    model.blocks[number].attention.v[head] = 0
+    return check_hard(model, construction, construction.max_digits(3)).exact
+
+
+def test_both_heads_of_addition_are_needed():
+    assert [without_head("addition", 0, head) for head in range(2)] == [False, False]
+
+
+def test_all_heads_of_multiplication_are_needed_but_that_of_the_fourth_column():
+    assert [without_head("multiplication", 0, head) for head in range(3)] == [False] * 3
+    assert [without_head("multiplication", 1, head) for head in range(7)] == [False] * 6 + [True]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_feed_forward_network_is_needed(name):
+    construction = CONSTRUCTIONS[name]
+    for number in range(len(construction.make(3).blocks)):
+        model = construction.make(3)
+        model.blocks[number].feed_forward.weights[-1].zero_()
+        assert not check_hard(model, construction, construction.max_digits(3)).exact, number
+
+
+def test_a_wrong_token_in_the_truth_is_seen():
+    task, model = Addition(), make_addition(4)
+    batch = task.sample_length(5, 6, torch.Generator().manual_seed(2))
+    assert check(model, batch).num_right == 5
+    tokens = batch.tokens.clone()
+    tokens[3, -2] = task.vocab.index["9"]  # the last response digit is 0 or 1
+    assert check(model, batch._replace(tokens=tokens)).num_right == 4
+
+
+def test_equal_logits_count_as_wrong():
+    model = make_addition(4)
+    model.unembedding.zero_()
+    assert check(model, Addition().encode("12+34")) == Tally(0, 1, 0)
+
+
+def test_published_end_flags_fail_on_first_operands_of_one_digit_only():
+    construction = CONSTRUCTIONS["multiplication"]
+    published = make_multiplication(4, end_flags="published")
+    assert check_random(published, construction.task, 1, 200).num_right == 0
+    for length in range(2, 14):
+        assert check_hard(published, construction, length).exact
+    _, logits = run("multiplication", published, "7*89")
+    assert construction.task.vocab.decode(logits.argmax(1).tolist())[1] == EOS  # too early
+
+
+# Parts ------------------------------------------------------------------------------------------
+
+
+def test_position_vectors_are_far_apart():
+    for num_bits in (2, 5, 8):
+        products = sign_vectors(num_bits) @ sign_vectors(num_bits).T
+        same = torch.eye(2**num_bits, dtype=torch.bool)
+        assert (products[same] == num_bits).all()
+        assert products[~same].max() == num_bits - 2
+
+
+def test_small_circuits_compute_what_they_say():
+    rows = Rows()
+    a, b = rows.one("A"), rows.one("B")
+    layer = ReluLayer()
+    forms = [
+        layer.product(a, b),
+        layer.equal(a + b, 7),
+        layer.at_least(a - b, 2),
+        layer.square(a, 9),
+    ]
+    pairs = torch.cartesian_prod(torch.arange(10.0), torch.arange(10.0)).double()
+    pairs += 0.01 * torch.rand(pairs.shape, generator=torch.Generator().manual_seed(3))
+    weight, bias = to_matrix(layer.units, rows.width)
+    read, offset = to_matrix(forms, len(layer.units))
+    found = (pairs @ weight.T + bias).relu() @ read.T + offset
+    x, y = pairs.floor().unbind(1)
+    truth = torch.stack([x * y, (x + y == 7).double(), (x - y >= 2).double(), x * x], dim=1)
+    assert (found - truth).abs().max() < 0.5
+
+
+def test_forms_are_linear():
+    a, b = Form({0: 1.0}), Form({1: 1.0})
+    form = 3 * (a - b / 2) + 1 - a
+    assert (form.terms, form.constant) == ({0: 2.0, 1: -1.5}, 1.0)
+
+
+def test_attention_in_pieces_is_attention(monkeypatch):
+    model = make_multiplication(3)
+    batch = CONSTRUCTIONS["multiplication"].task.encode("77777*89")
+    whole = model(batch.tokens, position_ids(batch))
+    monkeypatch.setattr(formal, "MAX_SCORES", 3 * 7 * batch.tokens.shape[1])  # 3 queries of 7 heads
+    torch.testing.assert_close(model(batch.tokens, position_ids(batch)), whole)
+
+
+def test_attention_is_causal_softmax_without_scaling():
+    q, k, v = torch.randn(3, 1, 1, 4, 2, generator=torch.Generator().manual_seed(4))
+    rows = [(q[0, 0, i] @ k[0, 0, : i + 1].T).softmax(0) @ v[0, 0, : i + 1] for i in range(4)]
+    found = attend(q, k, v, torch.arange(4).unsqueeze(0))
+    torch.testing.assert_close(found[0, 0], torch.stack(rows))
+
+
+# Large ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_thousand_random_examples_are_right(name):
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(8).float()
+    tally = Tally()
+    for length, num_examples in ((1, 1000), (2, 2000), (10, 3000), (30, 3000), (100, 1000)):
+        tally += check_random(model, construction.task, length, num_examples)
+    assert tally.exact, tally
+    assert tally.num_examples == 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_thousand_digits_are_right(name, dtype):
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(construction.least_bits(1000)).to(dtype)
+    tally = check_hard(model, construction, 1000)
+    tally += check_random(model, construction.task, 1000, 20)
+    assert tally.exact, tally
