@@ -100,6 +100,7 @@ def memorise(batch: Batch, encoding: str) -> int:
             **ONE_LAYER,
             "position.encoding": encoding,
             "position.max_position": 8,
+            "data.num_examples": None,
         },
     )
     run = Run(config, "cpu")
