@@ -309,8 +309,9 @@ def _check(kind: str, words: list[str]) -> int:
 
 def _construct(words: list[str]) -> int:
     parser = _command_parser("construct", CONSTRUCT_HELP)
-    parser.add_argument("name", metavar="NAME", help="addition or multiplication")
+    parser.add_argument("name", metavar="NAME", help="addition, multiplication or scratchpad")
     parser.add_argument("--digits", type=int, help="length to check (default 100)")
+    parser.add_argument("--operands", type=int, help="of the scratchpad (default 3)")
     parser.add_argument("--examples", type=int, help="random examples (default 100)")
     parser.add_argument("--bits", type=int, help="P, bits of a position vector (default: least)")
     parser.add_argument("--dtype", help="float32 (default), float64, float16 or bfloat16")
@@ -325,14 +326,15 @@ def _construct(words: list[str]) -> int:
             raise ValueError(f"{flag} {'does not go with' if args.limits else 'needs'} --limits")
 
     from pcore.console import choose_device
-    from pcore.theory.console import run_construct, run_limits
+    from pcore.theory.console import find_construction, run_construct, run_limits
 
+    construction = find_construction(args.name, args.operands)
     if args.limits:
         num_examples = 10 if args.examples is None else args.examples
         max_bits = 10 if args.max_bits is None else args.max_bits
-        return run_limits(args.name, max_bits, num_examples)
+        return run_limits(construction, max_bits, num_examples)
     return run_construct(
-        args.name,
+        construction,
         100 if args.digits is None else args.digits,
         100 if args.examples is None else args.examples,
         num_bits=args.bits,

@@ -59,7 +59,7 @@ def make_addition(
     assert rows.width == NUM_ROWS
     here, following = rows.block("POS", num_bits), rows.block("NEXT_POS", num_bits)
 
-    look = Lookup(scale, num_bits, ones, is_bos)
+    look = Lookup(scale, ones, is_bos)
     heads = [
         HeadPlan(**look.by_position(following, here), writes=[(pre_sum, 3 * num)]),
         HeadPlan(
@@ -67,18 +67,19 @@ def make_addition(
         ),
     ]
     total = pre_sum + (pre_carry - 2 * num) / 10 + 0.21
-    network = _choose_digit(total, pre_eos, digits, is_eos)
+    network = choose_digit(total, digits)  # 80 hidden units, and two for EOS
+    network.writes.append((is_eos, network.layers[0].ramp(pre_eos - 0.9, width=0.1)))
     task = Addition()
     return FormalTransformer(
         make_embedding(task.vocab, num, {task.bos: is_bos}, ones, rows.width),
-        make_positions({0: here, 1: following}, num_ids or 2**num_bits, rows.width),
+        [make_positions({0: here, 1: following}, num_ids, rows.width)],
         [BlockPlan(heads=heads, feed_forward=network)],
         make_read_out(task.vocab, digits, task.eos, is_eos, rows.width),
     )
 
 
-def _choose_digit(total: Form, pre_eos: Form, digits: list[Form], is_eos: Form) -> FeedForwardPlan:
-    """The 82 hidden units: eight for each digit, two for EOS."""
+def choose_digit(total: Form, digits: list[Form]) -> FeedForwardPlan:
+    """Eight hidden units for each digit k: 1 if `total` is a little above k or k + 10, else 0."""
     layer = ReluLayer()
     writes: list[tuple[Form, Form]] = []
     for digit, row in enumerate(digits):
@@ -86,7 +87,6 @@ def _choose_digit(total: Form, pre_eos: Form, digits: list[Form], is_eos: Form) 
             layer.ramp(total - number) for number in (digit, digit + 1, digit + 10, digit + 11)
         )
         writes.append((row, up - down + up_again - down_again))
-    writes.append((is_eos, layer.ramp(pre_eos - 0.9, width=0.1)))
     return FeedForwardPlan(layers=[layer], writes=writes)
 
 

@@ -14,12 +14,14 @@ from pcore.theory.exactness import (
     MIN_BITS,
     Construction,
     Tally,
+    addition_with_scratchpad,
     check_hard,
     check_random,
     exact_lengths,
 )
 
 MAX_DIGITS = 4000  # Python prints no larger number unless it is told to
+MAX_OPERANDS = 1000
 MAX_BITS = 12
 DTYPES = {
     "float64": torch.float64,
@@ -29,11 +31,19 @@ DTYPES = {
 }
 
 
-def find_construction(name: str) -> Construction:
-    """Raises ValueError with the nearest name."""
+def find_construction(name: str, num_operands: int | None = None) -> Construction:
+    """The construction of that name; only that with a scratchpad has numbers of operands.
+
+    Raises ValueError with the nearest name.
+    """
     if name not in CONSTRUCTIONS:
         raise ValueError(f"no construction for {name!r}.{nearest(name, CONSTRUCTIONS)}")
-    return CONSTRUCTIONS[name]
+    if num_operands is None:
+        return CONSTRUCTIONS[name]
+    if name != "scratchpad":
+        raise ValueError(f"--operands {num_operands} goes with scratchpad, not with {name}")
+    _check_range("--operands", num_operands, 2, MAX_OPERANDS)
+    return addition_with_scratchpad(num_operands)
 
 
 def find_dtype(name: str) -> torch.dtype:
@@ -44,7 +54,7 @@ def find_dtype(name: str) -> torch.dtype:
 
 
 def run_construct(
-    name: str,
+    construction: Construction,
     num_digits: int,
     num_examples: int,
     *,
@@ -53,7 +63,7 @@ def run_construct(
     device: torch.device,
 ) -> int:
     """Build the model for a length and check it; the exit code."""
-    construction, kind = find_construction(name), find_dtype(dtype)
+    kind = find_dtype(dtype)
     _check_range("--digits", num_digits, 1, MAX_DIGITS)
     _check_range("--examples", num_examples, 0, None)
     least = construction.least_bits(num_digits)
@@ -80,15 +90,14 @@ def run_construct(
     return 0 if hard.exact and random.exact else 1
 
 
-def run_limits(name: str, max_bits: int, num_examples: int) -> int:
+def run_limits(construction: Construction, max_bits: int, num_examples: int) -> int:
     """For every P and dtype the largest exact length; exit code 0 if float32 keeps the bound."""
-    construction = find_construction(name)
-    _check_range("--max-bits", max_bits, MIN_BITS, MAX_BITS)
+    _check_range("--max-bits", max_bits, first := construction.least_bits(1), MAX_BITS)
     _check_range("--examples", num_examples, 0, None)
     print(f"{construction.claim}: largest exact length")
     print(" P    d  parameters  bound" + "".join(f"  {dtype:>8}" for dtype in DTYPES))
     keeps = True
-    for bits in range(MIN_BITS, max_bits + 1):
+    for bits in range(first, max_bits + 1):
         model, bound = construction.make(bits), construction.max_digits(bits)
         line = f"{bits:>2}  {model.embedding.shape[1]:>3}  {model.num_parameters:>10,}  {bound:>5}"
         print(line, end="", flush=True)

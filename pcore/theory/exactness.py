@@ -16,7 +16,7 @@ from pcore.seeding import make_generator
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch, Task
 from pcore.tasks.multiplication import Multiplication
-from pcore.theory import addition, multiplication
+from pcore.theory import addition, multiplication, scratchpad
 from pcore.theory.formal import FormalTransformer
 
 MIN_BITS = 2  # with one bit the vectors of different IDs are not told apart from "no ID"
@@ -42,6 +42,23 @@ class Construction:
         return bits
 
 
+def addition_with_scratchpad(num_operands: int) -> Construction:
+    """The construction for this many operands."""
+    carried = len(str(num_operands - 1))  # digits that a sum has more than its operands
+
+    def max_digits(num_bits: int) -> int:
+        room = 2**num_bits - 2
+        return max(0, room - carried) if num_operands <= room else 0
+
+    return Construction(
+        claim=f"Addition of {num_operands} operands with a scratchpad: 1 layer with 4 heads",
+        task=Addition(num_operands=num_operands, scratchpad=True),
+        make=scratchpad.make_scratchpad,
+        max_digits=max_digits,
+        hard_queries=lambda length: scratchpad.hard_queries(length, num_operands),
+    )
+
+
 CONSTRUCTIONS: Mapping[str, Construction] = {
     "addition": Construction(
         claim="Theorem 5.1 of arXiv 2405.20671: addition with 1 layer and 2 heads",
@@ -57,6 +74,7 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
         max_digits=multiplication.max_digits,
         hard_queries=multiplication.hard_queries,
     ),
+    "scratchpad": addition_with_scratchpad(3),
 }
 
 
@@ -103,12 +121,12 @@ def check_hard(model: FormalTransformer, construction: Construction, length: int
     return tally
 
 
-def check(model: FormalTransformer, batch: Batch) -> Tally:
+def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Tally:
     """Arg-max of every target under teacher forcing; equal logits count as wrong."""
     device = model.embedding.device
     places, real = target_places(batch.response_mask)
     targets = batch.tokens.gather(1, places + 1).unsqueeze(2).to(device)
-    ids = position_ids(batch)
+    ids = position_ids(batch, start)
     inputs = (batch.tokens[:, :-1], ids[:, :-1], places)
     logits = model(*(t.to(device) for t in inputs)).double()
     right = logits.gather(2, targets)
@@ -133,9 +151,9 @@ def decode_freely(model: FormalTransformer, batch: Batch) -> Int[Tensor, "B R"]:
     return tokens[:, first + 1 :]
 
 
-def position_ids(batch: Batch) -> Int[Tensor, "B T 1"]:
-    """The position IDs of evaluation: counting starts at 1."""
-    return torch.where(batch.relative_ids == NO_ID, 0, batch.relative_ids + 1)
+def position_ids(batch: Batch, start: int = 1) -> Int[Tensor, "B T P"]:
+    """Position IDs with counting from `start`, which is 1 in evaluation; 0 for no ID."""
+    return torch.where(batch.relative_ids == NO_ID, 0, batch.relative_ids + start)
 
 
 def exact_lengths(

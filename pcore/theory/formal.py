@@ -18,18 +18,21 @@ MAX_SCORES = 2**22  # scores of all heads held at a time; bounds memory, nothing
 
 
 class FormalTransformer(nn.Module):
-    """B examples, T tokens, D d_model, H heads, K d_head, V vocabulary, I position IDs with 0."""
+    """B examples, T tokens, D d_model, H heads, K d_head, V vocabulary, I position IDs with 0.
+
+    positions: a table for each of the P levels of IDs.
+    """
 
     def __init__(
         self,
         embedding: Float[Tensor, "V D"],
-        positions: Float[Tensor, "I D"],
+        positions: list[Float[Tensor, "I D"]],
         blocks: list[BlockPlan],
         read_out: Float[Tensor, "V D"],
     ):
         super().__init__()
         self.embedding = nn.Parameter(embedding)
-        self.positions = nn.Parameter(positions)
+        self.positions = nn.ParameterList(positions)
         self.blocks = nn.ModuleList(Block(plan, embedding.shape[1]) for plan in blocks)
         self.unembedding = nn.Parameter(read_out)
         self.requires_grad_(False)
@@ -41,7 +44,7 @@ class FormalTransformer(nn.Module):
     def forward(
         self,
         tokens: Int[Tensor, "B T"],
-        ids: Int[Tensor, "B T 1"],
+        ids: Int[Tensor, "B T P"],
         places: Int[Tensor, "B R"] | None = None,
     ) -> Float[Tensor, "B R V"]:
         """Logits of the next token at `places` (indices into T, ascending; None = everywhere)."""
@@ -50,11 +53,13 @@ class FormalTransformer(nn.Module):
     def residual(
         self,
         tokens: Int[Tensor, "B T"],
-        ids: Int[Tensor, "B T 1"],
+        ids: Int[Tensor, "B T P"],
         places: Int[Tensor, "B R"] | None = None,
     ) -> Float[Tensor, "B R D"]:
         """The residual stream at `places` behind the last block: what the proofs call Z."""
-        x = F.embedding(tokens, self.embedding) + F.embedding(ids.squeeze(2), self.positions)
+        x = F.embedding(tokens, self.embedding)
+        for level, table in enumerate(self.positions):
+            x = x + F.embedding(ids[:, :, level], table)
         everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         for block in self.blocks:
             last = places is not None and block is self.blocks[-1]

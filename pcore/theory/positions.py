@@ -26,13 +26,15 @@ def sign_vectors(num_bits: int) -> Float[Tensor, "I P"]:
 
 
 def make_positions(
-    blocks: Mapping[int, list[Form]], num_ids: int, d_model: int
+    blocks: Mapping[int, list[Form]], num_ids: int | None, d_model: int
 ) -> Float[Tensor, "I D"]:
-    """Position vectors of the IDs 0 ... num_ids; row 0 is zero.
+    """Position vectors of the IDs 0 ... num_ids (None = 2^P, all that differ); row 0 is zero.
 
     blocks: by shift s, the rows that hold v_(k+s) in the vector of ID k. Numbers wrap around at
     2^P, so IDs beyond 2^P repeat the vectors of the first ones.
     """
+    num_rows = len(next(iter(blocks.values())))
+    num_ids = num_ids or 1 << num_rows
     table = torch.zeros(num_ids + 1, d_model, dtype=torch.float64)
     ids = torch.arange(1, num_ids + 1)
     for shift, rows in blocks.items():
@@ -66,7 +68,10 @@ def make_read_out(
 
 
 def least_scale(num_tokens: int) -> float:
-    """M = ln(T)/2 + 3, from which on the proof keeps what T keys leak below 0.1."""
+    """M = ln(T)/2 + 3, from which on what T keys leak stays below 0.1 in the sums of Theorem 5.1.
+
+    Not enough for multiplication, whose proof takes softmax for exact and whose products magnify.
+    """
     return math.log(num_tokens) / 2 + 3
 
 
@@ -82,20 +87,19 @@ def default_scale(num_tokens: int) -> float:
 class Lookup:
     """Scores of heads that attend to BOS and to the keys asked for, equally, and to nothing else.
 
-    Those score M P, all others at most M (P - 2).
+    Those score M P for a block of P rows, all others at most M (P - 2).
     """
 
-    def __init__(self, scale: float, num_bits: int, ones: Form, is_bos: Form):
-        self.root = math.sqrt(scale)
-        self.to_bos = ones * (self.root * num_bits), is_bos * self.root
+    def __init__(self, scale: float, ones: Form, is_bos: Form):
+        self.root, self.ones, self.is_bos = math.sqrt(scale), ones, is_bos
 
     def by_position(self, query: list[Form], key: list[Form]) -> dict[str, list[Form]]:
         """Keys whose position vector equals that of the query; both are blocks of rows."""
         return {
-            "query": [*(row * self.root for row in query), self.to_bos[0]],
-            "key": [*(row * self.root for row in key), self.to_bos[1]],
+            "query": [*(row * self.root for row in query), self.ones * (self.root * len(query))],
+            "key": [*(row * self.root for row in key), self.is_bos * self.root],
         }
 
     def by_mark(self, mark: Form) -> dict[str, list[Form]]:
-        """Keys with a 1 in a row."""
-        return {"query": [self.to_bos[0]], "key": [self.to_bos[1] + mark * self.root]}
+        """Keys with a 1 in a row; they score 2 M, all others 0."""
+        return {"query": [self.ones * (2 * self.root)], "key": [(self.is_bos + mark) * self.root]}
