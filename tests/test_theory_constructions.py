@@ -211,6 +211,7 @@ def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", NAMES)
 def test_ten_thousand_random_examples_are_right(name):
     construction = CONSTRUCTIONS[name]
@@ -223,11 +224,12 @@ def test_ten_thousand_random_examples_are_right(name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_thousand_digits_are_right(name, dtype):
     construction = CONSTRUCTIONS[name]
     model = construction.make(construction.least_bits(1000)).to(dtype)
     tally = check_hard(model, construction, 1000)
-    tally += check_random(model, construction.task, 1000, 20)
+    tally += check_random(model, construction.task, 1000, 4)
     assert tally.exact, tally
