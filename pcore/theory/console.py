@@ -77,7 +77,7 @@ def run_construct(
     print(f"{construction.claim}; weights by hand, no training")
     print(
         f"P = {bits}, d = {d_model}, {model.num_parameters:,} parameters, "
-        f"proven up to {construction.max_digits(bits):,} digits; {dtype} on {device}"
+        f"built for up to {construction.max_digits(bits):,} digits; {dtype} on {device}"
     )
     hard = check_hard(model, construction, num_digits)
     print(_format_tally(hard, f"hardest cases of {num_digits:,} digits"), flush=True)

@@ -26,7 +26,7 @@ TOKENS_PER_BATCH = 2**14  # bounds memory, nothing else
 
 @dataclass(frozen=True, kw_only=True)
 class Construction:
-    """A theorem: the model for P = num_bits, the longest length it is proven for, hard cases."""
+    """A theorem: the model for P = num_bits, the longest length it is built for, hard cases."""
 
     claim: str
     task: Task
