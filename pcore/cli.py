@@ -1,4 +1,5 @@
-"""The console command `pcore`: look at an example, train, ask and explain a model, check own code.
+"""The console command `pcore`: look at an example, train, ask and explain a model, check own code
+and theorems.
 
     pcore show addition 653+49                     pcore train --preset smoke
     pcore show addition 653+49 --no-zero-pad       pcore train --model.num_layers 2 --out m.pt
@@ -55,6 +56,9 @@ Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405
 Failures by kind, place, carry, position ID, training of the ID and lengths of the operands; then
 attention as sequences grow, the position table, and bf16 against fp32.""",
 }
+CONSTRUCT_HELP = """\
+The weights of the papers' theorems, written by hand, run as an ordinary Transformer over the
+hardest cases and over random ones. The exit code is 0 only if every token is right."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -370,6 +374,55 @@ def _check(kind: str, words: list[str]) -> int:
     return 0 if all(check.passed for check in checks) else FAILED
 
 
+# construct, ceiling ---------------------------------------------------------------------------
+
+
+def _construct(words: list[str]) -> int:
+    parser = _command_parser("construct", CONSTRUCT_HELP)
+    parser.add_argument("name", metavar="NAME", help="addition, multiplication or scratchpad")
+    parser.add_argument("--digits", type=int, help="length to check (default 100)")
+    parser.add_argument("--operands", type=int, help="of the scratchpad (default 3)")
+    parser.add_argument("--examples", type=int, help="random examples (default 100)")
+    parser.add_argument("--bits", type=int, help="P, bits of a position vector (default: least)")
+    parser.add_argument("--dtype", help="float32 (default), float64, float16 or bfloat16")
+    parser.add_argument("--device", help="cpu, cuda ... (default cpu)", default="cpu")
+    parser.add_argument("--limits", action="store_true", help="table of limits by P and dtype")
+    parser.add_argument("--max-bits", type=int, help="largest P of the table (default 10)")
+    args = parser.parse_args(words)
+    limits, check = ("max_bits",), ("digits", "bits", "dtype")
+    for option in check if args.limits else limits:
+        if getattr(args, option) is not None:
+            flag = f"--{option.replace('_', '-')}"
+            raise ValueError(f"{flag} {'does not go with' if args.limits else 'needs'} --limits")
+
+    from pcore.console import choose_device
+    from pcore.theory.console import find_construction, run_construct, run_limits
+
+    construction = find_construction(args.name, args.operands)
+    if args.limits:
+        num_examples = 10 if args.examples is None else args.examples
+        max_bits = 10 if args.max_bits is None else args.max_bits
+        return run_limits(construction, max_bits, num_examples)
+    return run_construct(
+        construction,
+        100 if args.digits is None else args.digits,
+        100 if args.examples is None else args.examples,
+        num_bits=args.bits,
+        dtype=args.dtype or "float32",
+        device=choose_device(args.device),
+    )
+
+
+def _ceiling(words: list[str]) -> int:
+    parser = _command_parser("ceiling", "5 digits take some ten seconds, fewer none.")
+    parser.add_argument("--digits", type=int, default=5, help="up to how many (default 5)")
+    args = parser.parse_args(words)
+
+    from pcore.theory.console import run_ceilings
+
+    return run_ceilings(args.digits)
+
+
 SUMMARIES = {
     "show": "Print tokens, relative IDs and position IDs of an example.",
     "train": "Train one configuration.",
@@ -379,6 +432,8 @@ SUMMARIES = {
     "explain": "Print why a trained model fails at a length.",
     "check-encoding": "Check an encoding of your own against the rules.",
     "check-task": "Check a task of your own against the rules.",
+    "construct": "Build the model of a theorem by hand and check that it is exact.",
+    "ceiling": "Print what one layer without positions cannot exceed on addition.",
 }
 COMMANDS = {
     "show": _show,
@@ -389,6 +444,8 @@ COMMANDS = {
     "explain": _explain,
     "check-encoding": _check_encoding,
     "check-task": _check_task,
+    "construct": _construct,
+    "ceiling": _ceiling,
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,184 @@
+"""Is a construction exact? On the batches that evaluation makes, and on the hardest cases.
+
+Teacher-forced arg-max at every target, which is free-running exactness by induction;
+`decode_freely` runs free as well.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pcore.model import target_places
+from pcore.seeding import make_generator
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import NO_ID, Batch, Task
+from pcore.tasks.multiplication import Multiplication
+from pcore.theory import addition, multiplication, scratchpad
+from pcore.theory.formal import FormalTransformer
+
+MIN_BITS = 2  # with one bit the vectors of different IDs are not told apart from "no ID"
+ROWS_PER_BATCH = 256
+TOKENS_PER_BATCH = 2**14  # bounds memory, nothing else
+
+
+@dataclass(frozen=True, kw_only=True)
+class Construction:
+    """A theorem: the model for P = num_bits, the longest length it is built for, hard cases."""
+
+    claim: str
+    task: Task
+    make: Callable[..., FormalTransformer]
+    max_digits: Callable[[int], int]
+    hard_queries: Callable[[int], list[str]]
+
+    def least_bits(self, length: int) -> int:
+        """The smallest P that suffices for this length."""
+        bits = MIN_BITS
+        while self.max_digits(bits) < length:
+            bits += 1
+        return bits
+
+
+def addition_with_scratchpad(num_operands: int) -> Construction:
+    """The construction for this many operands."""
+    carried = len(str(num_operands - 1))  # digits that a sum has more than its operands
+
+    def max_digits(num_bits: int) -> int:
+        room = 2**num_bits - 2
+        return max(0, room - carried) if num_operands <= room else 0
+
+    return Construction(
+        claim=f"Addition of {num_operands} operands with a scratchpad: 1 layer with 4 heads",
+        task=Addition(num_operands=num_operands, scratchpad=True),
+        make=scratchpad.make_scratchpad,
+        max_digits=max_digits,
+        hard_queries=lambda length: scratchpad.hard_queries(length, num_operands),
+    )
+
+
+CONSTRUCTIONS: Mapping[str, Construction] = {
+    "addition": Construction(
+        claim="Theorem 5.1 of arXiv 2405.20671: addition with 1 layer and 2 heads",
+        task=Addition(),
+        make=addition.make_addition,
+        max_digits=addition.max_digits,
+        hard_queries=addition.hard_queries,
+    ),
+    "multiplication": Construction(
+        claim="N x 2 multiplication of arXiv 2405.20671: 2 layers with 3 and 7 heads",
+        task=Multiplication(),
+        make=multiplication.make_multiplication,
+        max_digits=multiplication.max_digits,
+        hard_queries=multiplication.hard_queries,
+    ),
+    "scratchpad": addition_with_scratchpad(3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many examples are right in every token.
+
+    margin: the smallest lead of a right token's logit over the best wrong one; negative if wrong.
+    """
+
+    num_right: int = 0
+    num_examples: int = 0
+    margin: float = float("inf")
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.num_right + other.num_right,
+            self.num_examples + other.num_examples,
+            min(self.margin, other.margin),
+        )
+
+    @property
+    def exact(self) -> bool:
+        return self.num_right == self.num_examples
+
+
+def check_random(
+    model: FormalTransformer, task: Task, length: int, num_examples: int, *, name: str = ""
+) -> Tally:
+    """Random examples of a length, drawn as evaluation draws them."""
+    rng = make_generator("construct", type(task).__name__, length, name)
+    tally, rows = Tally(), _rows_per_batch(task, length)
+    for first in range(0, num_examples, rows):
+        batch = task.sample_length(min(rows, num_examples - first), length, rng)
+        tally += check(model, batch)
+    return tally
+
+
+def check_hard(model: FormalTransformer, construction: Construction, length: int) -> Tally:
+    """The hard cases of a length."""
+    tally = Tally()
+    for query in construction.hard_queries(length):
+        tally += check(model, construction.task.encode(query))
+    return tally
+
+
+def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Tally:
+    """Arg-max of every target under teacher forcing; equal logits count as wrong."""
+    device = model.embedding.device
+    places, real = target_places(batch.response_mask)
+    targets = batch.tokens.gather(1, places + 1).unsqueeze(2).to(device)
+    ids = position_ids(batch, start)
+    inputs = (batch.tokens[:, :-1], ids[:, :-1], places)
+    logits = model(*(t.to(device) for t in inputs)).double()
+    right = logits.gather(2, targets)
+    wrong = logits.scatter(2, targets, -torch.inf).amax(dim=2, keepdim=True)
+    margins: Float[Tensor, "B R"] = (right - wrong).squeeze(2).cpu()
+    margins = margins.nan_to_num(-torch.inf, torch.inf, -torch.inf).where(real, torch.inf)
+    worst = margins.amin(dim=1)
+    return Tally(int((worst > 0).sum()), len(worst), float(worst.min()))
+
+
+def decode_freely(model: FormalTransformer, batch: Batch) -> Int[Tensor, "B R"]:
+    """Tokens at the targets when the model reads its own predictions; all of one length."""
+    places, real = target_places(batch.response_mask)
+    assert real.all()
+    first = int(places[0, 0])
+    assert (places[:, 0] == first).all(), "queries of one length"
+    ids, tokens = position_ids(batch), batch.tokens[:, : first + 1]
+    for end in range(first + 1, first + 1 + places.shape[1]):
+        last = torch.full((len(tokens), 1), end - 1)
+        token = model(tokens, ids[:, :end], last).argmax(dim=2)
+        tokens = torch.cat([tokens, token], dim=1)
+    return tokens[:, first + 1 :]
+
+
+def position_ids(batch: Batch, start: int = 1) -> Int[Tensor, "B T P"]:
+    """Position IDs with counting from `start`, which is 1 in evaluation; 0 for no ID."""
+    return torch.where(batch.relative_ids == NO_ID, 0, batch.relative_ids + start)
+
+
+def exact_lengths(
+    construction: Construction,
+    num_bits: int,
+    dtype: torch.dtype,
+    num_examples: int,
+    scale: float | None = None,
+) -> Iterator[tuple[int, Tally]]:
+    """(length, what was right) for rising lengths, up to the first failure.
+
+    All lengths up to 8, then by steps of a quarter, the bound of the theorem and one beyond it.
+    """
+    bound = construction.max_digits(num_bits)
+    model = construction.make(num_bits, scale=scale, num_ids=2**num_bits + 1).to(dtype)
+    length = 1
+    while length <= bound + 1:
+        tally = check_hard(model, construction, length)
+        tally += check_random(model, construction.task, length, num_examples, name="limits")
+        yield length, tally
+        if not tally.exact:
+            return
+        step = max(1, length // 4)
+        length = min(length + step, bound) if length < bound else length + 1
+
+
+def _rows_per_batch(task: Task, length: int) -> int:
+    return max(1, min(ROWS_PER_BATCH, TOKENS_PER_BATCH // task.num_tokens(length)))

@@ -1,0 +1,85 @@
+"""What people type to check the theorems, and what they read."""
+
+import re
+
+import pytest
+
+from pcore.cli import main
+
+
+@pytest.fixture
+def pcore(capsys):
+    """Run a command line: (exit code, standard output, standard error)."""
+
+    def run(line):
+        code = main(line.split())
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("addition", "P = 5, d = 27"),
+        ("multiplication", "P = 5, d = 64"),
+        ("scratchpad --operands 4", "P = 5, d = 39"),
+    ],
+)
+def test_construct_proves_a_length_with_the_least_number_of_bits(pcore, name, numbers):
+    code, out, err = pcore(f"construct {name} --digits 15 --examples 20")
+    assert (code, err) == (0, "")
+    assert numbers in out
+    assert "20 of 20 random examples of 15 digits: all right" in out
+    assert re.search(r"\n(\d+) of \1 hardest cases of 15 digits: all right", out)
+
+
+def test_construct_fails_loudly_where_arithmetic_is_too_coarse(pcore):
+    code, out, _ = pcore("construct multiplication --digits 3 --examples 10 --dtype bfloat16")
+    assert code == 1
+    assert "WRONG" in out
+
+
+def test_limits_stand_at_the_bound_of_the_theorem(pcore):
+    code, out, err = pcore("construct addition --limits --max-bits 3 --examples 5")
+    assert (code, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()[2:-1]]
+    assert [row[0] for row in rows] == ["2", "3"]
+    assert [row[3:] for row in rows] == [["2"] * 5, ["6"] * 5]  # bound, then four dtypes
+
+
+def test_ceiling_prints_the_published_shares(pcore):
+    code, out, err = pcore("ceiling --digits 3")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-2:] == [
+        "     2     32.938 %  2,668 of 8,100",
+        "     3      6.191 %  50,150 of 810,000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("construct adition", "no construction for 'adition'. Did you mean 'addition'?"),
+        ("construct addition --digits 0", "--digits 0 is below 1"),
+        ("construct addition --digits 5000", "--digits 5,000 is above 4,000"),
+        ("construct addition --operands 3", "--operands 3 goes with scratchpad, not with addition"),
+        ("construct scratchpad --operands 1", "--operands 1 is below 2"),
+        ("construct addition --examples -1", "--examples -1 is below 0"),
+        ("construct addition --digits 7 --bits 3", "--bits 3 is below 4, which 7 digits need"),
+        ("construct addition --bits 13", "--bits 13 is above 12"),
+        ("construct addition --dtype float", "unknown dtype 'float'. Did you mean 'float64'?"),
+        ("construct addition --device warp", "device 'warp' is not available here"),
+        ("construct addition --limits --digits 4", "--digits does not go with --limits"),
+        ("construct addition --max-bits 4", "--max-bits needs --limits"),
+        ("construct addition --limits --max-bits 1", "--max-bits 1 is below 2"),
+        ("ceiling --digits 6", "--digits 6 is above 5"),
+        ("ceiling --digits 0", "--digits 0 is below 1"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(pcore, line, message):
+    code, out, err = pcore(line)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"pcore: {message}")
+    assert err.count("\n") == 1
