@@ -14,8 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.commands import COMMANDS
-from sweeps.engine.spec import SCALES
+from analysis.commands import COMMANDS, SCALES
 
 
 def main(arguments: list[str] | None = None) -> int:

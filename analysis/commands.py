@@ -11,9 +11,10 @@ from analysis.claims import CLAIMS
 from analysis.comparison_table import comparison_table
 from analysis.load import Results
 from analysis.verdicts import judge, verdict_table
-from sweeps.engine.spec import SCALES
 from sweeps.engine.store import Store
 from sweeps.tables import TABLES
+
+SCALES = ("smoke", "laptop", "paper")
 
 
 def show_table(options: argparse.Namespace) -> int:
