@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.engine.store import Store
+from tests.faults.processes import check_once
 from tests.machines import Machine, machines, missing
 from tests.test_ray import ROOT, check_complete, environment
 
@@ -220,8 +221,9 @@ def test_a_job_out_of_time_goes_back_into_the_queue_and_continues(slurm, tmp_pat
     output = (tmp_path / "job.out").read_text()
     assert slurm.state(job) == "COMPLETED", output
     assert f"48 trials, {len(finished)} finished, {48 - len(finished)} to run" in output
-    assert {shard.status for shard in store.shards()} <= {"ok", "lost"}
-    assert len(store.shards()) == 48
+    check_once(tmp_path / "results", 48)
+    others = [shard.status for shard in store.shards() if shard.status != "ok"]
+    assert others in ([], ["lost"], ["lost"] * 2)  # what ran on the two slots when the job was told
 
 
 def test_a_cancelled_job_ends_for_good(slurm, tmp_path):
