@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcore.config import TrialConfig
-from pcore.evaluate import TOKENS_PER_BATCH, make_test_set
+from pcore.evaluate import TOKENS_PER_BATCH, evaluation_ids, make_test_set
 from pcore.model import Block, Transformer
 from pcore.patterns import (
     Likeness,
@@ -28,7 +28,7 @@ from pcore.patterns import (
     predicted_keys,
     visible_keys,
 )
-from pcore.predict import evaluation_ids, with_examples
+from pcore.predict import with_examples
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.validate import check_test_length, task_name
 

@@ -24,10 +24,10 @@ from pcore.breakdowns import NOT_COUNTED, Asked, Breakdown, break_down
 from pcore.carries import carry_runs, has_carry_runs
 from pcore.config import PositionConfig, TrialConfig
 from pcore.encodings import find_encoding
-from pcore.evaluate import make_test_set
+from pcore.evaluate import evaluation_ids, failure_kinds, make_test_set
 from pcore.model import Transformer
 from pcore.positions import select_relative_ids
-from pcore.predict import Answers, evaluation_ids, predict_targets
+from pcore.predict import Answers, predict_targets
 from pcore.probes import count_visits, grade_visits
 from pcore.seeding import make_generator
 from pcore.tasks.addition import Addition
@@ -79,7 +79,9 @@ def analyse_failures(model: Transformer, config: TrialConfig, length: int) -> Di
         breakdowns += _by_position_id(batch, moved, ids, config, "other starts")
         elsewhere = int(moved.wrong.any(dim=1).sum())
     breakdowns += _by_operands(model, config, length)
-    missed, early, symbol = _count_kinds(answers, config.task.vocab.index[config.task.eos])
+    eos = config.task.vocab.index[config.task.eos]
+    kinds = failure_kinds(answers.predicted, answers.targets, answers.wrong, eos)
+    missed, early, symbol = (int(kind.sum()) for kind in kinds)
     return Diagnosis(
         length=length,
         num_examples=len(batch.tokens),
@@ -89,15 +91,6 @@ def analyse_failures(model: Transformer, config: TrialConfig, length: int) -> Di
         num_failed_elsewhere=elsewhere,
         breakdowns=tuple(breakdown for breakdown in breakdowns if breakdown.tallies),
     )
-
-
-def _count_kinds(answers: Answers, eos: int) -> tuple[int, int, int]:
-    """Failed examples by their first wrong prediction, as `pcore.evaluate` counts them."""
-    failed = answers.wrong.any(dim=1)
-    first = answers.wrong.int().argmax(dim=1, keepdim=True)
-    missed = failed & (answers.targets.gather(1, first).squeeze(1) == eos)
-    early = failed & ~missed & (answers.predicted.gather(1, first).squeeze(1) == eos)
-    return int(missed.sum()), int(early.sum()), int((failed & ~missed & ~early).sum())
 
 
 def _by_place(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcore.config import TrialConfig, flatten
+from pcore.config import PositionConfig, TrialConfig, flatten
 from pcore.model import Transformer, target_places
 from pcore.positions import select_relative_ids, test_position_ids
 from pcore.seeding import make_generator
@@ -177,6 +177,14 @@ def evaluate(model: Transformer, batch: Batch, config: TrialConfig, factor: floa
     return judge(model, batch, config, factor).counts
 
 
+def evaluation_ids(
+    batch: Batch, config: TrialConfig, position: PositionConfig | None = None
+) -> Int[Tensor, "B T P"]:
+    """Position IDs of a test set; `position`: another policy than the configured one."""
+    position = position or config.position
+    return test_position_ids(select_relative_ids(batch, position, config.task), position)
+
+
 @torch.no_grad()
 def judge(model: Transformer, batch: Batch, config: TrialConfig, factor: float = 1.0) -> Judgement:
     """What the model makes of `batch` (on the CPU), with test-time position IDs, on its device.
@@ -190,8 +198,7 @@ def judge(model: Transformer, batch: Batch, config: TrialConfig, factor: float =
     places = torch.zeros(2, batch.tokens.shape[1], dtype=torch.long)
     samples: dict[bool, Sample] = {}
     rows = max(1, TOKENS_PER_BATCH // batch.tokens.shape[1])
-    relative_ids = select_relative_ids(batch, config.position, config.task)
-    ids = test_position_ids(relative_ids, config.position)
+    ids = evaluation_ids(batch, config)
     for first in range(0, len(batch.tokens), rows):
         part = Batch(*(t[first : first + rows] for t in batch))
         answers = _answer(model, part, ids[first : first + rows])
@@ -246,12 +253,25 @@ def _answer(model: Transformer, batch: Batch, ids: Tensor) -> _Answers:
 
 def _count(answers: _Answers, eos: int) -> Tensor:
     predicted, targets, wrong, real, losses = answers
+    kinds = failure_kinds(predicted, targets, wrong, eos)
+    counts = [~wrong.any(dim=1), real, real & ~wrong, *kinds]
+    return torch.stack([*(c.sum().double() for c in counts), losses.double()]).cpu()
+
+
+def failure_kinds(
+    predicted: Int[Tensor, "B R"],
+    targets: Int[Tensor, "B R"],
+    wrong: Bool[Tensor, "B R"],
+    eos: int,
+) -> tuple[Bool[Tensor, " B"], Bool[Tensor, " B"], Bool[Tensor, " B"]]:
+    """Which examples miss the stop, stop early, have a wrong symbol: their first wrong prediction
+    decides.
+    """
     failed = wrong.any(dim=1)
     first = wrong.int().argmax(dim=1, keepdim=True)
     missed = failed & (targets.gather(1, first).squeeze(1) == eos)
     early = failed & ~missed & (predicted.gather(1, first).squeeze(1) == eos)
-    counts = [~failed, real, real & ~wrong, missed, early, failed & ~missed & ~early]
-    return torch.stack([*(c.sum().double() for c in counts), losses.double()]).cpu()
+    return missed, early, failed & ~missed & ~early
 
 
 def _count_places(answers: _Answers) -> Int[Tensor, "2 R"]:

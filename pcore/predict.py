@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pcore.config import PositionConfig, TrialConfig
+from pcore.config import TrialConfig
 from pcore.evaluate import TOKENS_PER_BATCH
 from pcore.model import Transformer, target_places
-from pcore.positions import select_relative_ids, test_position_ids
 from pcore.tasks.base import Batch
 
 
@@ -38,14 +37,6 @@ def with_examples(config: TrialConfig, num_examples: int | None) -> TrialConfig:
         raise ValueError(f"--examples {num_examples} is below 1")
     evaluation = dataclasses.replace(config.eval, num_examples=num_examples)
     return dataclasses.replace(config, eval=evaluation)
-
-
-def evaluation_ids(
-    batch: Batch, config: TrialConfig, position: PositionConfig | None = None
-) -> Int[Tensor, "B T P"]:
-    """Position IDs of a test set; `position`: another policy than the configured one."""
-    position = position or config.position
-    return test_position_ids(select_relative_ids(batch, position, config.task), position)
 
 
 @torch.no_grad()

@@ -13,10 +13,10 @@ from torch.nn import functional as F
 
 from pcore.config import TrialConfig
 from pcore.encodings import Learned, find_encoding
-from pcore.evaluate import make_test_set
+from pcore.evaluate import evaluation_ids, make_test_set
 from pcore.model import Transformer
 from pcore.positions import draw_position_ids, select_relative_ids
-from pcore.predict import evaluation_ids, predict_targets
+from pcore.predict import predict_targets
 from pcore.seeding import make_generator
 from pcore.tasks.base import NO_ID
 

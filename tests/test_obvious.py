@@ -5,10 +5,9 @@ import copy
 import pytest
 import torch
 
-from pcore import positions
 from pcore.config import override
 from pcore.data import TrainingBatch
-from pcore.evaluate import judge, make_test_set
+from pcore.evaluate import evaluation_ids, judge, make_test_set
 from pcore.train import Run, learning_rate
 from sweeps.baseline import addition
 from tests.obvious import ObviousTrainer, find_right, mean_loss
@@ -56,8 +55,7 @@ def test_the_same_examples_are_right(config):
     for _ in range(250):
         run.update(run.data.next_batch(), 5e-3)
     batch = make_test_set(config, 1)
-    relative_ids = positions.select_relative_ids(batch, config.position, config.task)
-    ids = positions.test_position_ids(relative_ids, config.position)
+    ids = evaluation_ids(batch, config)
     right = find_right(run.model, config, TrainingBatch(batch.tokens, ids, batch.response_mask))
     assert 0 < right.sum() < len(right)
     assert judge(run.model, batch, config).right.tolist() == right.tolist()

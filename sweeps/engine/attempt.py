@@ -10,7 +10,7 @@ and the end leaves a marker that means nothing; the next launch removes it.
 import json
 import time
 import traceback
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -239,10 +239,12 @@ def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
     return launches.count(launch)
 
 
-def remove_markers(store: Store, finished: Collection[str]) -> None:
+def remove_markers(store: Store) -> None:
     """Remove the markers of finished trials, whose workers died with the shard just written."""
-    names = [entry.name for entry in store.folder.list("running")]
-    store.folder.delete(n for n in names if Path(n).stem in finished)
+    for entry in store.folder.list("running"):
+        shard = store.visible_shard(Path(entry.name).stem)
+        if shard is not None and shard.finished:
+            store.folder.delete(entry.name)
 
 
 @contextmanager

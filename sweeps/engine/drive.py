@@ -137,7 +137,7 @@ class Runner:
     def run_until_done(self, title: str, pending: Sequence[PlannedTrial]) -> bool:
         """False if the launch ended early: the slice is over or results cannot be written."""
         with Launch(self.store.folder, say=self._say) as launch:
-            remove_markers(self.store, self._finished())
+            remove_markers(self.store)
             while left := self._worth_running(pending):
                 taken = launch.claim(p.trial.id for p in left)
                 mine = [p for p in left if p.trial.id not in taken]

@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcore import positions
 from pcore.config import TrialConfig, override
 from pcore.cost import count_example_flops
 from pcore.data import TrainingBatch
-from pcore.evaluate import judge, make_test_set
+from pcore.evaluate import evaluation_ids, judge, make_test_set
 from pcore.train import Run, learning_rate
 from sweeps.baseline import addition
 from tests.obvious import ObviousTrainer, find_right
@@ -134,9 +133,7 @@ def test_evaluated_examples_per_second(name, record):
     config = override(config, {"eval.num_examples": count, "eval.test_lengths": (length,)})
     model = Run(config, "cpu").model
     batch = make_test_set(config, length)
-    relative_ids = positions.select_relative_ids(batch, config.position, config.task)
-    ids = positions.test_position_ids(relative_ids, config.position)
-    whole = TrainingBatch(batch.tokens, ids, batch.response_mask)
+    whole = TrainingBatch(batch.tokens, evaluation_ids(batch, config), batch.response_mask)
     size = config.optim.batch_size
     parts = [TrainingBatch(*(t[i : i + size] for t in whole)) for i in range(0, count, size)]
     fast, slow = alternate(
