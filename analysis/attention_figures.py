@@ -9,7 +9,6 @@ import re
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from analysis import style
@@ -19,8 +18,6 @@ from pcore.patterns import PATTERNS, Likeness
 PANELS_ACROSS = 2
 MOST_ACROSS, MOST_DOWN = {1: 24, 2: 16, 3: 12}, 12  # labels that fit, by digits of the numbers
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-# Most weights are near 0: paper white, so that a print shows where a head looks.
-WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", style.COLORS[0], "#00213D"])
 CONTENT = re.compile(r"([a-z]+)(\d+)")
 WORDS = {"next": "next significance and BOS", "same": "same significance and BOS"}
 
@@ -104,7 +101,7 @@ def _draw(axes: Axes, weights: np.ndarray) -> QuadMesh:
     edges = (np.arange(size + 1) - 0.5 for size in (num_keys, num_queries))
     look = {"edgecolors": style.FAINTER, "linewidth": 0.3}
     squares = np.ma.masked_array(weights, ahead)
-    mesh = axes.pcolormesh(*edges, squares, cmap=WEIGHTS, vmin=0, vmax=1, **look)
+    mesh = axes.pcolormesh(*edges, squares, cmap=style.WEIGHTS, vmin=0, vmax=1, **look)
     axes.invert_yaxis()
     for edge in axes.spines.values():
         edge.set_visible(False)

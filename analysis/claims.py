@@ -13,7 +13,14 @@ is what smaller scales can support: which arm is better, never a published numbe
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.rules import Every, ExactMatchAt, GeneralizableLength, Rule, Separated
+from analysis.rules import (
+    AttendsAsProven,
+    Every,
+    ExactMatchAt,
+    GeneralizableLength,
+    Rule,
+    Separated,
+)
 
 Certainty = Literal["paper", "abstract", "secondary", "ours"]
 
@@ -237,7 +244,9 @@ CLAIMS: tuple[Claim, ...] = (
         published="one head on the digits of the next significance, one on the current",
         certainty="paper",
         sweep="attention_probe",
-        remark="needs the attention of trained models, which rows do not hold yet",
+        number=AttendsAsProven(cells="num_heads=2", least=0.5),
+        ordering=AttendsAsProven(cells="num_heads=2", least=0.5),
+        remark="published as a picture; that half of the attention makes a pattern is our rule",
     ),
     Claim(
         text="m-operand addition with a scratchpad",

@@ -10,7 +10,7 @@ decided here, once:
   reduce n.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from sweeps.engine.store import Store
+from sweeps.engine.store_mechanism import MECHANISM, load_mechanism
 from sweeps.engine.store_schema import EVALUATION, REPORT, VIEW
 
 CELL = ["cell", "cell_order"]
@@ -37,6 +38,11 @@ LENGTHS = [
 ]
 
 
+def no_mechanism() -> pd.DataFrame:
+    """The frame of a sweep without analysed models."""
+    return pd.DataFrame(columns=[*CELL, "seed", "data_seed", "status", *MECHANISM])
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Results:
     """One sweep at one scale.
@@ -44,7 +50,8 @@ class Results:
     view: a row per trial of a cell, cells in order (`VIEW` of the store). trials: the same rows
     with status ("missing" if there is none), provenance and configuration. evaluation: a row per
     counted run, checkpoint, range, length and second length, with its counts and its exact_match, a
-    fraction. reports: training curves, a row per run and step.
+    fraction. reports: training curves, a row per run and step. mechanism: rows of analysed
+    models (`sweeps.engine.store_mechanism`), with the columns of the run.
     """
 
     sweep: str
@@ -55,6 +62,7 @@ class Results:
     trials: pd.DataFrame
     evaluation: pd.DataFrame
     reports: pd.DataFrame
+    mechanism: pd.DataFrame = field(default_factory=no_mechanism)
 
     @property
     def cells(self) -> list[str]:
@@ -98,6 +106,7 @@ def load_sweep(results: str | Path, sweep: str, scale: str) -> Results:
     evaluation = store.load(ids, "evaluation", ["trial_id", *EVALUATION]).to_pandas()
     evaluation["second_length"] = evaluation["second_length"].astype("Int64")
     reports = store.load(ids, "report", ["trial_id", *REPORT]).to_pandas()
+    mechanism = load_mechanism(store.folder, ids).to_pandas()
     return Results(
         sweep=sweep,
         scale=scale,
@@ -107,6 +116,7 @@ def load_sweep(results: str | Path, sweep: str, scale: str) -> Results:
         trials=trials,
         evaluation=_join_evaluation(trials, evaluation),
         reports=trials[RUN].merge(reports, on="trial_id"),
+        mechanism=trials[RUN].merge(mechanism, on="trial_id") if len(mechanism) else no_mechanism(),
     )
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from analysis import axis_figures, compute_figures, figures, heat_maps
+from analysis import axis_figures, compute_figures, figures, heat_maps, mechanism_figures
 from analysis.axes import find_axes
 from analysis.load import COUNTED, Results, select_checkpoint
+from analysis.mechanism import pattern_masses
 from analysis.tables import choose_lengths
 
 
@@ -43,11 +44,29 @@ def draw_pictures(results: Results, checkpoint: str = "last") -> Iterator[Drawin
                 caption=f"Exact match against tokens, operations and seconds of training. {policy}",
                 figure=compute_figures.plot_compute(results, checkpoint),
             )
+    yield from _draw_mechanism(results, checkpoint, policy)
     if results.reports["status"].isin(COUNTED).any():
         yield Drawing(
             name="losses",
             caption="Training loss against step, a line per cell.",
             figure=figures.plot_losses(results),
+        )
+
+
+def _draw_mechanism(results: Results, checkpoint: str, policy: str) -> Iterator[Drawing]:
+    """Why models fail; and what their heads look at, where the theorem has an opinion."""
+    evaluation = select_checkpoint(results, checkpoint)
+    if (evaluation["range"].eq("test") & evaluation["status"].eq("ok")).any():
+        yield Drawing(
+            name="failures",
+            caption=f"How and why answers fail beyond the trained lengths. {policy}",
+            figure=mechanism_figures.plot_failures(results, checkpoint),
+        )
+    if len(pattern_masses(results)):
+        yield Drawing(
+            name="patterns",
+            caption=f"Exact match against attention on the keys of the theorem. {policy}",
+            figure=mechanism_figures.plot_patterns(results, checkpoint),
         )
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from analysis import statistics
 from analysis.load import Results, select_checkpoint, trained_ranges
+from analysis.mechanism import pattern_masses
 from analysis.tables import percent
 
 LEAST_RUNS = 3  # counted runs of a cell below which nothing is decided
@@ -145,6 +146,35 @@ class Separated:
         spans = trained_ranges(results)
         target = self.times * max(spans[cell][1] for cell in cells)
         return min(common, key=lambda n: (abs(n - target), n)) if common else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttendsAsProven:
+    """In the median over analysed runs of every matching cell the heads show both patterns of the
+    theorem (`analysis.mechanism.pattern_masses`) to at least this fraction.
+    """
+
+    cells: str
+    least: float
+
+    @property
+    def text(self) -> str:
+        return (
+            f"median over runs of '{self.cells}': for each pattern of the theorem one head puts at "
+            f"least {100 * self.least:g} % of the attention that it could on its keys, BOS aside"
+        )
+
+    def decide(self, results: Results) -> Decision:
+        masses, decisions = pattern_masses(results), list[Decision]()
+        for cell in match_cells(results, self.cells):
+            own = masses.loc[masses["cell"] == cell, "pattern"].astype(float)
+            if len(own) < LEAST_RUNS:
+                decisions.append(Decision(holds=None, ours=_too_few(len(own)), n=len(own)))
+                continue
+            median = float(own.median())
+            shown = f"{percent(median)} % (runs {percent(own.min())} to {percent(own.max())} %)"
+            decisions.append(Decision(holds=median >= self.least, ours=shown, n=len(own)))
+        return _join(decisions)
 
 
 @dataclass(frozen=True, slots=True)

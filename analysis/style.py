@@ -13,6 +13,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -31,8 +32,11 @@ LINES = (
 )
 GREY, LIGHT, FAINT, FAINTER = "#4D4D4D", "#C4C4C4", "#E9E9E9", "#F5F5F5"
 MAP = "cividis"  # from dark to light for everybody, in colour and in grey
+# For what is near 0 mostly (attention, strengths): paper white, so that a print shows the rest.
+WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", COLORS[0], "#00213D"])
 CAPTION_WIDTH = 118  # characters of small print that fit on a line
 KINDS = ("png", "pdf", "svg")
+DPI = 200
 RC = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same on every machine
@@ -134,14 +138,15 @@ def add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def save(figure: Figure, stem: str | Path) -> list[Path]:
-    """Write `stem`.png (200 dpi), .pdf and .svg; the same figure gives the same bytes."""
+    """Write `stem`.png (DPI), .pdf and .svg; the same figure gives the same bytes."""
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, pdf, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in KINDS)
     with apply():
+        figure.set_dpi(DPI)  # at which text is as wide as in print; coarser pixels make it narrower
         figure.draw_without_rendering()  # lay out once, not again for every format
         figure.set_layout_engine("none")
-        figure.savefig(png, dpi=200, metadata={"Software": None})
+        figure.savefig(png, dpi=DPI, metadata={"Software": None})
         figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
         figure.savefig(svg, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return [png, pdf, svg]

@@ -33,6 +33,10 @@ from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.validate import check_test_length, task_name
 
 
+class NoExamples(ValueError):
+    """Among the examples that were drawn there is none with the layout that is averaged."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
     """What one head does, averaged over the queries from '=' on and over examples.
@@ -206,7 +210,7 @@ def _draw_examples(
     none = (NO_ID,) * config.task.num_levels
     wanted = torch.tensor([none, *layout.relative_ids, none])
     if batch.relative_ids.shape[1:] != wanted.shape:
-        raise ValueError(f"no example of {task_name(config.task)} at length {length} is that long")
+        raise NoExamples(f"no example of {task_name(config.task)} at length {length} is that long")
     fits = (batch.relative_ids == wanted).flatten(1).all(dim=1)
     fits &= batch.response_mask.sum(dim=1) == len(layout.sources) - layout.num_query + 1
     return Batch(*(part[fits] for part in batch)), ids[fits], int((~fits).sum())

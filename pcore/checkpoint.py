@@ -36,9 +36,22 @@ def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
 
     Raises ValueError if the file is not one.
     """
-    payload = _load(Path(path))
-    if not {"config", "model"} <= set(payload):
-        raise ValueError(f"{path} is not a model checkpoint of pcore")
+    if not Path(path).is_file():
+        raise ValueError(f"no checkpoint at {path}")
+    return unpack_model(Path(path).read_bytes(), str(path))
+
+
+def unpack_model(data: bytes, name: str) -> tuple[Transformer, TrialConfig]:
+    """The model in the bytes of a checkpoint file called `name`, ready for evaluation on the CPU.
+
+    Raises ValueError if it is not one.
+    """
+    try:
+        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for a damaged file
+        raise ValueError(f"{name} is not a readable checkpoint: {error}") from error
+    if not isinstance(payload, dict) or not {"config", "model"} <= set(payload):
+        raise ValueError(f"{name} is not a model checkpoint of pcore")
     config = unflatten(payload["config"])
     model = make_model(config)
     model.load_state_dict(payload["model"])
@@ -91,15 +104,3 @@ def _save(path: Path, data: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ValueError(f"no checkpoint at {path}")
-    try:
-        payload = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for a damaged file
-        raise ValueError(f"{path} is not a readable checkpoint: {error}") from error
-    if not isinstance(payload, dict):
-        raise ValueError(f"{path} is not a checkpoint of pcore")
-    return payload

@@ -6,6 +6,7 @@ python -m sweeps run depth_ablation            run what is missing (several swee
 python -m sweeps run --for core                run what a table of the report lacks
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
 python -m sweeps why 3f2a                      everything about one trial
+python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
 python -m sweeps doctor                        whether this machine and cluster are fit to run
 python -m sweeps gc                            old checkpoints and leftovers
@@ -15,11 +16,18 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from pcore.mechanism import NUM_EXAMPLES
 from sweeps.engine.catalogue import find_sweep, find_table, sweep_names
 from sweeps.engine.cli import guarded, show_plan
 from sweeps.engine.drive import run_sweeps
-from sweeps.engine.options import add_place, add_run, add_size, parse_duration
-from sweeps.engine.spec import Sweep
+from sweeps.engine.options import (
+    add_place,
+    add_run,
+    add_size,
+    parse_count,
+    parse_duration,
+)
+from sweeps.engine.spec import SCALES, Sweep
 from sweeps.tables import TABLES
 
 
@@ -74,6 +82,13 @@ def why(options: argparse.Namespace) -> int:
     from sweeps.engine.status import show_trial
 
     return show_trial(options)
+
+
+def diagnose(options: argparse.Namespace) -> int:
+    """Analyse finished trials whose weights are there: attention, causes of failure."""
+    from sweeps.engine.diagnose import diagnose_trials
+
+    return diagnose_trials(options)
 
 
 def mirror(options: argparse.Namespace) -> int:
@@ -132,6 +147,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_place(command)
     command = add("why", why)
     command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
+    add_place(command)
+    command = add("diagnose", diagnose)
+    command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
+    command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
+    command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
+    command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    command.add_argument("--anew", action="store_true", help="also trials analysed before")
     add_place(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")

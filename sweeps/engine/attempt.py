@@ -23,7 +23,9 @@ from pcore.checkpoint import pack_model, pack_state, unpack_state
 from pcore.config import TrialConfig, trial_id
 from pcore.cost import count_train_flops, count_train_tokens
 from pcore.evaluate import LengthResult
+from pcore.model import make_model
 from pcore.train import Diverged, Report, train
+from sweeps.engine.mechanism import write_diagnosis
 from sweeps.engine.processes import Process, this_process
 from sweeps.engine.provenance import code_provenance
 from sweeps.engine.storage import Folder, StorageFailed
@@ -43,6 +45,8 @@ class Settings:
     saved states. time_limit: seconds of one attempt, then status timeout (its state stays).
     slice_end: a `time.monotonic()` at which an attempt in this process saves its state and stops
     without a shard, to be continued by a later launch. launch: name of the launch that runs it.
+    diagnose: test examples of each length by which a finished model is analysed (see diagnose); 0 =
+    it is not.
     """
 
     results: str
@@ -52,6 +56,7 @@ class Settings:
     time_limit: float | None = None
     slice_end: float | None = None
     launch: str = ""
+    diagnose: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,6 +155,7 @@ class _Attempt:
                 for policy, weights in report.checkpoints.items():
                     data = pack_model(self.config, weights, policy=policy, step=report.step)
                     self.store.folder.write(f"{self.folder}/{policy}.pt", data)
+                self._diagnose(report)
                 return
             now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
             over = end is not None and now > end
@@ -161,6 +167,16 @@ class _Attempt:
                 raise _SliceOver
             if late:
                 raise _TimeUp
+
+    def _diagnose(self, report: Report) -> None:
+        """Analyse the last checkpoint, where there are test lengths to fail at."""
+        weights = report.checkpoints.get("last")
+        if weights is None or not self.settings.diagnose or not self.config.eval.test_lengths:
+            return
+        model = make_model(self.config)
+        model.load_state_dict(weights)
+        model.to(self.settings.device)
+        write_diagnosis(self.store.folder, self.name, model, self.config, self.settings.diagnose)
 
     def _load_state(self) -> dict[str, Any] | None:
         try:

@@ -4,6 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
+from pcore.mechanism import NUM_EXAMPLES
 from sweeps.engine.attempt import Settings
 from sweeps.engine.spec import SCALES
 from sweeps.engine.storage import Folder
@@ -44,6 +45,13 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         help="0.25 puts four trials on a GPU (default: 1 with --device cuda, else 0)",
     )
     add("--time-limit", type=parse_duration, help="of one attempt at a trial, e.g. 90s, 20m, 3h")
+    add(
+        "--diagnose",
+        type=int,
+        metavar="N",
+        help="analyse finished models (attention, causes of failure) on N examples of a length; "
+        f"0 = not at all (default: {NUM_EXAMPLES}, at smoke scale 0)",
+    )
     add("--slice", type=parse_duration, help="inline only: save and stop after this long, e.g. 8m")
 
 
@@ -59,6 +67,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     )
     add("--no-report", action="store_true", help="do not draw table and figure at the end")
     add("--no-mlflow", action="store_true", help="do not mirror to MLflow")
+
+
+def parse_count(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
 
 
 def parse_duration(text: str) -> float:
@@ -90,6 +105,8 @@ def check_run(options: argparse.Namespace) -> None:
     """Raise ValueError for flags that do not go together or do not fit this machine."""
     if options.slice and options.executor != "inline":
         raise ValueError("--slice needs --executor inline")
+    if options.diagnose is not None and options.diagnose < 0:
+        raise ValueError(f"--diagnose {options.diagnose} is below 0")
     if options.cpus_per_trial <= 0:
         raise ValueError(f"--cpus-per-trial {options.cpus_per_trial:g} is not above 0")
     device: str = options.device
@@ -112,6 +129,7 @@ def guess_slots(options: argparse.Namespace) -> int:
 
 def make_settings(options: argparse.Namespace, store: Store, launch: str, began: float) -> Settings:
     """How attempts run. began: `time.monotonic()` at the start of the launch."""
+    diagnose = 0 if options.scale == "smoke" else NUM_EXAMPLES
     return Settings(
         results=store.root,
         device=options.device,
@@ -119,4 +137,5 @@ def make_settings(options: argparse.Namespace, store: Store, launch: str, began:
         time_limit=options.time_limit,
         slice_end=began + options.slice if options.slice else None,
         launch=launch,
+        diagnose=diagnose if options.diagnose is None else options.diagnose,
     )

@@ -1,0 +1,52 @@
+"""`python -m sweeps diagnose`: mechanism files of finished trials, from the weights they left."""
+
+import argparse
+import time
+
+import torch
+
+from pcore.checkpoint import unpack_model
+from sweeps.engine.catalogue import find_sweep
+from sweeps.engine.mechanism import write_diagnosis
+from sweeps.engine.options import find_results
+from sweeps.engine.store import Store
+from sweeps.engine.store_mechanism import FOLDER, mechanism_names
+
+
+def diagnose_trials(options: argparse.Namespace) -> int:
+    """Analyse the finished trials of these sweeps (default: all) that have no mechanism file."""
+    store = Store(find_results(options.results))
+    wanted = {find_sweep(name).name for name in options.sweeps}
+    views = [
+        (sweep, scale)
+        for sweep, scale in store.view_names()
+        if (not wanted or sweep in wanted) and options.scale in (None, scale)
+    ]
+    if not views:
+        raise ValueError(f"nothing to diagnose: {store.root} holds no such view")
+    columns = (store.load_view(*view).column("trial_id") for view in views)
+    trials = list(dict.fromkeys(name for column in columns for name in column.to_pylist()))
+    visible, known = store.visible(), {} if options.anew else mechanism_names(store.folder)
+    ok = [name for name in trials if name in visible and visible[name].status == "ok"]
+    num_written, num_gone = 0, 0
+    torch.set_num_threads(1)  # more only wait for each other at these sizes
+    torch.set_flush_denormal(True)  # as an attempt does
+    for name in ok:
+        if name in known:
+            continue
+        file, began = f"checkpoints/{name}/last.pt", time.monotonic()
+        try:
+            data = store.folder.read(file)
+        except FileNotFoundError:
+            num_gone += 1
+            continue
+        model, config = unpack_model(data, file)
+        write_diagnosis(store.folder, name, model.to(options.device), config, options.examples)
+        num_written += 1
+        print(f"  {name}  ({time.monotonic() - began:.1f} s)", flush=True)
+    print(
+        f"{len(ok)} finished trials: {num_written} analysed now, "
+        f"{len(ok) - num_written - num_gone} before, {num_gone} without weights; "
+        f"{store.folder.path(FOLDER)}"
+    )
+    return 0
