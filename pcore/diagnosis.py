@@ -1,6 +1,6 @@
 """Where a trained model fails at one length, as counts: by place, carry, position ID, operands.
 
-Counts only, divided later, like `pcore.evaluate`; `pcore.causes` puts them into words. The model is
+Counts only, divided later, like `pcore.judge`; `pcore.causes` puts them into words. The model is
 asked up to three times, because as it is tested some causes cannot be told apart:
 
     as tested        the test set as evaluation poses it
@@ -24,7 +24,8 @@ from pcore.breakdowns import NOT_COUNTED, Asked, Breakdown, break_down
 from pcore.carries import carry_runs, has_carry_runs
 from pcore.config import PositionConfig, TrialConfig
 from pcore.encodings import find_encoding
-from pcore.evaluate import evaluation_ids, failure_kinds, make_test_set
+from pcore.evaluation_sets import evaluation_ids, make_test_set
+from pcore.judge import failure_kinds
 from pcore.model import Transformer
 from pcore.positions import select_relative_ids
 from pcore.predict import Answers, predict_targets
@@ -37,7 +38,7 @@ from pcore.validate import check_test_length
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Diagnosis:
-    """Kinds of failure as tested (those of `pcore.evaluate.Counts`), and all breakdowns.
+    """Kinds of failure as tested (those of `pcore.judge.Counts`), and all breakdowns.
 
     num_failed_elsewhere: failures of the same examples at other starts; None if not asked.
     """

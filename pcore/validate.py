@@ -2,7 +2,7 @@
 
 from pcore.config import PositionConfig, TrialConfig, format_numbers
 from pcore.encodings import find_encoding
-from pcore.evaluate import evaluation_lengths
+from pcore.evaluation_sets import evaluation_lengths
 from pcore.positions import max_relative_ids, num_levels
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
@@ -66,6 +66,8 @@ def _check_numbers(config: TrialConfig) -> None:
     for name, value in fractions.items():
         if not 0 <= value <= 1:
             raise ValueError(f"{name}={value} must be between 0 and 1")
+    if not 0 <= e.stop_error < 1:
+        raise ValueError(f"eval.stop_error={e.stop_error} must be at least 0 and below 1")
     for name, value in {
         "position.max_start": p.max_start,
         "optim.weight_decay": o.weight_decay,
