@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from pcore.config import TrialConfig
 from pcore.evaluate import LengthResult, evaluate_length
-from pcore.model import Transformer
+from pcore.model import LanguageModel
 from pcore.stopping import SOLVED
 from pcore.validate import check_test_length
 
@@ -29,7 +29,7 @@ def bisect_lengths(lengths: Sequence[int], is_solved: Callable[[int], bool]) -> 
 
 
 def find_l95(
-    model: Transformer, config: TrialConfig, lengths: Sequence[int]
+    model: LanguageModel, config: TrialConfig, lengths: Sequence[int]
 ) -> tuple[int, list[LengthResult]]:
     """L95 among these lengths, and what was measured on the way, shortest first.
 

@@ -40,6 +40,8 @@ def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
     if not {"config", "model"} <= set(payload):
         raise ValueError(f"{path} is not a model checkpoint of pcore")
     config = unflatten(payload["config"])
+    if config.model.kind == "constructed":
+        raise ValueError(f"{path} is a constructed model: see `pcore construct`")
     model = make_model(config)
     model.load_state_dict(payload["model"])
     return model.eval(), config

@@ -87,6 +87,9 @@ class ModelConfig:
     query_init: normal = query weights as random as the others (published); zero = all 0, so that
         no two positions attend to each other by chance at first (Yang et al. 2022,
         arXiv 2203.03466, appendix D.2).
+    kind: trained, or constructed = weights by hand from the theorem on the task (`pcore.theory`),
+        evaluated as they are; all other fields of this group do nothing then.
+    num_bits: P of a constructed model, bits of a position vector; 0 = trained.
     """
 
     num_layers: int = 1
@@ -98,6 +101,10 @@ class ModelConfig:
     norm_placement: Literal["both", "pre", "post"] = "both"
     attention_scale: Literal["none", "log-length"] = "none"
     query_init: Literal["normal", "zero"] = field(default="normal", metadata={"absent": "normal"})
+    kind: Literal["trained", "constructed"] = field(
+        default="trained", metadata={"absent": "trained"}
+    )
+    num_bits: int = field(default=0, metadata={"absent": 0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,7 +26,7 @@ from pcore.config import PositionConfig, TrialConfig
 from pcore.encodings import find_encoding
 from pcore.evaluation_sets import evaluation_ids, make_test_set
 from pcore.judge import failure_kinds
-from pcore.model import Transformer
+from pcore.model import LanguageModel
 from pcore.positions import select_relative_ids
 from pcore.predict import Answers, predict_targets
 from pcore.probes import count_visits, grade_visits
@@ -64,7 +64,7 @@ class Diagnosis:
                 yield about | dataclasses.asdict(tally)
 
 
-def analyse_failures(model: Transformer, config: TrialConfig, length: int) -> Diagnosis:
+def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> Diagnosis:
     """Count the failures of a trained model on the test set of a length, by possible causes."""
     check_test_length(config, length)
     batch = make_test_set(config, length, config.task.default_second(length))
@@ -142,7 +142,7 @@ def _by_position_id(
         yield break_down(f"training of the ID{name}", asked, unit, graded, wrong)
 
 
-def _by_operands(model: Transformer, config: TrialConfig, length: int) -> Iterator[Breakdown]:
+def _by_operands(model: LanguageModel, config: TrialConfig, length: int) -> Iterator[Breakdown]:
     """By how many digits the shortest operand has less than the longest one."""
     task = config.task
     low = min(config.data.min_length, length)

@@ -13,7 +13,7 @@ import numpy as np
 from pcore.config import TrialConfig
 from pcore.evaluation_sets import evaluation_lengths, hash_batch, make_test_set
 from pcore.judge import Counts, Sample, judge
-from pcore.model import Transformer
+from pcore.model import LanguageModel
 from pcore.tasks.base import Batch
 
 MAX_OUTCOMES = 10_000  # examples of a length whose single outcomes are kept
@@ -62,7 +62,7 @@ class LengthResult:
 
 
 def evaluate_lengths(
-    model: Transformer,
+    model: LanguageModel,
     config: TrialConfig,
     checkpoint: str,
     checkpoint_step: int,
@@ -84,7 +84,7 @@ def evaluate_lengths(
 
 
 def evaluate_length(
-    model: Transformer,
+    model: LanguageModel,
     config: TrialConfig,
     checkpoint: str,
     checkpoint_step: int,
@@ -113,6 +113,8 @@ def evaluate_length(
     )
 
 
-def evaluate(model: Transformer, batch: Batch, config: TrialConfig, factor: float = 1.0) -> Counts:
+def evaluate(
+    model: LanguageModel, batch: Batch, config: TrialConfig, factor: float = 1.0
+) -> Counts:
     """The counts of `judge`."""
     return judge(model, batch, config, factor).counts

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pcore.config import TrialConfig
 from pcore.evaluation_sets import evaluation_ids
-from pcore.model import Transformer
+from pcore.model import LanguageModel
 from pcore.predict import Answers, predict_in_parts
 from pcore.stopping import is_decided, pieces
 from pcore.tasks.base import Batch, Task
@@ -69,7 +69,7 @@ class Judgement:
 
 
 def judge(
-    model: Transformer,
+    model: LanguageModel,
     batch: Batch,
     config: TrialConfig,
     factor: float = 1.0,

@@ -28,7 +28,21 @@ from pcore.seeding import make_generator
 Cache: TypeAlias = list[tuple[Tensor, Tensor]]  # per layer: rotated keys and values "B H T K"
 
 
-class Transformer(nn.Module):
+class LanguageModel(nn.Module):
+    """What evaluation asks of a model, trained or constructed."""
+
+    embedding: nn.Parameter
+    attention_factor: float = 1.0  # multiplies attention logits; set by evaluation only
+
+    def share_tokens(
+        self, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
+    ) -> SharedTokens | None:
+        """What equal tokens have in common, to be handed to `forward`; None = nothing."""
+        del tokens, ids
+        return None
+
+
+class Transformer(LanguageModel):
     """B examples, T tokens, P levels, D d_model, H heads, K d_head, V vocabulary."""
 
     def __init__(
@@ -40,7 +54,7 @@ class Transformer(nn.Module):
         self.embedding = nn.Parameter(torch.randn(vocab_size, config.d_model, generator=rng))
         self.blocks = nn.ModuleList(Block(config, layer, rng) for layer in range(config.num_layers))
         self.final_norm = make_norm(config)
-        self.attention_factor = 1.0  # multiplies attention logits; set by evaluation only
+        self.attention_factor = 1.0
 
     def forward(
         self,

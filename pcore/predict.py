@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcore.config import ModelConfig, TrialConfig
-from pcore.model import Transformer, target_places
+from pcore.model import LanguageModel, target_places
 from pcore.tasks.base import Batch
 from pcore.vocab import PAD_TOKEN
 
@@ -54,7 +54,7 @@ def with_examples(config: TrialConfig, num_examples: int | None) -> TrialConfig:
 
 
 def predict_targets(
-    model: Transformer,
+    model: LanguageModel,
     batch: Batch,
     ids: Int[Tensor, "B T P"],
     config: TrialConfig,
@@ -76,7 +76,7 @@ def predict_targets(
 
 @torch.no_grad()
 def predict_in_parts(
-    model: Transformer,
+    model: LanguageModel,
     batch: Batch,
     ids: Int[Tensor, "B T P"],
     config: ModelConfig,
@@ -101,7 +101,7 @@ def predict_in_parts(
 
 
 def _predict_group(
-    model: Transformer,
+    model: LanguageModel,
     batch: Batch,
     ids: Int[Tensor, "B T P"],
     config: ModelConfig,
@@ -147,7 +147,7 @@ def _part_bytes(config: ModelConfig, num_tokens: int) -> int:
 
 
 @contextmanager
-def _evaluating(model: Transformer, factor: float) -> Generator[None]:
+def _evaluating(model: LanguageModel, factor: float) -> Generator[None]:
     """Evaluation mode and attention factor for the block of a `with` statement."""
     was_training, old_factor = model.training, model.attention_factor
     model.eval()

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.config import OptimConfig, TrialConfig
+from pcore.constructed import make_constructed
 from pcore.data import TrainingBatch, TrainingData, cut_by_length
 from pcore.evaluate import LengthResult, evaluate, evaluate_lengths
 from pcore.evaluation_sets import make_held_out_set, make_test_set
@@ -53,6 +54,11 @@ class Report:
     def finished(self) -> bool:
         return bool(self.checkpoints)
 
+    @property
+    def share(self) -> float:
+        """Of the training steps that are done, 0 to 1."""
+        return self.step / self.num_steps if self.num_steps else 1.0
+
 
 def train(
     config: TrialConfig,
@@ -69,6 +75,9 @@ def train(
     loss is not finite.
     """
     validate(config)
+    if config.model.kind == "constructed":
+        yield evaluate_constructed(config, device)
+        return
     run = Run(config, device)
     if state is not None:
         run.load_state_dict(state)
@@ -88,6 +97,22 @@ def train(
         run.facts = {"loss": mean, "learning_rate": rate, "grad_norm": float(grad_norm)}
         yield run.report(time.perf_counter() - since)
     yield from run.evaluate(time.perf_counter() - since)
+
+
+def evaluate_constructed(config: TrialConfig, device: str | torch.device) -> Report:
+    """The only report of a constructed model; every checkpoint policy has the same weights."""
+    model = make_constructed(config).to(device)
+    policies = config.eval.checkpoints
+    return Report(
+        step=0,
+        num_steps=0,
+        loss=math.nan,
+        learning_rate=0.0,
+        grad_norm=0.0,
+        seconds=0.0,
+        results=tuple(r for name in policies for r in evaluate_lengths(model, config, name, 0)),
+        checkpoints=dict.fromkeys(policies, model.state_dict()),
+    )
 
 
 class Run:
