@@ -15,6 +15,7 @@ MEASURED = (
     "eval.num_examples",
     "eval.checkpoints",
     "eval.num_checks",
+    "eval.stop_error",
 )
 
 

@@ -31,8 +31,8 @@ from analysis.bootstrap import (
     resample_above,
 )
 from analysis.load import CELL, KEYS, KINDS, RUN
+from pcore.stopping import SOLVED
 
-SOLVED = 0.95
 SEEDS = ["seed", "data_seed"]
 
 

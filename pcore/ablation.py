@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from pcore.config import TrialConfig
-from pcore.evaluate import Counts, evaluate
+from pcore.evaluate import evaluate
+from pcore.judge import Counts
 from pcore.model import Block, Transformer
 from pcore.tasks.base import Batch
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcore.config import TrialConfig
-from pcore.evaluate import TOKENS_PER_BATCH, evaluation_ids, make_test_set
+from pcore.evaluation_sets import evaluation_ids, make_test_set
 from pcore.model import Block, Transformer
 from pcore.patterns import (
     Likeness,
@@ -31,6 +31,8 @@ from pcore.patterns import (
 from pcore.predict import with_examples
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.validate import check_test_length, task_name
+
+TOKENS_PER_BATCH = 8192  # bounds the memory of attention matrices, does not change results
 
 
 class NoExamples(ValueError):

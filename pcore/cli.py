@@ -56,6 +56,10 @@ Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405
 Failures by kind, place, carry, position ID, training of the ID and lengths of the operands; then
 attention as sequences grow, the position table, and bf16 against fp32.""",
 }
+REACH_HELP = """\
+Bisection over the lengths: takes for granted that exact match does not rise with length, and tests
+the visited lengths only. With --stop-error 0.05 each of them is left as soon as it is known on
+which side of 95 % exact match lies, which is wrong with at most this probability."""
 CONSTRUCT_HELP = """\
 The weights of the papers' theorems, written by hand, run as an ordinary Transformer over the
 hardest cases and over random ones. The exit code is 0 only if every token is right."""
@@ -297,7 +301,7 @@ def _solve(words: list[str]) -> int:
     return run_solving(args.checkpoint, queries, choose_device(args.device))
 
 
-# attention, ablate, explain --------------------------------------------------------------------
+# attention, ablate, explain, reach -------------------------------------------------------------
 
 
 def _attention(words: list[str]) -> int:
@@ -328,6 +332,22 @@ def _explain(words: list[str]) -> int:
     from pcore.inspection import run_explaining
 
     return run_explaining(args.checkpoint, args.length, args.examples, device)
+
+
+def _reach(words: list[str]) -> int:
+    parser = _command_parser("reach", REACH_HELP)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path)
+    parser.add_argument("--lengths", help="e.g. 5-200:5 (default: all that it was evaluated at)")
+    parser.add_argument("--examples", type=int, help="per length (default: as were evaluated)")
+    parser.add_argument("--stop-error", type=float, default=0.0, help="default 0: all examples")
+    parser.add_argument("--device", help="cpu, cuda ... (default cpu)", default="cpu")
+    args = parser.parse_args(words)
+
+    from pcore.console import choose_device
+    from pcore.inspection import run_reaching
+
+    device = choose_device(args.device)
+    return run_reaching(args.checkpoint, args.lengths, args.examples, args.stop_error, device)
 
 
 def _inspection_parser(name: str, length: str, examples: str) -> _Parser:
@@ -430,6 +450,7 @@ SUMMARIES = {
     "attention": "Print what the heads of a trained model look at, next to the construction.",
     "ablate": "Print exact match of a trained model without each of its heads and layers.",
     "explain": "Print why a trained model fails at a length.",
+    "reach": "Find the longest length that a trained model solves, by bisection.",
     "check-encoding": "Check an encoding of your own against the rules.",
     "check-task": "Check a task of your own against the rules.",
     "construct": "Build the model of a theorem by hand and check that it is exact.",
@@ -442,6 +463,7 @@ COMMANDS = {
     "attention": _attention,
     "ablate": _ablate,
     "explain": _explain,
+    "reach": _reach,
     "check-encoding": _check_encoding,
     "check-task": _check_task,
     "construct": _construct,

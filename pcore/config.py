@@ -87,6 +87,9 @@ class ModelConfig:
     query_init: normal = query weights as random as the others (published); zero = all 0, so that
         no two positions attend to each other by chance at first (Yang et al. 2022,
         arXiv 2203.03466, appendix D.2).
+    kind: trained, or constructed = weights by hand from the theorem on the task (`pcore.theory`),
+        evaluated as they are; all other fields of this group do nothing then.
+    num_bits: P of a constructed model, bits of a position vector; 0 = trained.
     """
 
     num_layers: int = 1
@@ -98,6 +101,10 @@ class ModelConfig:
     norm_placement: Literal["both", "pre", "post"] = "both"
     attention_scale: Literal["none", "log-length"] = "none"
     query_init: Literal["normal", "zero"] = field(default="normal", metadata={"absent": "normal"})
+    kind: Literal["trained", "constructed"] = field(
+        default="trained", metadata={"absent": "trained"}
+    )
+    num_bits: int = field(default=0, metadata={"absent": 0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +150,9 @@ class EvalConfig:
         only to compare with the paper.
     num_checks: how often during training the candidates for best and oracle are measured.
     attention_factor: multiplies attention logits in evaluation only (1 = off).
+    stop_error: above 0, evaluation leaves a length as soon as it is known on which side of 95 %
+        exact match lies, wrong with at most this probability (`pcore.stopping`). 0 = all examples,
+        as published numbers want it.
     """
 
     train_lengths: tuple[int, ...] = ()
@@ -153,6 +163,7 @@ class EvalConfig:
     checkpoints: tuple[str, ...] = ("last",)
     num_checks: int = 20
     attention_factor: float = 1.0
+    stop_error: float = field(default=0.0, metadata={"absent": 0.0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,8 @@ import torch
 
 from pcore.checkpoint import load_model, load_state, save_model, save_state
 from pcore.config import GROUPS, TrialConfig, flatten, override, trial_id
-from pcore.evaluate import LengthResult, evaluation_lengths
+from pcore.evaluate import LengthResult
+from pcore.evaluation_sets import evaluation_lengths
 from pcore.generate import Solution, solve
 from pcore.model import Transformer, make_model
 from pcore.show import align_rows
@@ -82,18 +83,20 @@ def run_training(
     line, saved_at, report = _ProgressLine(first_step), time.monotonic(), None
     with _stop_politely() as stop:
         for report in train(config, device=device, state=state, report_every=report_every):
-            line.show(report)
             if report.finished:
                 break
-            ends = report.step + report_every >= report.num_steps  # evaluation comes next
-            if stop or ends or time.monotonic() - saved_at >= save_every:
+            if not report.results:
+                line.show(report)
+            trained = report.step == report.num_steps and not report.results
+            if stop or trained or time.monotonic() - saved_at >= save_every:
                 save_state(state_file, config, report.state())
                 saved_at = time.monotonic()
-            if ends and not stop:
+            if trained and not stop:
                 num_lengths = sum(map(len, evaluation_lengths(config).values()))
-                print(f"{line.end}last steps, then evaluation at {num_lengths} lengths")
+                print(f"evaluation at {num_lengths} lengths")
             if stop:
-                print(f"\nstopped at step {report.step}; the state lies in {state_file}")
+                evaluated = f", evaluated {len(report.results)} times" if report.results else ""
+                print(f"\nstopped at step {report.step}{evaluated}; the state lies in {state_file}")
                 print("to go on, give the same command again")
                 return INTERRUPTED
     assert report is not None

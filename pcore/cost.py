@@ -6,7 +6,7 @@ batches to their longest example.
 """
 
 from pcore.config import TrialConfig
-from pcore.evaluate import evaluation_lengths, make_held_out_set
+from pcore.evaluation_sets import evaluation_lengths, make_held_out_set
 from pcore.vocab import PAD_TOKEN
 
 

@@ -1,6 +1,6 @@
 """Where a trained model fails at one length, as counts: by place, carry, position ID, operands.
 
-Counts only, divided later, like `pcore.evaluate`; `pcore.causes` puts them into words. The model is
+Counts only, divided later, like `pcore.judge`; `pcore.causes` puts them into words. The model is
 asked up to three times, because as it is tested some causes cannot be told apart:
 
     as tested        the test set as evaluation poses it
@@ -24,8 +24,9 @@ from pcore.breakdowns import NOT_COUNTED, Asked, Breakdown, break_down
 from pcore.carries import carry_runs, has_carry_runs
 from pcore.config import PositionConfig, TrialConfig
 from pcore.encodings import find_encoding
-from pcore.evaluate import evaluation_ids, failure_kinds, make_test_set
-from pcore.model import Transformer
+from pcore.evaluation_sets import evaluation_ids, make_test_set
+from pcore.judge import failure_kinds
+from pcore.model import LanguageModel
 from pcore.positions import select_relative_ids
 from pcore.predict import Answers, predict_targets
 from pcore.probes import count_visits, grade_visits
@@ -37,7 +38,7 @@ from pcore.validate import check_test_length
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Diagnosis:
-    """Kinds of failure as tested (those of `pcore.evaluate.Counts`), and all breakdowns.
+    """Kinds of failure as tested (those of `pcore.judge.Counts`), and all breakdowns.
 
     num_failed_elsewhere: failures of the same examples at other starts; None if not asked.
     """
@@ -63,7 +64,7 @@ class Diagnosis:
                 yield about | dataclasses.asdict(tally)
 
 
-def analyse_failures(model: Transformer, config: TrialConfig, length: int) -> Diagnosis:
+def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> Diagnosis:
     """Count the failures of a trained model on the test set of a length, by possible causes."""
     check_test_length(config, length)
     batch = make_test_set(config, length, config.task.default_second(length))
@@ -141,7 +142,7 @@ def _by_position_id(
         yield break_down(f"training of the ID{name}", asked, unit, graded, wrong)
 
 
-def _by_operands(model: Transformer, config: TrialConfig, length: int) -> Iterator[Breakdown]:
+def _by_operands(model: LanguageModel, config: TrialConfig, length: int) -> Iterator[Breakdown]:
     """By how many digits the shortest operand has less than the longest one."""
     task = config.task
     low = min(config.data.min_length, length)

@@ -1,6 +1,6 @@
 """Free greedy decoding with a key-value cache: the model reads its own predictions.
 
-Exact match does not need it (see `pcore.evaluate`); people who ask a model a question do, and a
+Exact match does not need it (see `pcore.judge`); people who ask a model a question do, and a
 test uses it to prove that the parallel measure is the same. Position IDs are those of the true
 layout, as in evaluation: the format tells the model where it stands, never what to write.
 """
@@ -13,11 +13,13 @@ from torch import Tensor
 
 from pcore.config import TrialConfig
 from pcore.encodings import find_encoding
-from pcore.evaluate import TOKENS_PER_BATCH, autocast
 from pcore.model import Transformer, target_places
 from pcore.positions import select_relative_ids, test_position_ids
+from pcore.predict import autocast
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
+
+TOKENS_PER_BATCH = 8192  # of one batch that is decoded together; does not change results
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

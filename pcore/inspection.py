@@ -1,5 +1,6 @@
-"""What `pcore attention`, `pcore ablate` and `pcore explain` write on the screen."""
+"""What `pcore attention`, `ablate`, `explain` and `reach` write on the screen."""
 
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -9,10 +10,12 @@ import torch
 
 from pcore.ablation import Ablation, ablate
 from pcore.attention import AttentionMap, average_attention
+from pcore.bisection import find_l95
 from pcore.causes import percent
+from pcore.config import coerce
 from pcore.console import open_model
 from pcore.diagnosis import analyse_failures
-from pcore.evaluate import make_test_set
+from pcore.evaluation_sets import evaluation_lengths, make_test_set
 from pcore.explanation import (
     NO_PATTERN,
     align_columns,
@@ -79,6 +82,38 @@ def run_explaining(
     print(
         f"precision: bf16 autocast changes the verdict of {lost + won} of {diagnosis.num_examples} "
         f"examples at length {length} ({lost} right in fp32 only, {won} in bf16 only)"
+    )
+    return 0
+
+
+def run_reaching(
+    file: Path,
+    lengths: str | None,
+    num_examples: int | None,
+    stop_error: float,
+    device: torch.device,
+) -> int:
+    """Print the longest length with exact match above 95 %, found by bisection."""
+    if not 0 <= stop_error < 1:
+        raise ValueError(f"--stop-error {stop_error} must be at least 0 and below 1")
+    model, config = open_model(file, device)
+    config = with_examples(config, num_examples)
+    evaluation = dataclasses.replace(config.eval, stop_error=stop_error)
+    config = dataclasses.replace(config, eval=evaluation)
+    asked = [length for values in evaluation_lengths(config).values() for length in values]
+    if lengths is not None:
+        asked = list(coerce(lengths, tuple[int, ...], "--lengths"))
+    longest, visited = find_l95(model, config, asked)
+    print(f"{file.name}: {task_name(config.task)}")
+    for result in visited:
+        counts = result.counts
+        share = percent(counts.num_correct / counts.num_examples)
+        of = f"{counts.num_correct} of {counts.num_examples}"
+        print(f"  length {result.length:>4}  exact match {share:>7}  {of:>15}")
+    bound = "at least " if longest == max(asked) else ""
+    print(
+        f"L95: {bound}{longest}, from {len(visited)} of {len(set(asked))} lengths, if exact match "
+        "does not rise with length"
     )
     return 0
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pcore.config import ModelConfig, TrialConfig
+from pcore.distinct import SharedTokens, find_distinct
 from pcore.encodings import ENCODINGS, Encoding
 from pcore.registry import resolve
 from pcore.seeding import make_generator
@@ -27,7 +28,21 @@ from pcore.seeding import make_generator
 Cache: TypeAlias = list[tuple[Tensor, Tensor]]  # per layer: rotated keys and values "B H T K"
 
 
-class Transformer(nn.Module):
+class LanguageModel(nn.Module):
+    """What evaluation asks of a model, trained or constructed."""
+
+    embedding: nn.Parameter
+    attention_factor: float = 1.0  # multiplies attention logits; set by evaluation only
+
+    def share_tokens(
+        self, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
+    ) -> SharedTokens | None:
+        """What equal tokens have in common, to be handed to `forward`; None = nothing."""
+        del tokens, ids
+        return None
+
+
+class Transformer(LanguageModel):
     """B examples, T tokens, P levels, D d_model, H heads, K d_head, V vocabulary."""
 
     def __init__(
@@ -39,24 +54,46 @@ class Transformer(nn.Module):
         self.embedding = nn.Parameter(torch.randn(vocab_size, config.d_model, generator=rng))
         self.blocks = nn.ModuleList(Block(config, layer, rng) for layer in range(config.num_layers))
         self.final_norm = make_norm(config)
-        self.attention_factor = 1.0  # multiplies attention logits; set by evaluation only
+        self.attention_factor = 1.0
 
     def forward(
         self,
         tokens: Int[Tensor, "B T"],
         ids: Int[Tensor, "B T P"],
         places: Int[Tensor, "B R"] | None = None,
+        shared: SharedTokens | None = None,
     ) -> Float[Tensor, "B R V"]:
         """Logits of the next token at `places`.
 
         places: indices into T, ascending; None = everywhere, R = T.
+        shared: what `share_tokens` made of these tokens and IDs, which the first block reads then.
         """
-        x = self.embed(tokens, ids)
         everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        for block in self.blocks:
-            at = places if places is not None and block is self.blocks[-1] else everywhere
-            x, _ = block(x, ids, at, self.encoding, self.attention_factor)
+        at = [everywhere] * len(self.blocks)
+        at[-1] = everywhere if places is None else places
+        first, *others = self.blocks
+        if shared is None:
+            x, _ = first(self.embed(tokens, ids), ids, at[0], self.encoding, self.attention_factor)
+        else:
+            x = first.read_shared(shared, ids, at[0], self.encoding, self.attention_factor)
+        for block, here in zip(others, at[1:], strict=True):
+            x, _ = block(x, ids, here, self.encoding, self.attention_factor)
         return self.read_out(x)
+
+    def share_tokens(
+        self, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
+    ) -> SharedTokens | None:
+        """What the first block computes of a token and its IDs alone, once for each distinct pair.
+
+        None if more than half of the tokens are distinct: then there is nothing to share.
+        """
+        found = find_distinct(tokens, ids if self.encoding.uses_ids else ids[:, :, :0])
+        if 2 * len(found.places) > tokens.numel():
+            return None
+        tokens, ids = tokens.flatten()[found.places], ids.flatten(0, 1)[found.places]
+        return self.blocks[0].share(
+            self.embed(tokens[None], ids[None]), ids[None], found.index, self.encoding
+        )
 
     def decode_step(
         self, tokens: Int[Tensor, "B N"], ids: Int[Tensor, "B S P"], cache: Cache | None
@@ -122,8 +159,41 @@ class Block(nn.Module):
         attended, kept = self.attention(
             queries, normed, ids, at, encoding, self.layer, factor, past
         )
+        return self.finish(residual, attended), kept
+
+    def finish(
+        self, residual: Float[Tensor, "B R D"], attended: Float[Tensor, "B R D"]
+    ) -> Float[Tensor, "B R D"]:
         x = self.norm2(residual + attended)
-        return self.norm4(x + self.feed_forward(self.norm3(x))), kept
+        return self.norm4(x + self.feed_forward(self.norm3(x)))
+
+    def share(
+        self,
+        x: Float[Tensor, "1 U D"],
+        ids: Int[Tensor, "1 U P"],
+        index: Int[Tensor, "B T"],
+        encoding: Encoding,
+    ) -> SharedTokens:
+        """Inputs, queries, keys and values of U tokens; token t of row b is number index[b, t]."""
+        normed, attention = self.norm1(x), self.attention
+        q, k = attention.turn(normed, normed, ids, ids, encoding, self.layer)
+        q, k = (part.transpose(1, 2).flatten(2)[0] for part in (q, k))
+        return SharedTokens(index, x[0], q, k, F.linear(normed, attention.v)[0])
+
+    def read_shared(
+        self,
+        shared: SharedTokens,
+        ids: Int[Tensor, "B T P"],
+        at: Int[Tensor, "B R"],
+        encoding: Encoding,
+        factor: float,
+    ) -> Float[Tensor, "B R D"]:
+        """The same output as `forward`, of a whole sequence."""
+        here, split = shared.index.gather(1, at), self.attention.split
+        q = split(F.embedding(here, shared.q))
+        k, v = (split(F.embedding(shared.index, part)) for part in (shared.k, shared.v))
+        attended = self.attention.mix(q, k, v, ids, at, encoding, self.layer, factor)
+        return self.finish(F.embedding(here, shared.x), attended)
 
 
 class Attention(nn.Module):
@@ -153,12 +223,28 @@ class Attention(nn.Module):
     ) -> tuple[Float[Tensor, "B R D"], tuple[Tensor, Tensor]]:
         query_ids = ids.gather(1, at.unsqueeze(2).expand(-1, -1, ids.shape[2]))
         key_ids = ids[:, ids.shape[1] - keys.shape[1] :]
-        q, k = self.project(queries, keys, query_ids, key_ids, at, encoding, layer, factor)
+        q, k = self.turn(queries, keys, query_ids, key_ids, encoding, layer)
         v = self.split(F.linear(keys, self.v))
         if past is not None:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        mixed = attend(q, k, v, at, encoding.bias(query_ids, ids, layer))
-        return F.linear(mixed.transpose(1, 2).flatten(2), self.o), (k, v)
+        return self.mix(q, k, v, ids, at, encoding, layer, factor), (k, v)
+
+    def mix(
+        self,
+        q: Float[Tensor, "B H R K"],
+        k: Float[Tensor, "B H S K"],
+        v: Float[Tensor, "B H S K"],
+        ids: Int[Tensor, "B S P"],
+        at: Int[Tensor, "B R"],
+        encoding: Encoding,
+        layer: int,
+        factor: float,
+    ) -> Float[Tensor, "B R D"]:
+        """The output of attention from queries that are not yet scaled, keys and values."""
+        query_ids = ids.gather(1, at.unsqueeze(2).expand(-1, -1, ids.shape[2]))
+        bias = encoding.bias(query_ids, ids, layer)
+        mixed = attend(self.scale_queries(q, at, factor), k, v, at, bias)
+        return F.linear(mixed.transpose(1, 2).flatten(2), self.o)
 
     def project(
         self,
@@ -172,11 +258,28 @@ class Attention(nn.Module):
         factor: float,
     ) -> tuple[Float[Tensor, "B H R K"], Float[Tensor, "B H N K"]]:
         """Queries and keys whose dot products are the scores: rotated and scaled."""
+        q, k = self.turn(queries, keys, query_ids, key_ids, encoding, layer)
+        return self.scale_queries(q, at, factor), k
+
+    def turn(
+        self,
+        queries: Float[Tensor, "B R D"],
+        keys: Float[Tensor, "B N D"],
+        query_ids: Int[Tensor, "B R P"],
+        key_ids: Int[Tensor, "B N P"],
+        encoding: Encoding,
+        layer: int,
+    ) -> tuple[Float[Tensor, "B H R K"], Float[Tensor, "B H N K"]]:
+        """Queries and keys turned by their IDs."""
         q = encoding.rotate(self.split(F.linear(queries, self.q)), query_ids, layer)
-        k = encoding.rotate(self.split(F.linear(keys, self.k)), key_ids, layer)
+        return q, encoding.rotate(self.split(F.linear(keys, self.k)), key_ids, layer)
+
+    def scale_queries(
+        self, q: Float[Tensor, "B H R K"], at: Int[Tensor, "B R"], factor: float
+    ) -> Float[Tensor, "B H R K"]:
         if self.scale == "log-length":
             q = q * (at + 1).log().to(q.dtype)[:, None, :, None]
-        return q * factor if factor != 1.0 else q, k
+        return q * factor if factor != 1.0 else q
 
     def split(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N K"]:
         return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)

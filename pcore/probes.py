@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from pcore.config import TrialConfig
 from pcore.encodings import Learned, find_encoding
-from pcore.evaluate import evaluation_ids, make_test_set
+from pcore.evaluation_sets import evaluation_ids, make_test_set
 from pcore.model import Transformer
 from pcore.positions import draw_position_ids, select_relative_ids
 from pcore.predict import predict_targets

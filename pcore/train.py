@@ -18,16 +18,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.config import OptimConfig, TrialConfig
+from pcore.constructed import make_constructed
 from pcore.data import TrainingBatch, TrainingData, cut_by_length
-from pcore.evaluate import (
-    LengthResult,
-    autocast,
-    evaluate,
-    evaluate_lengths,
-    make_held_out_set,
-    make_test_set,
-)
+from pcore.evaluate import LengthResult, evaluate, evaluate_lengths
+from pcore.evaluation_sets import make_held_out_set, make_test_set
 from pcore.model import Transformer, make_model, target_places
+from pcore.predict import autocast
 from pcore.tasks.base import Batch
 from pcore.validate import validate
 
@@ -40,8 +36,8 @@ class Diverged(RuntimeError):
 class Report:
     """One sign of life. loss: mean training loss since the last report (nats per target);
     grad_norm: before clipping, of the last step; seconds: in training steps so far, this process
-    only. `results` and `checkpoints` come with the last report: counts per length, and the
-    evaluated weights by checkpoint policy.
+    only. `results`: counts per length so far; behind the last step there is a report for each.
+    `checkpoints` come with the very last report: the evaluated weights by policy.
     """
 
     step: int
@@ -56,7 +52,12 @@ class Report:
 
     @property
     def finished(self) -> bool:
-        return bool(self.results)
+        return bool(self.checkpoints)
+
+    @property
+    def share(self) -> float:
+        """Of the training steps that are done, 0 to 1."""
+        return self.step / self.num_steps if self.num_steps else 1.0
 
 
 def train(
@@ -66,22 +67,22 @@ def train(
     state: dict[str, Any] | None = None,
     report_every: int = 50,
 ) -> Iterator[Report]:
-    """Train one trial from its start or from `state`.
+    """Train one trial from its start or from `state`, then evaluate it.
 
-    A report every `report_every` steps, the last one with results.
+    A report every `report_every` steps and behind the last one, then one for each evaluated length,
+    then one with the weights. The state of any of them goes on behind it.
     Raises ValueError for a configuration that cannot work, before any compute; Diverged when the
     loss is not finite.
     """
     validate(config)
+    if config.model.kind == "constructed":
+        yield evaluate_constructed(config, device)
+        return
     run = Run(config, device)
     if state is not None:
         run.load_state_dict(state)
     num_steps, since = config.optim.num_steps, time.perf_counter()
-    if run.step >= num_steps:
-        raise ValueError(
-            f"the state is at step {run.step} of {num_steps}: nothing is left to train"
-        )
-    while True:
+    while run.step < num_steps:
         rate = learning_rate(config.optim, run.step)
         loss, grad_norm = run.update(run.data.next_batch(), rate)
         run.loss_sum += loss
@@ -93,20 +94,25 @@ def train(
         run.loss_sum, run.last_report = torch.zeros((), device=device), run.step
         if not math.isfinite(mean):
             raise Diverged(f"training loss is {mean} after step {run.step}")
-        report = Report(
-            step=run.step,
-            num_steps=num_steps,
-            loss=mean,
-            learning_rate=rate,
-            grad_norm=float(grad_norm),
-            seconds=time.perf_counter() - since,
-            state=run.state_dict,
-        )
-        if run.step == num_steps:
-            break
-        yield report
-    results, checkpoints = run.evaluate()
-    yield replace(report, results=results, checkpoints=checkpoints)
+        run.facts = {"loss": mean, "learning_rate": rate, "grad_norm": float(grad_norm)}
+        yield run.report(time.perf_counter() - since)
+    yield from run.evaluate(time.perf_counter() - since)
+
+
+def evaluate_constructed(config: TrialConfig, device: str | torch.device) -> Report:
+    """The only report of a constructed model; every checkpoint policy has the same weights."""
+    model = make_constructed(config).to(device)
+    policies = config.eval.checkpoints
+    return Report(
+        step=0,
+        num_steps=0,
+        loss=math.nan,
+        learning_rate=0.0,
+        grad_norm=0.0,
+        seconds=0.0,
+        results=tuple(r for name in policies for r in evaluate_lengths(model, config, name, 0)),
+        checkpoints=dict.fromkeys(policies, model.state_dict()),
+    )
 
 
 class Run:
@@ -128,6 +134,8 @@ class Run:
         self.data = TrainingData(config, device)
         self.step, self.last_report = 0, 0
         self.loss_sum = torch.zeros((), device=device)
+        self.facts: dict[str, float] = {}  # of the last report
+        self.results: list[LengthResult] = []
         self.candidates = {name: Candidate(batch) for name, batch in candidate_sets(config).items()}
 
     def update(self, batch: TrainingBatch, rate: float) -> tuple[Tensor, Tensor]:
@@ -159,19 +167,40 @@ class Run:
             counts = evaluate(self.model, candidate.batch, self.config)
             candidate.offer(counts.loss_sum / counts.num_tokens, self.step, self.model)
 
-    def evaluate(self) -> tuple[tuple[LengthResult, ...], dict[str, dict[str, Tensor]]]:
-        """Results and weights of every checkpoint policy of the configuration."""
-        last = copy.deepcopy(self.model.state_dict())
-        chosen = {"last": (self.step, last)} | {
+    def report(self, seconds: float) -> Report:
+        """Where the trial stands; seconds: in training steps of this process."""
+        return Report(
+            step=self.step,
+            num_steps=self.config.optim.num_steps,
+            seconds=seconds,
+            results=tuple(self.results),
+            state=self.state_dict,
+            **self.facts,
+        )
+
+    def evaluate(self, seconds: float) -> Iterator[Report]:
+        """Every checkpoint policy at every length that has no result yet: a report for each, and
+        the last one of the trial.
+
+        The weights of a policy go into a model of their own, so that a state saved in between holds
+        the trained ones.
+        """
+        model, chosen = copy.deepcopy(self.model), self.chosen_weights()
+        done = {result.key for result in self.results}
+        for name, (step, weights) in chosen.items():
+            model.load_state_dict(weights)
+            for result in evaluate_lengths(model, self.config, name, step, done):
+                self.results.append(result)
+                yield self.report(seconds)
+        checkpoints = {name: weights for name, (_, weights) in chosen.items()}
+        yield replace(self.report(seconds), checkpoints=checkpoints)
+
+    def chosen_weights(self) -> dict[str, tuple[int, dict[str, Tensor]]]:
+        """Step and weights of every checkpoint policy of the configuration."""
+        chosen = {"last": (self.step, copy.deepcopy(self.model.state_dict()))} | {
             name: (c.step, c.weights) for name, c in self.candidates.items()
         }
-        results: list[LengthResult] = []
-        for name in self.config.eval.checkpoints:
-            step, weights = chosen[name]
-            self.model.load_state_dict(weights)
-            results += evaluate_lengths(self.model, self.config, name, step)
-        self.model.load_state_dict(last)
-        return tuple(results), {name: chosen[name][1] for name in self.config.eval.checkpoints}
+        return {name: chosen[name] for name in self.config.eval.checkpoints}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that exact resume needs, as tensors and plain values."""
@@ -179,6 +208,8 @@ class Run:
             "step": self.step,
             "last_report": self.last_report,
             "loss_sum": self.loss_sum.clone(),
+            "facts": dict(self.facts),
+            "results": [result.to_plain() for result in self.results],
             "model": copy.deepcopy(self.model.state_dict()),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
             "data": self.data.state_dict(),
@@ -191,6 +222,8 @@ class Run:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.step, self.last_report = state["step"], state["last_report"]
         self.loss_sum = state["loss_sum"].to(self.device)
+        self.facts = dict(state.get("facts", {}))
+        self.results = [LengthResult.from_plain(values) for values in state.get("results", [])]
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.data.load_state_dict(state["data"])

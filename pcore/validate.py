@@ -1,8 +1,9 @@
 """Refuse configurations that cannot work, before any compute, with a sentence one can act on."""
 
 from pcore.config import PositionConfig, TrialConfig, format_numbers
+from pcore.constructed import check_constructed
 from pcore.encodings import find_encoding
-from pcore.evaluate import evaluation_lengths
+from pcore.evaluation_sets import evaluation_lengths
 from pcore.positions import max_relative_ids, num_levels
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
@@ -13,6 +14,10 @@ CHECKPOINTS = ("last", "best", "oracle")
 
 def validate(config: TrialConfig) -> None:
     """Raise ValueError with what is wrong, its value and the limit."""
+    if config.model.kind == "constructed":
+        check_constructed(config)
+    elif config.model.num_bits:
+        raise ValueError(f"model.num_bits={config.model.num_bits} needs model.kind=constructed")
     _check_numbers(config)
     _check_ranges(config)
     _check_positions(config)
@@ -37,7 +42,6 @@ def _check_numbers(config: TrialConfig) -> None:
         "model.d_head": m.d_head,
         "model.d_ff": m.d_ff,
         "data.min_length": d.min_length,
-        "optim.num_steps": o.num_steps,
         "optim.batch_size": o.batch_size,
         "eval.num_examples": e.num_examples,
         "eval.num_checks": e.num_checks,
@@ -45,6 +49,8 @@ def _check_numbers(config: TrialConfig) -> None:
         "position.id_scale_max": p.id_scale_max,
         "position.test_start": p.test_start,
     }
+    if m.kind == "trained":
+        at_least_one["optim.num_steps"] = o.num_steps
     for name, value in at_least_one.items():
         if value < 1:
             raise ValueError(f"{name}={value} is below 1")
@@ -66,6 +72,8 @@ def _check_numbers(config: TrialConfig) -> None:
     for name, value in fractions.items():
         if not 0 <= value <= 1:
             raise ValueError(f"{name}={value} must be between 0 and 1")
+    if not 0 <= e.stop_error < 1:
+        raise ValueError(f"eval.stop_error={e.stop_error} must be at least 0 and below 1")
     for name, value in {
         "position.max_start": p.max_start,
         "optim.weight_decay": o.weight_decay,

@@ -64,6 +64,12 @@ OTHERS: dict[str, dict[str, Any]] = {
     "random-start APE": {"optim.num_steps": 3000},
     "RoPE": {"optim.num_steps": 1800},
 }
+# At laptop scale, what coupling with one layer needs; chosen on the trained lengths alone.
+ONE_LAYER: dict[str, Any] = {
+    "model.d_head": 64,
+    "model.query_init": "normal",
+    "optim.num_steps": 2500,
+}
 BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
 # The row "depth" of the paper's settings: wider, with a smaller learning rate.
 PAPER_DEPTH: dict[str, Any] = {
@@ -146,6 +152,16 @@ def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
             "position.start": "random",
             "position.max_position": 2 * longest,
         },
+    }
+
+
+def constructed(num_bits: int) -> dict[str, Any]:
+    """The theorem's model with P = num_bits, as changes to a trained configuration."""
+    return {
+        "model.kind": "constructed",
+        "model.num_bits": num_bits,
+        "optim.num_steps": 0,
+        "eval.attention_factor": 1.0,
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sweeps.baseline import (
     BASELINE_DEPTH,
+    ONE_LAYER,
     OTHERS,
     PAPER_BASELINE,
     PAPER_DEPTH,
@@ -23,8 +24,6 @@ from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 DEPTHS: dict[Scale, range] = {"smoke": range(1, 4), "laptop": range(1, 4), "paper": range(1, 7)}
-# At laptop scale, what one layer needs to fit the trained lengths; chosen on these alone.
-ONE_LAYER = {"model.d_head": 64, "model.query_init": "normal", "optim.num_steps": 2500}
 
 
 def cells(scale: Scale) -> list[Cell]:

@@ -6,13 +6,14 @@ Published: one layer fails even on trained lengths; two layers and more generali
 90; NoPE and random-start APE with three layers do not. The table of settings gives two batch sizes
 and two numbers of examples, read here as those of coupling (200, 50k) and of the other methods
 (800, 500k). Expected at laptop scale: the same order, two layers beyond the trained lengths, the
-others not. All cells are compared with the first, coupling with two layers. Cost: see `--plan`.
+others not; the construction of two layers is exact on all tested lengths. All cells are compared
+with the first, coupling with two layers. Cost: see `--plan`.
 """
 
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import addition, coupling_by_depth, without_coupling
+from sweeps.baseline import addition, constructed, coupling_by_depth, without_coupling
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -40,6 +41,7 @@ DEPTHS: dict[Scale, tuple[int, ...]] = {
     "laptop": (2, 1, 3),
     "paper": (2, 1, 3, 4),
 }
+BITS: dict[Scale, int] = {"smoke": 4, "laptop": 5, "paper": 7}  # 13, 29 and 125 digits
 OTHERS: dict[Scale, dict[str, Any]] = {
     "smoke": {"model.num_layers": 2},
     "laptop": {"model.num_layers": 3},
@@ -52,12 +54,13 @@ OTHERS: dict[Scale, dict[str, Any]] = {
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Coupling at every depth, two layers first; then the other methods at three."""
+    """Coupling at every depth, two layers first; the other methods at three; the construction."""
     base = override(addition(scale), {"task.name": "multiplication"} | SETTING[scale])
     points = coupling_by_depth(scale, DEPTHS[scale])
     depth = OTHERS[scale]["model.num_layers"]
     for name, changes in without_coupling(base, 1023 if scale == "paper" else 0).items():
         points[f"{name}, {depth} layers"] = changes | OTHERS[scale]
+    points["theory, 2 layers"] = constructed(BITS[scale])
     return grid(base, arm=arms(points))
 
 

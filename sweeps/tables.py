@@ -34,6 +34,7 @@ OTHER_TASKS = (
     "parity",
 )
 SCRATCHPAD = ("scratchpad_addition", "scratchpad_multiplication")
+THEORY = ("theory_limits",)
 OPEN_QUESTIONS = ("architecture_study", "reordering_tasks")
 METHODS = ("equal_compute",)
 
@@ -43,7 +44,15 @@ TABLES: dict[str, tuple[str, ...]] = {
     "addition": ADDITION,
     "other_tasks": OTHER_TASKS,
     "scratchpad": SCRATCHPAD,
+    "theory": THEORY,
     "open_questions": OPEN_QUESTIONS,
     "methods": METHODS,
-    "paper": HEADLINE + CORE + ADDITION + OTHER_TASKS + SCRATCHPAD + OPEN_QUESTIONS + METHODS,
+    "paper": HEADLINE
+    + CORE
+    + ADDITION
+    + OTHER_TASKS
+    + SCRATCHPAD
+    + THEORY
+    + OPEN_QUESTIONS
+    + METHODS,
 }

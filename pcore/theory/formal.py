@@ -12,12 +12,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pcore.distinct import SharedTokens
+from pcore.model import LanguageModel
 from pcore.theory.forms import BlockPlan, FeedForwardPlan, Form, HeadPlan, to_matrix
 
 MAX_SCORES = 2**22  # scores of all heads held at a time; bounds memory, nothing else
 
 
-class FormalTransformer(nn.Module):
+class FormalTransformer(LanguageModel):
     """B examples, T tokens, D d_model, H heads, K d_head, V vocabulary, I position IDs with 0.
 
     positions: a table for each of the P levels of IDs.
@@ -46,9 +48,14 @@ class FormalTransformer(nn.Module):
         tokens: Int[Tensor, "B T"],
         ids: Int[Tensor, "B T P"],
         places: Int[Tensor, "B R"] | None = None,
+        shared: SharedTokens | None = None,
     ) -> Float[Tensor, "B R V"]:
-        """Logits of the next token at `places` (indices into T, ascending; None = everywhere)."""
-        return F.linear(self.residual(tokens, ids, places), self.unembedding)
+        """Logits of the next token at `places` (indices into T, ascending; None = everywhere), in
+        the precision of the weights, whatever autocast says.
+        """
+        assert shared is None, "share_tokens gives none"
+        with torch.autocast(tokens.device.type, enabled=False):
+            return F.linear(self.residual(tokens, ids, places), self.unembedding)
 
     def residual(
         self,

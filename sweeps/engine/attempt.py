@@ -149,7 +149,8 @@ class _Attempt:
         saved = time.monotonic()
         for report in train(self.config, device=self.settings.device, state=state):
             self.last = report
-            self.curve.append({name: getattr(report, name) for name in REPORT})
+            if not report.results:  # reports of the evaluation say nothing new about training
+                self.curve.append({name: getattr(report, name) for name in REPORT})
             on_report(report)
             if report.finished:
                 for policy, weights in report.checkpoints.items():
@@ -191,7 +192,7 @@ class _Attempt:
 
     def _finish(self, status: Status, error: str | None = None) -> Outcome:
         last = self.last
-        results = last.results if last else ()
+        results = last.results if last and last.finished else ()
         wall, trained = self.seconds, last.seconds if last else 0.0
         trial: dict[str, Any] = {
             **code_provenance(),

@@ -29,9 +29,7 @@ def run_inline(
             outcome = run_attempt(
                 planned.trial.config,
                 settings,
-                on_report=lambda report, name=name: progress.advanced(
-                    name, report.step / report.num_steps
-                ),
+                on_report=lambda report, name=name: progress.advanced(name, report.share),
             )
             siblings.note(cell, outcome.status, outcome.error)
         progress.finished(outcome)

@@ -18,6 +18,7 @@ from pcore.cost import count_example_flops, count_flops, typical_length
 from pcore.train import Run, learning_rate
 from sweeps.engine.store import Store
 
+CONSTRUCTED_RATE = 2e10  # operations of the trained model of that configuration, per second
 PROBE_FLOPS = 2e10  # a probe step larger than this is made smaller by cutting the batch
 
 
@@ -40,6 +41,9 @@ def price_cells(cells: Mapping[str, TrialConfig], store: Store, device: str) -> 
     probed: dict[tuple[object, ...], float] = {}
     for cell, config in cells.items():
         flops = count_flops(config)
+        if config.model.kind == "constructed":  # evaluated only, seconds at most
+            prices[cell] = Price(seconds=flops / CONSTRUCTED_RATE, source="guessed")
+            continue
         if cell in measured:
             prices[cell] = Price(seconds=flops / measured[cell], source="measured")
             continue

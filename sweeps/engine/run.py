@@ -226,8 +226,7 @@ def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any], board: Any)
             nonlocal last
             if time.monotonic() - last > REPORT_SECONDS:
                 last = time.monotonic()
-                share = report.step / report.num_steps
-                tune.report({"event": json.dumps({"trial": name, "share": share})})
+                tune.report({"event": json.dumps({"trial": name, "share": report.share})})
 
         tune.report({"event": json.dumps({"trial": name, "share": 0.0})})
         outcome = run_attempt(config, Settings(**settings), on_report)

@@ -65,8 +65,8 @@ class Sweep:
     seeds: Mapping[Scale, str]
 
     def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
-        """Every trial of the sweep at a scale, checked. Raises ValueError naming the cell that
-        cannot work.
+        """Every trial of the sweep at a scale, checked; a constructed model has one, for seeds
+        change nothing of it. Raises ValueError naming the cell that cannot work.
         """
         cells = self.cells(scale)
         check_cells(cells)
@@ -74,7 +74,7 @@ class Sweep:
         return [
             Trial(cell=cell, config=config, id=trial_id(config))
             for cell in cells
-            for seed, data_seed in pairs
+            for seed, data_seed in (pairs if cell.config.model.kind == "trained" else [(0, 0)])
             for config in [replace(cell.config, seed=seed, data_seed=data_seed)]
         ]
 

@@ -1,0 +1,42 @@
+"""When a test set may be left early: it is known on which side of 95 % exact match lies.
+
+After every piece a confidence sequence is asked, which holds at all numbers of examples at once, so
+looking often costs nothing (an interval for one look, such as Wilson's, would be wrong more and
+more often). It consists of all shares p with
+
+    n-fold likelihood of the outcomes, mixed over a uniform share  <  likelihood under p / error
+
+The ratio of the two is a martingale under p, so it ever exceeds 1 / error with probability at most
+`error` (Ville's inequality). Sources: Robbins 1970 (Annals of Mathematical
+Statistics 41:1397); Howard, Ramdas, McAuliffe & Sekhon 2021 (Annals of Statistics 49:1055).
+Examples of a test set are drawn independently, which is all that it asks for.
+
+Exact match of a length that was left early is rough, and its outcomes are no fixed sample: for
+tuning and searching, not for published numbers.
+"""
+
+import math
+from collections.abc import Iterator
+
+SOLVED = 0.95  # exact match above which a length counts as solved
+FIRST_PIECE = 100  # examples before the first look
+
+
+def is_decided(num_correct: int, num_examples: int, error: float, share: float = SOLVED) -> bool:
+    """Whether `share` lies outside the confidence sequence, wrong with probability <= error."""
+    num_wrong = num_examples - num_correct
+    mixed = (
+        math.lgamma(num_correct + 1) + math.lgamma(num_wrong + 1) - math.lgamma(num_examples + 2)
+    )
+    under = num_correct * math.log(share) + num_wrong * math.log1p(-share)
+    return mixed - under >= -math.log(error)
+
+
+def pieces(num_examples: int) -> Iterator[range]:
+    """The rows of a test set in pieces, each as large as all before, so that at most half of the
+    examples were more than was needed.
+    """
+    first, end = 0, FIRST_PIECE
+    while first < num_examples:
+        yield range(first, min(end, num_examples))
+        first, end = end, 2 * end
