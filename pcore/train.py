@@ -6,10 +6,9 @@ state=...)` goes on from it exactly: on a CPU an interrupted run equals an unint
 bit.
 """
 
-import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,37 +75,19 @@ def train(
     run = Run(config, device)
     if state is not None:
         run.load_state_dict(state)
-    num_steps, since = config.optim.num_steps, time.perf_counter()
-    if run.step >= num_steps:
-        raise ValueError(
-            f"the state is at step {run.step} of {num_steps}: nothing is left to train"
-        )
+    run.check_unfinished()
+    since = time.perf_counter()
     while True:
         rate = learning_rate(config.optim, run.step)
         loss, grad_norm = run.update(run.data.next_batch(), rate)
-        run.loss_sum += loss
-        run.step += 1
-        run.track_candidates()
-        if run.step % report_every and run.step < num_steps:
+        run.count(loss)
+        if not run.is_due(report_every):
             continue
-        mean = float(run.loss_sum) / (run.step - run.last_report)
-        run.loss_sum, run.last_report = torch.zeros((), device=device), run.step
-        if not math.isfinite(mean):
-            raise Diverged(f"training loss is {mean} after step {run.step}")
-        report = Report(
-            step=run.step,
-            num_steps=num_steps,
-            loss=mean,
-            learning_rate=rate,
-            grad_norm=float(grad_norm),
-            seconds=time.perf_counter() - since,
-            state=run.state_dict,
-        )
-        if run.step == num_steps:
+        report = run.report(rate, grad_norm, time.perf_counter() - since)
+        if run.finished:
             break
         yield report
-    results, checkpoints = run.evaluate()
-    yield replace(report, results=results, checkpoints=checkpoints)
+    yield run.finish(report)
 
 
 class Run:
@@ -147,6 +128,50 @@ class Run:
         self.optimizer.step()
         return loss, grad_norm
 
+    @property
+    def finished(self) -> bool:
+        """All steps are done; evaluation is not."""
+        return self.step >= self.config.optim.num_steps
+
+    def check_unfinished(self) -> None:
+        """Raise ValueError if no step is left."""
+        if self.finished:
+            raise ValueError(
+                f"the state is at step {self.step} of {self.config.optim.num_steps}: "
+                "nothing is left to train"
+            )
+
+    def count(self, loss: Tensor) -> None:
+        """An optimizer step was made with this mean loss."""
+        self.loss_sum += loss
+        self.step += 1
+        self.track_candidates()
+
+    def is_due(self, report_every: int) -> bool:
+        """Whether a report belongs behind the step just made."""
+        return self.step % report_every == 0 or self.finished
+
+    def report(self, rate: float, grad_norm: Tensor, seconds: float) -> Report:
+        """What happened since the last report. Raises Diverged if its mean loss is not finite."""
+        mean = float(self.loss_sum) / (self.step - self.last_report)
+        self.loss_sum, self.last_report = torch.zeros((), device=self.device), self.step
+        if not math.isfinite(mean):
+            raise Diverged(f"training loss is {mean} after step {self.step}")
+        return Report(
+            step=self.step,
+            num_steps=self.config.optim.num_steps,
+            loss=mean,
+            learning_rate=rate,
+            grad_norm=float(grad_norm),
+            seconds=seconds,
+            state=self.state_dict,
+        )
+
+    def finish(self, report: Report) -> Report:
+        """The last report, with the results of the finished run."""
+        results, checkpoints = self.evaluate()
+        return replace(report, results=results, checkpoints=checkpoints)
+
     def track_candidates(self) -> None:
         """Measure the candidates for the policies `best` and `oracle` at evenly spaced steps."""
         num_steps, checks = self.config.optim.num_steps, self.config.eval.num_checks
@@ -161,7 +186,7 @@ class Run:
 
     def evaluate(self) -> tuple[tuple[LengthResult, ...], dict[str, dict[str, Tensor]]]:
         """Results and weights of every checkpoint policy of the configuration."""
-        last = copy.deepcopy(self.model.state_dict())
+        last = snapshot(self.model.state_dict())
         chosen = {"last": (self.step, last)} | {
             name: (c.step, c.weights) for name, c in self.candidates.items()
         }
@@ -179,8 +204,8 @@ class Run:
             "step": self.step,
             "last_report": self.last_report,
             "loss_sum": self.loss_sum.clone(),
-            "model": copy.deepcopy(self.model.state_dict()),
-            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
+            "model": snapshot(self.model.state_dict()),
+            "optimizer": snapshot(self.optimizer.state_dict()),
             "data": self.data.state_dict(),
             "candidates": {
                 name: {"loss": c.loss, "step": c.step, "weights": c.weights}
@@ -192,7 +217,7 @@ class Run:
         self.step, self.last_report = state["step"], state["last_report"]
         self.loss_sum = state["loss_sum"].to(self.device)
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self.optimizer.load_state_dict(snapshot(state["optimizer"]))
         self.data.load_state_dict(state["data"])
         for name, kept in state["candidates"].items():
             candidate = self.candidates[name]
@@ -214,7 +239,20 @@ class Candidate:
 
     def offer(self, loss: float, step: int, model: Transformer) -> None:
         if loss < self.loss:
-            self.loss, self.step, self.weights = loss, step, copy.deepcopy(model.state_dict())
+            self.loss, self.step, self.weights = loss, step, snapshot(model.state_dict())
+
+
+def snapshot(value: Any) -> Any:
+    """A copy of a state whose tensors have memory of their own: those of a stacked model are views
+    of tensors that hold all members, and `copy.deepcopy` would copy these whole.
+    """
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {name: snapshot(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [snapshot(part) for part in value]
+    return value
 
 
 def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
