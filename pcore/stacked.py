@@ -29,7 +29,7 @@ from pcore.evaluate import autocast
 from pcore.model import target_places
 from pcore.positions import num_levels
 from pcore.train import Diverged, Report, Run, learning_rate
-from pcore.validate import validate
+from pcore.validate import task_name, validate
 
 ALIGNMENT = 64  # weights begin at multiples of so many numbers, as matrix kernels like it
 NO_TARGET = -100
@@ -113,7 +113,7 @@ def stack_key(config: TrialConfig) -> StackKey:
     graph = {f"model.{name}": getattr(model, name) for name in names}
     return tuple(
         {
-            "task": type(config.task),
+            "task.name": task_name(config.task),
             "the number of symbols": len(config.task.vocab),
             "the number of levels of IDs": levels,
             "position.encoding": p.encoding,
