@@ -62,22 +62,25 @@ def train_stacked(
     living, seconds = list(range(len(runs))), [0.0] * len(runs)
     while living:
         stack, together = Stack([runs[i] for i in living]), living
+        since = time.perf_counter()
         while living == together:
-            since, rates = time.perf_counter(), stack.rates()
+            rates = stack.rates()
             losses, grad_norms = stack.update(rates)
             for i, loss in zip(living, losses, strict=True):
                 runs[i].count(loss)
+            due = [place for place, i in enumerate(living) if runs[i].is_due(report_every)]
+            if due:
+                losses.cpu()  # waits for the device: seconds are those of finished steps
             share = (time.perf_counter() - since) / len(living)
             for i in living:
                 seconds[i] += share
             news: dict[int, Report | Diverged] = {}
-            for place, i in enumerate(living):
-                if not runs[i].is_due(report_every):
-                    continue
+            for place in due:
+                i = living[place]
                 try:
                     news[i] = runs[i].report(rates[place], grad_norms[place], seconds[i])
                 except Diverged as error:
-                    news[i] = error
+                    news[i] = error.with_traceback(None)
             for i, new in list(news.items()):
                 if isinstance(new, Report) and runs[i].finished:
                     del news[i]
@@ -86,6 +89,7 @@ def train_stacked(
             living = [i for i in living if not isinstance(news.get(i), Diverged)]
             if news:
                 yield news
+            since = time.perf_counter()
 
 
 def can_stack(config: TrialConfig) -> bool:
