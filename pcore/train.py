@@ -6,10 +6,9 @@ state=...)` goes on from it exactly: on a CPU an interrupted run equals an unint
 bit.
 """
 
-import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,21 +80,14 @@ def train(
     run = Run(config, device)
     if state is not None:
         run.load_state_dict(state)
-    num_steps, since = config.optim.num_steps, time.perf_counter()
-    while run.step < num_steps:
+    since = time.perf_counter()
+    while not run.trained:
         rate = learning_rate(config.optim, run.step)
         loss, grad_norm = run.update(run.data.next_batch(), rate)
-        run.loss_sum += loss
-        run.step += 1
-        run.track_candidates()
-        if run.step % report_every and run.step < num_steps:
+        run.count(loss)
+        if not run.is_due(report_every):
             continue
-        mean = float(run.loss_sum) / (run.step - run.last_report)
-        run.loss_sum, run.last_report = torch.zeros((), device=device), run.step
-        if not math.isfinite(mean):
-            raise Diverged(f"training loss is {mean} after step {run.step}")
-        run.facts = {"loss": mean, "learning_rate": rate, "grad_norm": float(grad_norm)}
-        yield run.report(time.perf_counter() - since)
+        yield run.report(rate, grad_norm, time.perf_counter() - since)
     yield from run.evaluate(time.perf_counter() - since)
 
 
@@ -155,6 +147,41 @@ class Run:
         self.optimizer.step()
         return loss, grad_norm
 
+    @property
+    def trained(self) -> bool:
+        """All steps are done; evaluation may not be."""
+        return self.step >= self.config.optim.num_steps
+
+    def count(self, loss: Tensor) -> None:
+        """An optimizer step was made with this mean loss."""
+        self.loss_sum += loss
+        self.step += 1
+        self.track_candidates()
+
+    def is_due(self, report_every: int) -> bool:
+        """Whether a report belongs behind the step just made."""
+        return self.step % report_every == 0 or self.trained
+
+    def report(self, rate: float, grad_norm: Tensor, seconds: float) -> Report:
+        """What happened since the last report. Raises Diverged if its mean loss is not finite."""
+        mean = float(self.loss_sum) / (self.step - self.last_report)
+        self.loss_sum, self.last_report = torch.zeros((), device=self.device), self.step
+        if not math.isfinite(mean):
+            raise Diverged(f"training loss is {mean} after step {self.step}")
+        self.facts = {"loss": mean, "learning_rate": rate, "grad_norm": float(grad_norm)}
+        return self.look(seconds)
+
+    def look(self, seconds: float) -> Report:
+        """Where the trial stands; seconds: in training steps of this process."""
+        return Report(
+            step=self.step,
+            num_steps=self.config.optim.num_steps,
+            seconds=seconds,
+            results=tuple(self.results),
+            state=self.state_dict,
+            **self.facts,
+        )
+
     def track_candidates(self) -> None:
         """Measure the candidates for the policies `best` and `oracle` at evenly spaced steps."""
         num_steps, checks = self.config.optim.num_steps, self.config.eval.num_checks
@@ -166,17 +193,6 @@ class Run:
         for candidate in self.candidates.values():
             counts = evaluate(self.model, candidate.batch, self.config)
             candidate.offer(counts.loss_sum / counts.num_tokens, self.step, self.model)
-
-    def report(self, seconds: float) -> Report:
-        """Where the trial stands; seconds: in training steps of this process."""
-        return Report(
-            step=self.step,
-            num_steps=self.config.optim.num_steps,
-            seconds=seconds,
-            results=tuple(self.results),
-            state=self.state_dict,
-            **self.facts,
-        )
 
     def evaluate(self, seconds: float) -> Iterator[Report]:
         """Every checkpoint policy at every length that has no result yet: a report for each, and
@@ -191,13 +207,13 @@ class Run:
             model.load_state_dict(weights)
             for result in evaluate_lengths(model, self.config, name, step, done):
                 self.results.append(result)
-                yield self.report(seconds)
+                yield self.look(seconds)
         checkpoints = {name: weights for name, (_, weights) in chosen.items()}
-        yield replace(self.report(seconds), checkpoints=checkpoints)
+        yield replace(self.look(seconds), checkpoints=checkpoints)
 
     def chosen_weights(self) -> dict[str, tuple[int, dict[str, Tensor]]]:
         """Step and weights of every checkpoint policy of the configuration."""
-        chosen = {"last": (self.step, copy.deepcopy(self.model.state_dict()))} | {
+        chosen = {"last": (self.step, snapshot(self.model.state_dict()))} | {
             name: (c.step, c.weights) for name, c in self.candidates.items()
         }
         return {name: chosen[name] for name in self.config.eval.checkpoints}
@@ -210,8 +226,8 @@ class Run:
             "loss_sum": self.loss_sum.clone(),
             "facts": dict(self.facts),
             "results": [result.to_plain() for result in self.results],
-            "model": copy.deepcopy(self.model.state_dict()),
-            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
+            "model": snapshot(self.model.state_dict()),
+            "optimizer": snapshot(self.optimizer.state_dict()),
             "data": self.data.state_dict(),
             "candidates": {
                 name: {"loss": c.loss, "step": c.step, "weights": c.weights}
@@ -225,7 +241,7 @@ class Run:
         self.facts = dict(state.get("facts", {}))
         self.results = [LengthResult.from_plain(values) for values in state.get("results", [])]
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self.optimizer.load_state_dict(snapshot(state["optimizer"]))
         self.data.load_state_dict(state["data"])
         for name, kept in state["candidates"].items():
             candidate = self.candidates[name]
@@ -247,7 +263,20 @@ class Candidate:
 
     def offer(self, loss: float, step: int, model: Transformer) -> None:
         if loss < self.loss:
-            self.loss, self.step, self.weights = loss, step, copy.deepcopy(model.state_dict())
+            self.loss, self.step, self.weights = loss, step, snapshot(model.state_dict())
+
+
+def snapshot(value: Any) -> Any:
+    """A copy of a state whose tensors have memory of their own: those of a stacked model are views
+    of tensors that hold all members, and `copy.deepcopy` would copy these whole.
+    """
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {name: snapshot(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [snapshot(part) for part in value]
+    return value
 
 
 def candidate_sets(config: TrialConfig) -> dict[str, Batch]:

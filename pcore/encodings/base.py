@@ -22,12 +22,15 @@ class Encoding(nn.Module):
         (dependent). In a trial BOS keeps ID 0 whatever the start, so even an invariant encoding
         sees how far away BOS is.
     at_test: what happens at test time, in words.
+    stackable: False if Python code looks at the values of a tensor, which `torch.func.vmap`
+        forbids; trials with such an encoding are not trained in a stack (see `pcore.stacked`).
     """
 
     uses_ids: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
     offset: ClassVar[Literal["invariant", "dependent"]] = "invariant"
     at_test: ClassVar[str] = "no IDs, nothing to do"
+    stackable: ClassVar[bool] = True
 
     def __init__(
         self, position: PositionConfig, model: ModelConfig, num_levels: int, rng: torch.Generator

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -36,6 +36,8 @@ MAX_LOST = 3  # a trial that took this many workers with it in one launch is not
 GIVEN_UP = f"its worker died {MAX_LOST} times"
 ZOMBIE_SECONDS = 20.0  # how long the last worker of a dead launch may take to end
 
+Verdict: TypeAlias = Literal["go on", "save", "paused", "timeout"]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
@@ -47,6 +49,8 @@ class Settings:
     without a shard, to be continued by a later launch. launch: name of the launch that runs it.
     diagnose: test examples of each length by which a finished model is analysed (see diagnose); 0 =
     it is not.
+    stack: how many trials of equal shapes may train as one model (see stacks); auto = as many as a
+    probe says pay.
     """
 
     results: str
@@ -57,6 +61,7 @@ class Settings:
     slice_end: float | None = None
     launch: str = ""
     diagnose: int = 0
+    stack: int | Literal["auto"] = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +69,7 @@ class Outcome:
     """What became of an attempt. status: that of its shard, or one without a shard: `done` if the
     store had the trial already, `paused`, `unsaved` if the results folder could not be written,
     `stopped` if it was not started because its siblings failed. first_step: above 0 if it resumed.
+    stacked: how many trials trained as one model; seconds are this trial's share of theirs.
     """
 
     trial_id: str
@@ -72,14 +78,7 @@ class Outcome:
     first_step: int = 0
     summary: str = ""
     error: str = ""
-
-
-class _TimeUp(Exception):
-    """The attempt ran into its time limit."""
-
-
-class _SliceOver(Exception):
-    """The slice of machine time is over; the state is saved."""
+    stacked: int = 1
 
 
 def run_attempt(
@@ -92,105 +91,149 @@ def run_attempt(
     """
     store, name = Store(settings.results), trial_id(config)
     try:
-        shard = store.visible_shard(name)
-        if shard is not None and shard.finished:
-            return Outcome(trial_id=name, status="done", seconds=0.0)
-        if record_lost(store, config, settings.launch) >= MAX_LOST:
-            return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)
-        with _running_marker(store.folder, name, settings.launch):
-            return _Attempt(config, settings, store).run(on_report)
+        if outcome := admit(config, settings, store)[0]:
+            return outcome
+        with running_marker(store.folder, name, settings.launch):
+            return Attempt(config, settings, store).run(on_report)
     except StorageFailed as error:
         return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
 
 
-class _Attempt:
-    """The life of one attempt; collects what its shard will hold."""
+def admit(config: TrialConfig, settings: Settings, store: Store) -> tuple[Outcome | None, int]:
+    """The outcome of a trial that need not or must not be started, else None; and how many of its
+    attempts this launch has lost.
+    """
+    name = trial_id(config)
+    shard = store.visible_shard(name)
+    if shard is not None and shard.finished:
+        return Outcome(trial_id=name, status="done", seconds=0.0), 0
+    num_lost = record_lost(store, config, settings.launch)
+    if num_lost >= MAX_LOST:
+        return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP), num_lost
+    return None, num_lost
 
-    def __init__(self, config: TrialConfig, settings: Settings, store: Store):
+
+class Timer:
+    """Says when states have to be saved and attempts have to end."""
+
+    def __init__(self, settings: Settings):
+        self.settings, self.began = settings, time.monotonic()
+        self.saved = self.began
+
+    def verdict(self) -> Verdict:
+        """save = a state is due; paused, timeout = save it and stop. To be obeyed."""
+        now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
+        if end is not None and now > end:
+            return "paused"
+        if limit is not None and now - self.began > limit:
+            return "timeout"
+        if now - self.saved <= self.settings.checkpoint_every:
+            return "go on"
+        self.saved = now
+        return "save"
+
+
+class Attempt:
+    """The life of one attempt; collects what its shard will hold. clock: seconds that count as this
+    trial's own; stacked: how many trials train as one model with it.
+    """
+
+    def __init__(
+        self,
+        config: TrialConfig,
+        settings: Settings,
+        store: Store,
+        clock: Callable[[], float] = time.monotonic,
+        stacked: int = 1,
+    ):
         self.config, self.settings, self.store = config, settings, store
-        self.name = trial_id(config)
+        self.name, self.stacked = trial_id(config), stacked
         self.folder = f"checkpoints/{self.name}"
-        self.started, self.clock, self.first_step = time.time(), time.monotonic(), 0
+        self.started, self.clock, self.began, self.first_step = time.time(), clock, clock(), 0
         self.curve: list[dict[str, Any]] = []  # rows of all reports, those before a resume included
         self.last: Report | None = None
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.clock
+        return self.clock() - self.began
 
     def run(self, on_report: Callable[[Report], None]) -> Outcome:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(self.settings.num_threads)
-        # Softmax leaves numbers below 1e-38 that a CPU multiplies ten times slower than others.
-        torch.set_flush_denormal(True)
+        """Train alone, to an end of any kind."""
         try:
-            self._train(on_report)
-            return self._finish("ok")
+            with process_settings(self.settings):
+                return self._train(on_report)
         except StorageFailed:
             raise
-        except _SliceOver:
-            return Outcome(trial_id=self.name, status="paused", seconds=self.seconds)
-        except _TimeUp:
-            return self._finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
         except Diverged as error:
-            return self._finish("diverged", str(error))
+            return self.finish("diverged", str(error))
         except (torch.OutOfMemoryError, MemoryError) as error:
-            return self._finish("oom", str(error) or "out of memory")
+            return self.finish("oom", str(error) or "out of memory")
         except Exception:
-            return self._finish("error", traceback.format_exc(limit=-6))
-        finally:
-            torch.set_num_threads(threads)
-            torch.set_flush_denormal(False)
+            return self.finish("error", traceback.format_exc(limit=-6))
 
-    def _train(self, on_report: Callable[[Report], None]) -> None:
-        state = self._load_state()
-        if state:
-            self.first_step, self.curve = state["step"], state.pop("curve")
-        saved = time.monotonic()
+    def _train(self, on_report: Callable[[Report], None]) -> Outcome:
+        state, timer = self.resume(), Timer(self.settings)
         for report in train(self.config, device=self.settings.device, state=state):
-            self.last = report
-            if not report.results:  # reports of the evaluation say nothing new about training
-                self.curve.append({name: getattr(report, name) for name in REPORT})
+            self.take(report)
             on_report(report)
             if report.finished:
-                for policy, weights in report.checkpoints.items():
-                    data = pack_model(self.config, weights, policy=policy, step=report.step)
-                    self.store.folder.write(f"{self.folder}/{policy}.pt", data)
-                self._diagnose(report)
-                return
-            now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
-            over = end is not None and now > end
-            late = limit is not None and self.seconds > limit
-            if over or late or now - saved > self.settings.checkpoint_every:
-                self._save_state(report)
-                saved = now
-            if over:
-                raise _SliceOver
-            if late:
-                raise _TimeUp
+                break
+            verdict = timer.verdict()
+            if verdict != "go on":
+                self.save()
+            if verdict in ("paused", "timeout"):
+                return self.stop(verdict)
+        return self.finish("ok")
+
+    def resume(self) -> dict[str, Any] | None:
+        """The state that an earlier attempt left, if any."""
+        try:
+            data = self.store.folder.read(f"{self.folder}/state.pt")
+        except FileNotFoundError:
+            return None
+        state = unpack_state(data, self.config)
+        if state:
+            self.first_step, self.curve = state["step"], state.pop("curve")
+        return state
+
+    def take(self, report: Report) -> None:
+        """Keep what a report says; of the last one also the weights, and what they do."""
+        self.last = report
+        if not report.results:  # reports of the evaluation say nothing new about training
+            self.curve.append({name: getattr(report, name) for name in REPORT})
+        for policy, weights in report.checkpoints.items():
+            data = pack_model(self.config, weights, policy=policy, step=report.step)
+            self.store.folder.write(f"{self.folder}/{policy}.pt", data)
+        self._diagnose(report)
 
     def _diagnose(self, report: Report) -> None:
         """Analyse the last checkpoint, where there are test lengths to fail at."""
         weights = report.checkpoints.get("last")
         if weights is None or not self.settings.diagnose or not self.config.eval.test_lengths:
             return
+        if self.config.model.kind == "constructed":  # the theorem says what its heads do
+            return
         model = make_model(self.config)
         model.load_state_dict(weights)
         model.to(self.settings.device)
         write_diagnosis(self.store.folder, self.name, model, self.config, self.settings.diagnose)
 
-    def _load_state(self) -> dict[str, Any] | None:
-        try:
-            data = self.store.folder.read(f"{self.folder}/state.pt")
-        except FileNotFoundError:
-            return None
-        return unpack_state(data, self.config)
-
-    def _save_state(self, report: Report) -> None:
-        data = pack_state(self.config, report.state() | {"curve": self.curve})
+    def save(self) -> None:
+        """Write the state behind the last report."""
+        assert self.last is not None
+        data = pack_state(self.config, self.last.state() | {"curve": self.curve})
         self.store.folder.write(f"{self.folder}/state.pt", data)
 
-    def _finish(self, status: Status, error: str | None = None) -> Outcome:
+    def stop(self, verdict: Literal["paused", "timeout"]) -> Outcome:
+        """The end of an attempt whose time is over."""
+        if verdict == "timeout":
+            return self.finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
+        return Outcome(
+            trial_id=self.name, status="paused", seconds=self.seconds, stacked=self.stacked
+        )
+
+    def finish(self, status: Status, error: str | None = None) -> Outcome:
+        """Write the shard."""
         last = self.last
         results = last.results if last and last.finished else ()
         wall, trained = self.seconds, last.seconds if last else 0.0
@@ -209,6 +252,7 @@ class _Attempt:
             "device": _device_name(self.settings.device),
             "dtype": "float32" if self.settings.device == "cpu" else "bfloat16",
             "num_threads": self.settings.num_threads,
+            "stacked": self.stacked,
         }
         evaluations = [_evaluation_row(result) for result in results]
         self.store.write(self.config, status, trial, self.curve, evaluations)
@@ -223,6 +267,7 @@ class _Attempt:
             first_step=self.first_step,
             summary=text,
             error=error or "",
+            stacked=self.stacked,
         )
 
 
@@ -265,7 +310,22 @@ def remove_markers(store: Store) -> None:
 
 
 @contextmanager
-def _running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
+def process_settings(settings: Settings) -> Generator[None]:
+    """Threads and arithmetic of this process while it trains."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(settings.num_threads)
+    # Softmax leaves numbers below 1e-38 that a CPU multiplies ten times slower than others.
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(False)
+
+
+@contextmanager
+def running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
+    """The file that says who runs the trial, for as long as it runs."""
     marker, now = _marker_name(name), datetime.now(UTC).isoformat(timespec="seconds")
     owner = {"process": this_process().as_dict(), "launch": launch, "started_at": now}
     folder.write(marker, json.dumps(owner).encode())

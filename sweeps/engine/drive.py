@@ -85,12 +85,14 @@ def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
 def _predicted_and_taken(
     pending: Sequence[PlannedTrial], outcomes: Mapping[str, Outcome]
 ) -> list[tuple[float, float]]:
-    """Seconds of the trials that this launch ran from their first step to their end."""
+    """Seconds of the trials that this launch ran from their first step to their end, alone: a
+    price is that of a trial by itself.
+    """
     known = [(p.price, outcomes[p.trial.id]) for p in pending if p.trial.id in outcomes]
     return [
         (price.seconds, outcome.seconds)
         for price, outcome in known
-        if price and outcome.status == "ok" and outcome.first_step == 0
+        if price and outcome.status == "ok" and outcome.first_step == 0 and outcome.stacked == 1
     ]
 
 

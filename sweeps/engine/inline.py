@@ -1,13 +1,16 @@
-"""The inline executor: trials one after another in this process. For tests and machines without
-Ray.
+"""The inline executor: trials (or stacks of them) one after another in this process. For tests and
+machines without Ray.
 """
 
 from collections.abc import Callable, Sequence
 
-from sweeps.engine.attempt import Outcome, Settings, run_attempt
+from pcore.train import Report
+from sweeps.engine.attempt import Outcome, Settings
 from sweeps.engine.failures import Siblings, cell_of
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.progress import Progress
+from sweeps.engine.stacked_attempt import run_group
+from sweeps.engine.stacks import form_stacks, measure_gain
 
 
 def run_inline(
@@ -16,24 +19,35 @@ def run_inline(
     progress: Progress,
     on_finish: Callable[[Outcome], None],
 ) -> None:
-    """Run the trials in this order. An interrupt leaves the running one to be resumed by the next
+    """Run the trials in this order. An interrupt leaves the running ones to be resumed by the next
     launch.
     """
     siblings = Siblings()
-    for planned in pending:
-        name, cell = planned.trial.id, cell_of(planned.trial.config)
-        if reason := siblings.verdict(cell):
-            outcome = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
-        else:
-            progress.advanced(name, 0.0)
-            outcome = run_attempt(
-                planned.trial.config,
-                settings,
-                on_report=lambda report, name=name: progress.advanced(name, report.share),
-            )
-            siblings.note(cell, outcome.status, outcome.error)
+    cells = {planned.trial.id: cell_of(planned.trial.config) for planned in pending}
+
+    def finished(outcome: Outcome) -> None:
         progress.finished(outcome)
         on_finish(outcome)
-        if outcome.status == "paused":
+
+    def on_report(name: str, report: Report) -> None:
+        progress.advanced(name, report.share)
+
+    for group in form_stacks(pending, settings, 1, lambda some: measure_gain(some, settings)):
+        started: list[PlannedTrial] = []
+        for planned in group:
+            name = planned.trial.id
+            if reason := siblings.verdict(cells[name]):
+                finished(Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason))
+            else:
+                started.append(planned)
+        for planned in started:
+            progress.advanced(planned.trial.id, 0.0, stacked=len(started))
+        over = False
+        configs = [planned.trial.config for planned in started]
+        for outcome in run_group(configs, settings, on_report, progress.say) if configs else ():
+            siblings.note(cells[outcome.trial_id], outcome.status, outcome.error)
+            finished(outcome)
+            over = over or outcome.status == "paused"
+        if over:
             progress.say("the slice is over; the same command continues")
             return

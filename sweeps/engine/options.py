@@ -3,6 +3,7 @@
 import argparse
 import os
 from pathlib import Path
+from typing import Literal
 
 from pcore.mechanism import NUM_EXAMPLES
 from sweeps.engine.attempt import Settings
@@ -43,6 +44,14 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         "--gpus-per-trial",
         type=float,
         help="0.25 puts four trials on a GPU (default: 1 with --device cuda, else 0)",
+    )
+    add(
+        "--stack",
+        type=parse_stack,
+        default=1,
+        metavar="auto|off|K",
+        help="train up to K trials of equal shapes as one model; auto: where a probe says that it "
+        "pays (default: off)",
     )
     add("--time-limit", type=parse_duration, help="of one attempt at a trial, e.g. 90s, 20m, 3h")
     add(
@@ -87,6 +96,19 @@ def parse_duration(text: str) -> float:
     if not seconds > 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration like 90s, 20m or 3h")
     return seconds
+
+
+def parse_stack(text: str) -> int | Literal["auto"]:
+    """How many trials a stack may hold: "auto", "off" (1) or a number from 2 on."""
+    if text == "auto":
+        return "auto"
+    if text == "off":
+        return 1
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither auto nor off nor a number of trials from 2 on"
+        )
+    return int(text)
 
 
 def find_results(option: str | None) -> str:
@@ -138,4 +160,5 @@ def make_settings(options: argparse.Namespace, store: Store, launch: str, began:
         slice_end=began + options.slice if options.slice else None,
         launch=launch,
         diagnose=diagnose if options.diagnose is None else options.diagnose,
+        stack=options.stack,
     )

@@ -75,14 +75,17 @@ def _shape(config: TrialConfig) -> tuple[object, ...]:
 def _measured_rates(
     cells: Mapping[str, TrialConfig], store: Store, device: str
 ) -> dict[str, float]:
-    """Operations per second of finished, never interrupted trials of these cells."""
+    """Operations per second of finished, never interrupted trials of these cells that trained
+    alone.
+    """
     if not cells:
         return {}
-    columns = ["cell_id", "wall_seconds", "first_step", "device", "status"]
+    columns = ["cell_id", "wall_seconds", "first_step", "device", "status", "stacked"]
     table = store.load(record="trial", columns=columns)
     cpu = pc.field("device") == "cpu"
     same_kind = cpu if device == "cpu" else ~cpu
     usable = (pc.field("status") == "ok") & (pc.field("first_step") == 0) & same_kind
+    usable &= pc.field("stacked").is_null() | (pc.field("stacked") == 1)
     usable &= pc.field("cell_id").isin(list(cells)) & (pc.field("wall_seconds") > 0)
     seconds: dict[str, list[float]] = {}
     for row in table.filter(usable).to_pylist():

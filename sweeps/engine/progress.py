@@ -27,7 +27,8 @@ class Progress:
     ):
         self.name, self.num_slots, self.out = name, num_slots, out or sys.stdout
         self.pending = {planned.trial.id: planned for planned in pending}
-        self.steps: dict[str, tuple[float, float]] = {}  # running trials: share done, time of start
+        # Running trials: share done, time of start, how many trials train as one model with it.
+        self.steps: dict[str, tuple[float, float, int]] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.reasons: set[str] = set()  # for which trials were stopped
         self.started, self.last_sign = time.monotonic(), time.monotonic()
@@ -47,11 +48,13 @@ class Progress:
             self._write("\r\x1b[2K")
         self._log(0)
 
-    def advanced(self, trial_id: str, share: float) -> None:
-        """A running trial has done this share of its steps."""
+    def advanced(self, trial_id: str, share: float, stacked: int = 0) -> None:
+        """A running trial has done this share of its steps. stacked: how many trials train as one
+        model; 0 = as many as when it began.
+        """
         with self.lock:
-            began = self.steps.get(trial_id, (0.0, time.monotonic()))[1]
-            self.steps[trial_id] = (share, began)
+            _, began, before = self.steps.get(trial_id, (0.0, time.monotonic(), 1))
+            self.steps[trial_id] = (share, began, stacked or before)
             self.last_sign = time.monotonic()
 
     def finished(self, outcome: Outcome) -> None:
@@ -104,16 +107,17 @@ class Progress:
         now = time.monotonic()
         predicted = sum(price[name] for name, o in self.outcomes.items() if o.status == "ok")
         actual = sum(o.seconds for o in self.outcomes.values() if o.status == "ok")
-        for name, (share, began) in self.steps.items():
+        for name, (share, began, stacked) in self.steps.items():
             if share > 0.1:
-                predicted, actual = predicted + share * price[name], actual + now - began
+                predicted += share * price[name]
+                actual += (now - began) / stacked
         ratio = actual / predicted if predicted > 0 else 1.0
         waiting = [
             p
             for name, p in self.pending.items()
             if name not in self.outcomes and name not in self.steps
         ]
-        running = [price[name] * (1 - share) for name, (share, _) in self.steps.items()]
+        running = [price[name] * (1 - share) for name, (share, *_) in self.steps.items()]
         total = sum(running) + sum(price[p.trial.id] for p in waiting)
         floor = max([*running, predict_wall(waiting, self.num_slots)])
         return ratio * max(total / self.num_slots, floor)

@@ -35,13 +35,15 @@ from ray import tune
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import pcore
-from pcore.config import flatten, trial_id, unflatten
+from pcore.config import TrialConfig, flatten, trial_id, unflatten
 from pcore.train import Report
-from sweeps.engine.attempt import MAX_LOST, Outcome, Settings, record_lost, run_attempt
+from sweeps.engine.attempt import MAX_LOST, Outcome, Settings, record_lost
 from sweeps.engine.failures import Siblings, cell_of
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.progress import Progress
 from sweeps.engine.provenance import hash_sources
+from sweeps.engine.stacked_attempt import run_group
+from sweeps.engine.stacks import form_stacks, measure_gain
 from sweeps.engine.storage import Folder
 from sweeps.engine.store import Store
 
@@ -165,7 +167,10 @@ def run_on_ray(
     """Run the trials inside a `ray_session`, the first ones first. Returns when none is left or on
     Ctrl-C.
     """
-    chunks = make_chunks(pending, progress.num_slots)
+    stacks = form_stacks(
+        pending, settings, progress.num_slots, lambda some: _measure_there(some, settings, slots)
+    )
+    chunks = make_chunks(stacks, progress.num_slots)
     board = ray.remote(num_cpus=0)(Siblings).remote()
     scratch = tempfile.mkdtemp(prefix="pcore-tune-")
     tuner = tune.Tuner(
@@ -192,46 +197,76 @@ def run_on_ray(
     _account_for_missing(pending, settings, progress, on_finish)
 
 
-def make_chunks(pending: Sequence[PlannedTrial], num_slots: int) -> list[list[str]]:
-    """Trials as JSON, bundled in their order so that a chunk takes about CHUNK_SECONDS, but every
-    slot gets a few chunks.
+def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> list[list[list[str]]]:
+    """Stacks of trials as JSON, bundled in their order so that a chunk takes about CHUNK_SECONDS,
+    but every slot gets a few chunks.
     """
-    seconds = [planned.price.seconds if planned.price else CHUNK_SECONDS for planned in pending]
+    seconds = [
+        sum(planned.price.seconds if planned.price else CHUNK_SECONDS for planned in stack)
+        for stack in stacks
+    ]
     enough = min(CHUNK_SECONDS, sum(seconds) / (4 * num_slots))
-    chunks: list[list[str]] = []
+    chunks: list[list[list[str]]] = []
     filled = enough
-    for planned, cost in zip(pending, seconds, strict=True):
+    for stack, cost in zip(stacks, seconds, strict=True):
         if filled >= enough:
             chunks.append([])
             filled = 0.0
-        chunks[-1].append(json.dumps(flatten(planned.trial.config)))
+        chunks[-1].append(_to_json([planned.trial.config for planned in stack]))
         filled += cost
     return chunks
 
 
+def _measure_there(configs: Sequence[TrialConfig], settings: Settings, slots: Slots) -> float:
+    """The gain of a stack, measured on a slot of the cluster."""
+    task = ray.remote(_measure_texts).options(num_cpus=slots.cpus, num_gpus=slots.gpus)
+    return ray.get(task.remote(_to_json(configs), asdict(settings)))
+
+
+def _measure_texts(texts: Sequence[str], settings: dict[str, Any]) -> float:
+    return measure_gain([unflatten(json.loads(text)) for text in texts], Settings(**settings))
+
+
+def _to_json(configs: Sequence[TrialConfig]) -> list[str]:
+    return [json.dumps(flatten(config)) for config in configs]
+
+
 def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any], board: Any) -> None:
-    """Runs in a worker: the trials of one chunk, skipping those that an earlier try of the chunk
+    """Runs in a worker: the stacks of one chunk, skipping trials that an earlier try of the chunk
     finished and those whose siblings failed.
     """
-    for text in parameters["chunk"]:
-        config = unflatten(json.loads(text))
-        name, cell, last = trial_id(config), cell_of(config), 0.0
-        reason: Any = ray.get(board.verdict.remote(cell))
-        if reason:
-            outcome = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
-            tune.report({"event": json.dumps({"outcome": asdict(outcome)})})
+    spoke: dict[str, float] = {}
+
+    def tell(event: dict[str, Any]) -> None:
+        tune.report({"event": json.dumps(event)})
+
+    def on_report(name: str, report: Report) -> None:
+        if time.monotonic() - spoke.get(name, 0.0) > REPORT_SECONDS:
+            spoke[name] = time.monotonic()
+            tell({"trial": name, "share": report.share})
+
+    for texts in parameters["chunk"]:
+        configs = {trial_id(c): c for c in (unflatten(json.loads(text)) for text in texts)}
+        cells = {name: cell_of(config) for name, config in configs.items()}
+        for name, cell in cells.items():
+            if reason := str(ray.get(board.verdict.remote(cell))):
+                del configs[name]
+                outcome = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
+                tell({"outcome": asdict(outcome)})
+        for name in configs:
+            tell({"trial": name, "share": 0.0, "stacked": len(configs)})
+        if not configs:
             continue
-
-        def on_report(report: Report, name: str = name) -> None:
-            nonlocal last
-            if time.monotonic() - last > REPORT_SECONDS:
-                last = time.monotonic()
-                tune.report({"event": json.dumps({"trial": name, "share": report.share})})
-
-        tune.report({"event": json.dumps({"trial": name, "share": 0.0})})
-        outcome = run_attempt(config, Settings(**settings), on_report)
-        ray.get(board.note.remote(cell, outcome.status, outcome.error))
-        tune.report({"event": json.dumps({"outcome": asdict(outcome)})})
+        group = run_group(
+            list(configs.values()),
+            Settings(**settings),
+            on_report,
+            lambda text: tell({"say": text}),
+        )
+        for outcome in group:
+            cell = cells[outcome.trial_id]
+            ray.get(board.note.remote(cell, outcome.status, outcome.error))
+            tell({"outcome": asdict(outcome)})
 
 
 class _Listener(tune.Callback):
@@ -255,8 +290,10 @@ class _Listener(tune.Callback):
                 outcome = Outcome(**event["outcome"])
                 self.progress.finished(outcome)
                 self.on_finish(outcome)
+            elif "say" in event:
+                self.progress.say(event["say"])
             else:
-                self.progress.advanced(event["trial"], event["share"])
+                self.progress.advanced(event["trial"], event["share"], event.get("stacked", 0))
         except Exception as error:
             self.progress.say(f"progress line: {type(error).__name__}: {error}")
 

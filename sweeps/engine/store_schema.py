@@ -47,6 +47,9 @@ TRIAL = {  # record == "trial"
     "host": pa.string(),
     "num_threads": pa.int32(),
     "launch": pa.string(),  # name of the launch that ran it
+    # How many trials trained as one model when the attempt began; of more than 1 all seconds of a
+    # row are its share of theirs, so that a sum over rows is machine time.
+    "stacked": pa.int32(),
 }
 REPORT = {  # record == "report"
     "step": pa.int64(),
