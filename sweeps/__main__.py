@@ -6,6 +6,7 @@ python -m sweeps run depth_ablation            run what is missing (several swee
 python -m sweeps run --for core                run what a table of the report lacks
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
 python -m sweeps why 3f2a                      everything about one trial
+python -m sweeps cost                          how well durations are predicted
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
 python -m sweeps doctor                        whether this machine and cluster are fit to run
 python -m sweeps gc                            old checkpoints and leftovers
@@ -76,6 +77,13 @@ def why(options: argparse.Namespace) -> int:
     return show_trial(options)
 
 
+def cost(options: argparse.Namespace) -> int:
+    """How well durations are predicted: the cost model behind `plan`, cross-validated."""
+    from sweeps.engine.cost_table import show_cost
+
+    return show_cost(options)
+
+
 def mirror(options: argparse.Namespace) -> int:
     """Write MLflow anew from Parquet, for these sweeps or all."""
     from sweeps.engine.maintenance import rebuild_mirror
@@ -132,6 +140,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_place(command)
     command = add("why", why)
     command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
+    add_place(command)
+    command = add("cost", cost)
+    command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    command.add_argument("--cpus-per-trial", type=float, default=1, help="of measured trials")
     add_place(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
