@@ -21,12 +21,13 @@ from pcore.work import AMOUNTS, count_evaluation, count_training
 Part: TypeAlias = Literal["training", "evaluation"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
-MIN_SHAPES = 4  # different shapes of trials that a fit needs
+MIN_STEPS = 4  # different training steps that a fit needs
 NOISE = 0.05  # relative error of a measured duration
 SPREAD = 0.7  # relative uncertainty of the proportions of TYPICAL
 CUTOFF = 4.7  # deviations beyond which a measurement is ignored (Tukey's biweight)
 ROUNDS = 10  # of reweighting; later ones change nothing any more
 MAX_FOLDS = 20  # of a cross-validation that runs with every plan
+NOT_OF_A_STEP = ("calls", "parameter_steps", "drawn_tokens")
 
 # Seconds per unit on one core of a 2024 server. Only their proportions matter.
 TYPICAL: dict[Part, dict[str, float]] = {
@@ -67,6 +68,15 @@ class Shape:
 
     training: tuple[float, ...]
     evaluation: tuple[float, ...]
+
+    @property
+    def step(self) -> tuple[str, ...]:
+        """What the model computes in a training step. Trials that are equal in it may differ in
+        their number of steps, the size of their position table, or how they are evaluated.
+        """
+        calls = self.training[AMOUNTS.index("calls")]
+        per_step = zip(AMOUNTS, self.training, strict=True)
+        return tuple(f"{n / calls:.4g}" for name, n in per_step if name not in NOT_OF_A_STEP)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,10 +123,15 @@ def typical_model() -> CostModel:
     return CostModel(training=values["training"], evaluation=values["evaluation"])
 
 
+def is_enough(measured: Sequence[Measurement]) -> bool:
+    """Whether a fit to these says more than a probe."""
+    return len({m.shape.step for m in measured}) >= MIN_STEPS
+
+
 def fit(measured: Sequence[Measurement]) -> CostModel:
     """The model of the machine on which these were measured.
 
-    Raises ValueError without measurements. How many are worth a fit: MIN_SHAPES.
+    Raises ValueError without measurements. How many are worth a fit: see `is_enough`.
     """
     if not measured:
         raise ValueError("a cost model needs at least one measured shape")
@@ -156,16 +171,21 @@ def _fit_part(
 def cross_validate(
     measured: Sequence[Measurement], max_folds: int | None = None
 ) -> list[tuple[float, float]]:
-    """Predicted and measured seconds of each shape, predicted from the other ones.
+    """Predicted and measured seconds of each shape, predicted from those with other steps.
 
-    max_folds: leave out groups instead of one at a time, so that so many fits are enough.
+    max_folds: leave out several steps at a time, so that so many fits are enough.
+    Raises ValueError if all have the same step.
     """
-    count = len(measured)
-    folds = min(count, max_folds or count)
-    pairs: list[tuple[float, float]] = [(0.0, 0.0)] * count
-    for fold in range(folds):
-        left_out = range(fold, count, folds)
-        model = fit([m for i, m in enumerate(measured) if i % folds != fold])
-        for i in left_out:
-            pairs[i] = (model.seconds(measured[i].shape), measured[i].seconds)
-    return pairs
+    steps = {step: i for i, step in enumerate(dict.fromkeys(m.shape.step for m in measured))}
+    if len(steps) < 2:
+        raise ValueError("cross-validation needs at least two different training steps")
+    folds = min(len(steps), max_folds or len(steps))
+    fold_of = [steps[m.shape.step] % folds for m in measured]
+    models = [
+        fit([m for m, other in zip(measured, fold_of, strict=True) if other != fold])
+        for fold in range(folds)
+    ]
+    return [
+        (models[fold].seconds(m.shape), m.seconds)
+        for m, fold in zip(measured, fold_of, strict=True)
+    ]

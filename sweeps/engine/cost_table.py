@@ -1,7 +1,7 @@
 """How well the cost model predicts the trials of a store: `python -m sweeps cost`.
 
-Every shape is predicted from the other ones; every sweep from the shapes that it lacks; the longest
-steps from the shorter ones, and the other way round.
+Every shape is predicted from those with another training step; every sweep from the shapes that it
+lacks; the longest steps from the shorter ones, and the other way round.
 """
 
 import argparse
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pcore.config import flatten
 from pcore.work import AMOUNTS
 from sweeps.engine.cost_model import (
-    MIN_SHAPES,
+    MIN_STEPS,
     PARTS,
     CostModel,
     Measurement,
     Shape,
     cross_validate,
     fit,
+    is_enough,
 )
 from sweeps.engine.measured import MeasuredCell, by_shape, measurements, read_measured
 from sweeps.engine.options import count_threads, find_results
@@ -55,15 +56,16 @@ def show_cost(options: argparse.Namespace) -> int:
     sample = read_measured(store, options.device, count_threads(options)).sample
     shapes = by_shape(sample, options.device)
     known = _Known(shapes=list(shapes), cells=list(shapes.values()), measured=measurements(shapes))
-    if len(known.shapes) <= MIN_SHAPES:
+    steps = {shape.step for shape in known.shapes}
+    if len(steps) < MIN_STEPS:
         raise ValueError(
-            f"{store.root} holds {len(known.shapes)} shapes of trials measured on this kind of "
-            f"device; a cost model that can be tested needs {MIN_SHAPES + 1}"
+            f"{store.root} holds trials with {len(steps)} different training steps, measured on "
+            f"this kind of device; a cost model needs {MIN_STEPS}"
         )
     pairs = cross_validate(known.measured)
     print(align(_rows(known, pairs)), end="\n\n")
     ratios = [took / predicted for predicted, took in pairs]
-    print(f"each shape from the {len(ratios) - 1} others: {describe_ratios(ratios)}")
+    print(f"each of {len(steps)} training steps from the others: {describe_ratios(ratios)}")
     print(_extrapolations(known))
     for name, shapes_of_sweep in _sweeps(store, known).items():
         print(_left_out(known, f"{name} from the others", shapes_of_sweep.__contains__))
@@ -108,9 +110,10 @@ def _extrapolations(known: _Known) -> str:
 
 def _left_out(known: _Known, what: str, chosen: Callable[[Shape], bool]) -> str:
     """One line: the chosen shapes, predicted from all the others."""
-    kept = [m for m in known.measured if not chosen(m.shape)]
-    if len(kept) < MIN_SHAPES:
-        return f"{what}: only {len(kept)} others"
+    steps = {m.shape.step for m in known.measured if chosen(m.shape)}
+    kept = [m for m in known.measured if m.shape.step not in steps]
+    if not is_enough(kept):
+        return f"{what}: too few others"
     model = fit(kept)
     ratios = [m.seconds / model.seconds(m.shape) for m in known.measured if chosen(m.shape)]
     return f"{what}: {describe_ratios(ratios)}"

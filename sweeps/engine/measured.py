@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import torch
 
 from pcore.config import TrialConfig, unflatten
-from sweeps.engine.cost_model import MIN_SHAPES, Measurement, Shape, shape_of
+from sweeps.engine.cost_model import MIN_STEPS, Measurement, Shape, shape_of
 from sweeps.engine.store import Store
 
 MIN_SHARE = 0.2  # of its steps that an attempt must have run itself to count
@@ -64,7 +64,7 @@ def read_measured(store: Store, device: str, num_threads: int = 1) -> Measured:
     table = store.load_shards(visible.values(), "trial", columns)
     rows = _usable(table, device, num_threads)
     own = [row for row in rows if row["host"] == socket.gethostname()]
-    here = len({_kind(row) for row in own}) >= MIN_SHAPES or len(own) == len(rows)
+    here = len({_kind(row) for row in own}) >= MIN_STEPS or len(own) == len(rows)
     by_cell: dict[str, list[dict[str, Any]]] = {}
     for row in own if here else rows:
         by_cell.setdefault(row["cell_id"], []).append(row)

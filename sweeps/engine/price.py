@@ -17,10 +17,10 @@ from pcore.cost import count_example_flops
 from pcore.train import Run, learning_rate
 from sweeps.engine.cost_model import (
     MAX_FOLDS,
-    MIN_SHAPES,
     Shape,
     cross_validate,
     fit,
+    is_enough,
     shape_of,
     typical_model,
 )
@@ -77,7 +77,7 @@ class _Pricing:
         self.device, self.num_threads = device, num_threads
         self.measured = read_measured(store, device, num_threads)
         self.sample = measurements(by_shape(self.measured.sample, device))
-        self.fitted = len(self.sample) >= MIN_SHAPES
+        self.fitted = is_enough(self.sample)
         self.model = fit(self.sample) if self.sample else typical_model()
         self.steps = [m.training / m.shape.training[0] for m in self.sample]
         configs = [cell.config for cell in self.measured.sample]
@@ -113,7 +113,7 @@ class _Pricing:
         """The error of the model, from shapes that were left out of the fit."""
         ratios = [took / predicted for predicted, took in cross_validate(self.sample, MAX_FOLDS)]
         return (
-            f"cost model: fitted on {len(self.measured.sample)} cells of {len(ratios)} shapes; "
+            f"cost model: fitted on {len(self.measured.sample)} cells; "
             f"shapes left out of the fit took {describe_ratios(ratios)}"
         )
 
