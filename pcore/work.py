@@ -17,7 +17,7 @@ from pcore.evaluate import TOKENS_PER_BATCH, evaluation_lengths
 from pcore.seeding import make_generator
 from pcore.tasks import Task
 
-SAMPLE = 512  # examples drawn to see how long they are and how their batches are cut
+SAMPLE = 256  # examples drawn to see how long they are and how their batches are cut
 MAX_SAMPLE = 1024  # of one batch; larger ones are taken as multiples of it
 HELD_OUT = 1000  # examples of a candidate set
 

@@ -125,7 +125,9 @@ def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, An
 
 def _of_all_kinds(by_cell: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     """The newest cells of the newest kinds."""
-    newest = sorted(by_cell, key=lambda cell: max(r["started_at"] for r in by_cell[cell]))[::-1]
+    newest = sorted(by_cell, key=lambda cell: max(r["started_at"] or "" for r in by_cell[cell]))[
+        ::-1
+    ]
     kinds: dict[tuple[object, ...], list[str]] = {}
     for cell in newest:
         kinds.setdefault(_kind(by_cell[cell][0]), []).append(cell)

@@ -102,7 +102,7 @@ class _Pricing:
 
     def probe(self, config: TrialConfig) -> float:
         """How much longer a training step takes here than the model says."""
-        small = _smaller(config)
+        small = smaller(config)
         shape = shape_of(small, self.device)
         if shape not in self.probed:
             seconds = probe(small, self.device, self.num_threads)
@@ -159,7 +159,7 @@ def count_close(ratios: Sequence[float]) -> int:
     return sum(abs(ratio - 1) <= CLOSE for ratio in ratios)
 
 
-def _smaller(config: TrialConfig) -> TrialConfig:
+def smaller(config: TrialConfig) -> TrialConfig:
     """The same step, on so many examples that it takes no more than PROBE_FLOPS."""
     per_example = 3 * count_example_flops(config, config.data.max_length)
     batch_size = max(1, min(config.optim.batch_size, int(PROBE_FLOPS / per_example)))
