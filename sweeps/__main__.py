@@ -7,6 +7,7 @@ python -m sweeps run --for core                run what a table of the report la
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
 python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
+python -m sweeps cost                          how well durations are predicted
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
 python -m sweeps doctor                        whether this machine and cluster are fit to run
 python -m sweeps gc                            old checkpoints and leftovers
@@ -91,6 +92,13 @@ def diagnose(options: argparse.Namespace) -> int:
     return diagnose_trials(options)
 
 
+def cost(options: argparse.Namespace) -> int:
+    """How well durations are predicted: the cost model behind `plan`, cross-validated."""
+    from sweeps.engine.cost_table import show_cost
+
+    return show_cost(options)
+
+
 def mirror(options: argparse.Namespace) -> int:
     """Write MLflow anew from Parquet, for these sweeps or all."""
     from sweeps.engine.maintenance import rebuild_mirror
@@ -154,6 +162,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--anew", action="store_true", help="also trials analysed before")
+    add_place(command)
+    command = add("cost", cost)
+    command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    command.add_argument("--cpus-per-trial", type=float, default=1, help="of measured trials")
     add_place(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")

@@ -78,7 +78,7 @@ def test_seeds_do_not_multiply_a_constructed_cell():
 def test_it_has_a_price_without_a_probe(tmp_path):
     config = config_of(4)
     prices = price_cells({"a": config}, Store(tmp_path), "cpu")
-    assert 0 < prices["a"].seconds < 1
+    assert 0 < prices.by_cell["a"].seconds < 1
 
 
 def test_a_trained_configuration_keeps_its_identity():

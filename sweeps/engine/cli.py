@@ -12,6 +12,7 @@ from sweeps.engine.options import (
     check_run,
     find_results,
     guess_slots,
+    start_seconds,
 )
 from sweeps.engine.plan import format_plan
 from sweeps.engine.spec import Sweep
@@ -47,8 +48,9 @@ def show_plan(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
     """Print the plans of these sweeps; nothing is written or run."""
     check_run(options)
     store, num_slots = Store(find_results(options.results)), guess_slots(options)
+    start = start_seconds(options)
     plans = plan_sweeps(sweeps, options, store, num_slots)
-    print("\n\n".join(format_plan(plan, num_slots) for plan in plans))
+    print("\n\n".join(format_plan(plan, num_slots, start) for plan in plans))
     return 0
 
 

@@ -19,7 +19,15 @@ from pcore.config import TrialConfig, trial_id
 from sweeps.engine.attempt import GIVEN_UP, Outcome, Settings, remove_markers
 from sweeps.engine.failures import MAX_TRIES, RETRIED
 from sweeps.engine.launches import Launch, Other
-from sweeps.engine.options import check_run, find_results, guess_slots, make_settings
+from sweeps.engine.options import (
+    check_run,
+    count_threads,
+    find_results,
+    guess_slots,
+    is_local,
+    make_settings,
+    start_seconds,
+)
 from sweeps.engine.plan import (
     Plan,
     PlannedTrial,
@@ -56,7 +64,9 @@ def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
     print(f"results: {store.root}")
     began, pending = time.monotonic(), in_order(plans, num_slots)
     if pending:
-        print(f"predicted: {format_seconds(predict_wall(pending, num_slots))} on {num_slots} slots")
+        wall = predict_wall(pending, num_slots, start_seconds(options))
+        print(f"predicted: {format_seconds(wall)} on {num_slots} slots")
+        print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
         sys.stdout.flush()
     mirrors = _start_mirrors(plans, store, options)
 
@@ -108,12 +118,14 @@ def plan_sweeps(
             store,
             options.device,
             retry_errors=options.retry_errors,
+            num_threads=count_threads(options),
+            local=is_local(options),
         )
         for sweep in sweeps
     ]
     if options.budget:
         asked = sum(len(plan.trials) for plan in plans)
-        plans = trim(plans, num_slots, options.budget)
+        plans = trim(plans, num_slots, options.budget, start_seconds(options))
         if (kept := sum(len(plan.trials) for plan in plans)) < asked:
             print(
                 f"the budget of {format_seconds(options.budget)} holds {kept} of {asked} trials: "

@@ -11,6 +11,8 @@ from sweeps.engine.spec import SCALES
 from sweeps.engine.storage import Folder
 from sweeps.engine.store import Store
 
+RAY_SECONDS = 8.0  # an embedded cluster starts, its workers import torch, and it ends
+
 
 def add_place(parser: argparse.ArgumentParser) -> None:
     """--results: which store."""
@@ -149,13 +151,29 @@ def guess_slots(options: argparse.Namespace) -> int:
     return max(1, int((os.cpu_count() or 1) // options.cpus_per_trial))
 
 
+def count_threads(options: argparse.Namespace) -> int:
+    """torch threads of one trial."""
+    return max(1, int(options.cpus_per_trial))
+
+
+def is_local(options: argparse.Namespace) -> bool:
+    """Whether trials run on this machine, not on a cluster that is joined."""
+    joined = options.ray_address or os.environ.get("RAY_ADDRESS")
+    return options.executor == "inline" or not joined
+
+
+def start_seconds(options: argparse.Namespace) -> float:
+    """Seconds of a launch in which no trial runs: the executor starts and ends."""
+    return 0.0 if options.executor == "inline" else RAY_SECONDS
+
+
 def make_settings(options: argparse.Namespace, store: Store, launch: str, began: float) -> Settings:
     """How attempts run. began: `time.monotonic()` at the start of the launch."""
     diagnose = 0 if options.scale == "smoke" else NUM_EXAMPLES
     return Settings(
         results=store.root,
         device=options.device,
-        num_threads=max(1, int(options.cpus_per_trial)),
+        num_threads=count_threads(options),
         time_limit=options.time_limit,
         slice_end=began + options.slice if options.slice else None,
         launch=launch,

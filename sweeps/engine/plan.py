@@ -43,11 +43,14 @@ class PlannedTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """All trials of a sweep at a scale, in the order of its cells."""
+    """All trials of a sweep at a scale, in the order of its cells. note: how good fitted prices
+    are; empty if none is.
+    """
 
     sweep: Sweep
     scale: Scale
     trials: tuple[PlannedTrial, ...]
+    note: str = ""
 
     @property
     def to_run(self) -> list[PlannedTrial]:
@@ -68,23 +71,28 @@ def make_plan(
     device: str = "cpu",
     priced: bool = True,
     retry_errors: bool = False,
+    num_threads: int = 1,
+    local: bool = True,
 ) -> Plan:
     """Expand, check and compare with the store. `priced=False` skips the prices (and the probe
-    behind them); `retry_errors` runs failed trials again.
+    behind them); `retry_errors` runs failed trials again. num_threads: of a trial. local: trials
+    will run on this host.
     """
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store, retry_errors)
     pending = {t.cell.id: t.cell.config for t in trials if states[t.id] in ("missing", "retry")}
-    prices = price_cells(pending, store, device) if priced else {}
+    prices = price_cells(pending if priced else {}, store, device, num_threads, local)
     planned = [
         PlannedTrial(
             trial=trial,
             state=states[trial.id],
-            price=prices.get(trial.cell.id) if states[trial.id] in ("missing", "retry") else None,
+            price=prices.by_cell.get(trial.cell.id)
+            if states[trial.id] in ("missing", "retry")
+            else None,
         )
         for trial in trials
     ]
-    return Plan(sweep=sweep, scale=scale, trials=tuple(planned))
+    return Plan(sweep=sweep, scale=scale, trials=tuple(planned), note=prices.note)
 
 
 def trial_states(
@@ -132,19 +140,19 @@ def in_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
     return sorted(pending.values(), key=lambda p: -(p.price.seconds if p.price else 0))
 
 
-def trim(plans: Sequence[Plan], num_slots: int, budget: float) -> list[Plan]:
+def trim(plans: Sequence[Plan], num_slots: int, budget: float, start: float = 0.0) -> list[Plan]:
     """The plans with as many whole replicates (pairs of seeds, the first ones first) as fit into
-    `budget` seconds.
+    `budget` seconds, of which `start` pass before the first trial starts.
 
     Raises ValueError if not even one does.
     """
-    wall = predict_wall(in_order(plans, num_slots), num_slots)
+    wall = predict_wall(in_order(plans, num_slots), num_slots, start)
     if wall <= budget:
         return list(plans)
     most = max(_num_replicates(plan) for plan in plans)
     for count in range(most - 1, 0, -1):
         fewer = [_first_replicates(plan, count) for plan in plans]
-        wall = predict_wall(in_order(fewer, num_slots), num_slots)
+        wall = predict_wall(in_order(fewer, num_slots), num_slots, start)
         if wall <= budget:
             return fewer
     raise ValueError(
@@ -163,8 +171,10 @@ def _first_replicates(plan: Plan, count: int) -> Plan:
     return replace(plan, trials=tuple(kept))
 
 
-def format_plan(plan: Plan, num_slots: int) -> str:
-    """The plan as a table for people: one line per cell, then the totals."""
+def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
+    """The plan as a table for people: one line per cell, then the totals. start: seconds until the
+    first trial starts.
+    """
     lines = [f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}", ""]
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]
     for label, members in _by_cell(plan.trials).items():
@@ -181,18 +191,15 @@ def format_plan(plan: Plan, num_slots: int) -> str:
                 price.source if price else "-",
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        numbers = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  " + "  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
-    wall = predict_wall(in_order([plan], num_slots), num_slots)
+    lines.append(align(rows))
+    wall = predict_wall(in_order([plan], num_slots), num_slots, start)
     lines += [
         "",
         count_states(plan),
         f"predicted: {format_seconds(plan.seconds)} of one slot, "
         f"about {format_seconds(wall)} on {num_slots} slots",
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, plan.note] if plan.note else lines)
 
 
 def count_states(plan: Plan) -> str:
@@ -205,15 +212,30 @@ def count_states(plan: Plan) -> str:
     return text
 
 
-def predict_wall(pending: Sequence[PlannedTrial], num_slots: int) -> float:
+def predict_wall(pending: Sequence[PlannedTrial], num_slots: int, start: float = 0.0) -> float:
     """Seconds until the last of the trials ends, when each goes to the first free slot in this
-    order.
+    order. start: seconds until the slots are there, if there is anything to run.
     """
-    slots = [0.0] * max(1, num_slots)
+    slots = [start if pending else 0.0] * max(1, num_slots)
     for planned in pending:
         first = slots.index(min(slots))
         slots[first] += planned.price.seconds if planned.price else 0.0
     return max(slots)
+
+
+def align(rows: Sequence[tuple[str, ...]], num_text: int = 1) -> str:
+    """Rows as lines of equally wide columns; the first `num_text` columns are text, the others
+    numbers.
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines: list[str] = []
+    for row in rows:
+        cells = [
+            text.ljust(width) if i < num_text else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def _by_cell(trials: Sequence[PlannedTrial]) -> dict[str, list[PlannedTrial]]:

@@ -10,7 +10,7 @@ from pcore.config import canonical, trial_id, unflatten
 from sweeps.engine.catalogue import find_sweep, sweep_names
 from sweeps.engine.launches import Launch
 from sweeps.engine.options import find_results
-from sweeps.engine.plan import format_seconds, trial_states
+from sweeps.engine.plan import align, format_seconds, trial_states
 from sweeps.engine.provenance import hash_sources
 from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
 from sweeps.engine.store import Shard, Store
@@ -47,7 +47,7 @@ def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -
         rows.append((label, *map(str, (len(members), *numbers, old))))
     total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
     rows.append(("all", *total))
-    return f"{sweep.name} [{scale}]: {sweep.title}\n\n{_align(rows)}"
+    return f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
 
 
 def _store_status(store: Store) -> str:
@@ -62,7 +62,7 @@ def _store_status(store: Store) -> str:
         failed = len(names) - count["ok"] - count["diverged"] - count["missing"]
         numbers = (len(names), count["ok"], count["diverged"], count["missing"], failed)
         rows.append((sweep, scale, *map(str, numbers)))
-    return _align(rows, num_text=2)
+    return align(rows, num_text=2)
 
 
 def _stale_trials(store: Store, names: Sequence[str]) -> set[str]:
@@ -141,15 +141,3 @@ def _by_cell(trials: Sequence[Trial]) -> Mapping[str, list[Trial]]:
     for trial in trials:
         cells.setdefault(trial.cell.label, []).append(trial)
     return cells
-
-
-def _align(rows: Sequence[tuple[str, ...]], num_text: int = 1) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            text.ljust(w) if i < num_text else text.rjust(w)
-            for i, (text, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)

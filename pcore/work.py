@@ -1,0 +1,214 @@
+"""How much work of each kind a trial is: what its duration depends on, whatever the machine.
+
+Counts what this implementation does: batches cut by length on a CPU, the last block at targets
+only, evaluation in batches of TOKENS_PER_BATCH tokens. `pcore.cost` counts what the computation
+needs. `sweeps.engine.cost_model` fits seconds per unit of each amount.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+from pcore.config import ModelConfig, PositionConfig, TrialConfig
+from pcore.data import TrainingBatch, cut_by_length
+from pcore.encodings import Encoding, find_encoding
+from pcore.evaluate import TOKENS_PER_BATCH, evaluation_lengths
+from pcore.seeding import make_generator
+from pcore.tasks import Task
+
+SAMPLE = 256  # examples drawn to see how long they are and how their batches are cut
+MAX_SAMPLE = 1024  # of one batch; larger ones are taken as multiples of it
+HELD_OUT = 1000  # examples of a candidate set
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """Amounts of one trial, its training or its evaluation.
+
+    calls: steps of training, or 1 for an evaluation. blocks: passes of a batch through a block or
+    through what comes before and after all blocks. parameter_steps: parameters times optimizer
+    steps. tokens: of all batches, padding included. multiplications: floating-point operations of
+    matrix products. scores: elements of attention matrices. biased_scores: those to which an
+    encoding adds a bias, times its levels; learned_biases: likewise, if the bias is trained.
+    rotations: elements of rotated queries and keys. activations: elements of all other tensors of
+    blocks. drawn_tokens: tokens of examples made.
+    Backward passes count as twice the forward one.
+    """
+
+    calls: float
+    blocks: float
+    parameter_steps: float
+    tokens: float
+    multiplications: float
+    scores: float
+    biased_scores: float
+    learned_biases: float
+    rotations: float
+    activations: float
+    drawn_tokens: float
+
+    def amounts(self) -> tuple[float, ...]:
+        """All amounts in the order of `AMOUNTS`."""
+        return tuple(getattr(self, name) for name in AMOUNTS)
+
+
+AMOUNTS = tuple(f.name for f in dataclasses.fields(Work))
+
+
+class _Pass(NamedTuple):
+    """Forward passes over so many examples in all, of T tokens, with logits at R places of each."""
+
+    count: float
+    num_examples: float
+    num_tokens: int
+    num_targets: int
+
+
+def count_training(config: TrialConfig, device: str = "cpu") -> Work:
+    """The work of all training steps, measuring candidates for `best` and `oracle` included."""
+    steps, batch_size = config.optim.num_steps, config.optim.batch_size
+    data = config.data
+    passes, drawn = _typical_batches(
+        config.task, data.min_length, data.max_length, batch_size, device == "cpu"
+    )
+    forward = _forward(config, passes)
+    amounts = {name: 3 * steps * amount for name, amount in forward.items()}
+    for length in _candidate_lengths(config):
+        checks = _forward(config, (_passes(config.task, HELD_OUT, length, None),))
+        amounts = {name: amounts[name] + config.eval.num_checks * checks[name] for name in amounts}
+    examples = steps * batch_size if data.num_examples is None else data.num_examples
+    return Work(
+        calls=steps,
+        parameter_steps=steps * count_parameters(config),
+        drawn_tokens=examples * drawn,
+        **amounts,
+    )
+
+
+def count_evaluation(config: TrialConfig) -> Work:
+    """The work of evaluating every checkpoint policy at every length."""
+    shapes = [
+        _passes(config.task, config.eval.num_examples, length, second)
+        for lengths in evaluation_lengths(config).values()
+        for length in lengths
+        for second in config.eval.second_lengths or (None,)
+    ]
+    repeats = len(config.eval.checkpoints)
+    amounts = {name: repeats * amount for name, amount in _forward(config, tuple(shapes)).items()}
+    return Work(
+        calls=1.0,
+        parameter_steps=0.0,
+        drawn_tokens=repeats * sum(s.num_examples * s.num_tokens for s in shapes),
+        **amounts,
+    )
+
+
+def count_parameters(config: TrialConfig) -> float:
+    """Trained parameters of the blocks, the symbols and the encoding, without gains of norms."""
+    m = config.model
+    blocks = m.num_layers * m.d_model * (4 * m.num_heads * m.d_head + 3 * m.d_ff)
+    symbols = len(config.task.vocab) * m.d_model
+    return float(blocks + symbols + _encoding_traits(config).num_parameters)
+
+
+def _forward(config: TrialConfig, passes: tuple[_Pass, ...]) -> dict[str, float]:
+    """Amounts of these forward passes together."""
+    m = config.model
+    inner = m.num_heads * m.d_head
+    traits = _encoding_traits(config)
+    rotated = inner * traits.rotates
+    totals = dict.fromkeys(_FORWARD, 0.0)
+    for num_passes, count, num_tokens, num_targets in passes:
+        keys = m.num_layers * num_tokens
+        queries = (m.num_layers - 1) * num_tokens + num_targets
+        scores = m.num_heads * num_tokens * queries
+        products = 4 * m.d_model * inner * (keys + queries) + 6 * m.d_model * m.d_ff * queries
+        products += 4 * m.d_head * scores + 2 * m.d_model * len(config.task.vocab) * num_targets
+        totals["blocks"] += num_passes * (m.num_layers + 1)
+        totals["tokens"] += count * num_tokens
+        totals["multiplications"] += count * products
+        totals["scores"] += count * scores
+        totals["biased_scores"] += count * scores * traits.biased_levels
+        if traits.num_parameters:
+            totals["learned_biases"] += count * scores * traits.biased_levels
+        totals["rotations"] += count * rotated * (keys + queries)
+        totals["activations"] += count * (
+            keys * (2 * m.d_model + 2 * inner) + queries * (4 * m.d_model + 2 * inner + 4 * m.d_ff)
+        )
+    return totals
+
+
+_FORWARD = (
+    "blocks",
+    "tokens",
+    "multiplications",
+    "scores",
+    "biased_scores",
+    "learned_biases",
+    "rotations",
+    "activations",
+)
+
+
+class _Traits(NamedTuple):
+    """What an encoding does in the model, as far as it takes time."""
+
+    biased_levels: int
+    rotates: bool
+    num_parameters: int
+
+
+def _encoding_traits(config: TrialConfig) -> _Traits:
+    levels = config.task.num_levels if config.position.ids == "coupled" else 1
+    return _find_traits(config.position, config.model, levels)
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_traits(position: PositionConfig, model: ModelConfig, levels: int) -> _Traits:
+    cls = find_encoding(position.encoding)
+    encoding = cls(position, model, levels, make_generator("cost"))
+    count = sum(p.numel() for p in encoding.parameters() if p.requires_grad)
+    biased = levels * (cls.bias is not Encoding.bias)
+    return _Traits(biased, cls.rotate is not Encoding.rotate, count)
+
+
+@functools.lru_cache(maxsize=4096)
+def _passes(task: Task, num_examples: int, length: int, second: int | None) -> _Pass:
+    """The passes of a test set of the largest examples of this length."""
+    layout = task.layout(task.largest_shape(length, second))
+    num_tokens = len(layout.sources) + 1  # BOS; nothing is predicted from EOS
+    count = math.ceil(num_examples / max(1, TOKENS_PER_BATCH // (num_tokens + 1)))
+    return _Pass(count, num_examples, num_tokens, len(layout.sources) - layout.num_query + 1)
+
+
+@functools.lru_cache(maxsize=1024)
+def _typical_batches(
+    task: Task, low: int, high: int, batch_size: int, cut: bool
+) -> tuple[tuple[_Pass, ...], float]:
+    """The forward passes of a typical training batch, and tokens of a typical example.
+
+    Numbers are means over several batches, so they need not be whole.
+    """
+    size = min(batch_size, MAX_SAMPLE)
+    repeats, rng = max(1, SAMPLE // size), make_generator("cost")
+    passes: list[_Pass] = []
+    num_tokens = 0
+    for _ in range(repeats):
+        whole = TrainingBatch(*task.sample_mixture(size, low, high, rng))
+        num_tokens += int((whole.tokens != 0).sum())
+        for part in cut_by_length(whole) if cut else [whole]:
+            targets = int(part.response_mask.sum(dim=1).max())
+            count = len(part.tokens) * batch_size / (size * repeats)
+            passes.append(_Pass(1 / repeats, count, part.tokens.shape[1] - 1, targets))
+    return tuple(passes), num_tokens / (size * repeats)
+
+
+def _candidate_lengths(config: TrialConfig) -> list[int]:
+    """One typical length for each policy other than `last`."""
+    lengths: list[int] = []
+    if "best" in config.eval.checkpoints:
+        lengths.append(config.data.max_length)
+    if "oracle" in config.eval.checkpoints:
+        lengths.append(max(config.eval.test_lengths))
+    return lengths
