@@ -34,7 +34,7 @@ OTHER_TASKS = (
     "parity",
 )
 SCRATCHPAD = ("scratchpad_addition", "scratchpad_multiplication")
-OPEN_QUESTIONS = ("architecture_study", "reordering_tasks")
+OPEN_QUESTIONS = ("architecture_study", "reordering_tasks", "found_coupling")
 METHODS = ("equal_compute",)
 
 TABLES: dict[str, tuple[str, ...]] = {

@@ -65,7 +65,7 @@ def _shape(config: TrialConfig) -> tuple[object, ...]:
     """What decides the speed of a training step, so that one probe serves all cells alike in it."""
     p = config.position
     batch = (config.optim.batch_size, config.data.max_length, config.optim.grad_clip > 0)
-    return (config.task, config.model, p.encoding, p.ids, p.max_position, *batch)
+    return (config.task, config.model, p.encoding, p.ids, p.candidate, p.max_position, *batch)
 
 
 def _measured_rates(
