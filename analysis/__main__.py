@@ -5,6 +5,7 @@ python -m analysis report                   all of it in one HTML file, verdicts
 python -m analysis compare A B depth_ablation  what changed between two results folders
 python -m analysis curves depth_ablation    exact match against length, in the terminal
 python -m analysis trace depth_ablation "NoPE, 3 layers" 24   the runs behind one number
+python -m analysis select found_coupling    the candidate that the near range selects
 python -m analysis fill README.md           the marked tables and figures of Markdown files anew
 python -m analysis attention last.pt        what the heads of a trained model look at, drawn
 python -m analysis list                     what the store holds
@@ -41,16 +42,16 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     place = "results folder or s3:// address"
-    for name in ("table", "report", "curves", "trace", "list"):
+    for name in ("table", "report", "curves", "trace", "select", "list"):
         add[name]("--results", default="results", help=place)
     add["compare"]("a", help=place)
     add["compare"]("b", help="the other one")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
-    for name in ("table", "compare", "curves", "trace"):
+    for name in ("table", "compare", "curves", "trace", "select"):
         add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
     add["trace"]("cell", metavar="CELL", help="its label in the table")
     add["trace"]("length", metavar="LENGTH", type=int)
-    for name in ("table", "report", "compare", "curves", "trace"):
+    for name in ("table", "report", "compare", "curves", "trace", "select"):
         default = None if name == "report" else "laptop"
         add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
         add[name]("--checkpoint", default="last", help="last, best or oracle")

@@ -99,6 +99,14 @@ def show_trace(options: argparse.Namespace) -> int:
     return 0
 
 
+def show_selection(options: argparse.Namespace) -> int:
+    """Which candidate coupling the near range selects for each task."""
+    from analysis.selection import selection_table
+
+    print(render.render_text(selection_table(_load(options), options.checkpoint)))
+    return 0
+
+
 def fill_files(options: argparse.Namespace) -> int:
     """Fill in the marked tables and figures of Markdown files."""
     from analysis.fill import fill
@@ -192,6 +200,7 @@ COMMANDS = {
     "compare": compare,
     "curves": show_curves,
     "trace": show_trace,
+    "select": show_selection,
     "fill": fill_files,
     "attention": draw_attention,
     "list": show_views,

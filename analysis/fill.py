@@ -3,6 +3,7 @@
 A place begins with a comment that says what stands there and ends with another:
 
     <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
+    <!-- pcore selection SWEEP SCALE RESULTS -->          candidates and their near scores
     <!-- pcore figure SWEEP SCALE RESULTS NAME FILE -->   the figure NAME, written to FILE.png
     <!-- /pcore -->
 
@@ -13,7 +14,7 @@ the two comments is replaced; nobody types a number.
 import re
 from pathlib import Path
 
-from analysis import load, pictures, render, style, tables
+from analysis import load, pictures, render, selection, style, tables
 
 START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n")
 END = "<!-- /pcore -->"
@@ -38,11 +39,15 @@ def fill(file: Path, draw: bool = True) -> str:
 
 def _make(words: list[str], file: Path, draw: bool) -> str:
     kind, *names = words
-    if (kind, len(names)) not in (("table", 3), ("figure", 5)):
-        raise ValueError(f"{file}: <!-- pcore {' '.join(words)} --> is neither table nor figure")
+    if (kind, len(names)) not in (("table", 3), ("selection", 3), ("figure", 5)):
+        raise ValueError(
+            f"{file}: <!-- pcore {' '.join(words)} --> is neither table, selection nor figure"
+        )
     results = load.load_sweep(names[2], names[0], names[1])
     if kind == "table":
         return render.render_markdown(tables.ablation_table(results))
+    if kind == "selection":
+        return render.render_markdown(selection.selection_table(results))
     drawings = {drawing.name: drawing for drawing in pictures.draw_pictures(results)}
     if names[3] not in drawings:
         known = ", ".join(drawings) or "none"

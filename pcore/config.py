@@ -23,6 +23,9 @@ from pcore.tasks.addition import Addition
 NUMERICS = 1
 
 Scalar: TypeAlias = int | float | bool | str | None
+Candidate: TypeAlias = Literal[
+    "all", "forward-up", "backward-up", "forward-down", "backward-down", "sequential"
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +35,9 @@ class PositionConfig:
     encoding: a name of `pcore.encodings.ENCODINGS` or `package.module:Class`.
     ids: coupled = the task's relative IDs; sequential = 0, 1, 2, ... over query, '=' and response;
         abacus = index of a digit inside its run of digits; randomized = a sorted random subset of
-        [1, max_position], one ID per token, drawn at test time too (start and test_* do not apply).
+        [1, max_position], one ID per token, drawn at test time too (start and test_* do not apply);
+        candidates = couplings read off the tokens without knowing the task (`pcore.candidates`).
+    candidate: which of the candidates; all = each of them, as a level of its own.
     start: where counting starts in training. fixed = 1; random = uniform in
         [1, max_position - largest relative ID]; wrapped = uniform in [1, max_position], IDs beyond
         max_position go on at 1.
@@ -52,7 +57,8 @@ class PositionConfig:
     """
 
     encoding: str = "learned"
-    ids: Literal["coupled", "sequential", "abacus", "randomized"] = "coupled"
+    ids: Literal["coupled", "sequential", "abacus", "randomized", "candidates"] = "coupled"
+    candidate: Candidate = field(default="all", metadata={"absent": "all"})
     start: Literal["fixed", "random", "wrapped"] = "random"
     max_start: int = 0
     test_policy: Literal["fixed", "random", "wrapped"] = "fixed"

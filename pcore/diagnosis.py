@@ -27,7 +27,7 @@ from pcore.encodings import find_encoding
 from pcore.evaluation_sets import evaluation_ids, make_test_set
 from pcore.judge import failure_kinds
 from pcore.model import LanguageModel
-from pcore.positions import select_relative_ids
+from pcore.positions import level_names, select_relative_ids
 from pcore.predict import Answers, predict_targets
 from pcore.probes import count_visits, grade_visits
 from pcore.seeding import make_generator
@@ -130,8 +130,9 @@ def _by_position_id(
     yield break_down("place", asked, unit, _places(answers), wrong)
     stop = answers.targets == config.task.vocab.index[config.task.eos]
     relative_ids = select_relative_ids(batch, config.position, config.task)
+    names = level_names(config.task, config.position)
     for level, grades in enumerate(grade_visits(visits)):
-        name = f" ({config.task.levels[level]})" if len(visits) > 1 else ""
+        name = f" ({names[level]})" if len(visits) > 1 else ""
         own = ids[:, :, level].where(relative_ids[:, :, level] != NO_ID, NOT_COUNTED)
         keys = _ids_at(own, answers.places, answers)
         at_symbol, at_stop = keys.where(~stop, NOT_COUNTED), keys.where(stop, NOT_COUNTED)

@@ -8,7 +8,9 @@ from pcore.breakdowns import Breakdown
 from pcore.causes import VISITS, name_causes, percent
 from pcore.config import TrialConfig, format_numbers
 from pcore.diagnosis import Diagnosis
+from pcore.encodings import Mixture
 from pcore.model import Transformer
+from pcore.positions import level_names
 from pcore.probes import OFTEN, count_visits, grade_visits, table_similarity
 
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
@@ -67,7 +69,14 @@ def describe_attention(model: Transformer, config: TrialConfig, length: int) -> 
 
 
 def describe_ids(model: Transformer, config: TrialConfig, length: int) -> Iterator[str]:
-    """The geometry of the position table, and which IDs training seldom used."""
+    """Learned weights of levels, the geometry of the position table, and IDs that training seldom
+    used.
+    """
+    if isinstance(model.encoding, Mixture):
+        weights = model.encoding.weights().tolist()
+        named = zip(level_names(config.task, config.position), weights, strict=True)
+        text = ", ".join(f"{name} {weight:.2f}" for name, weight in named)
+        yield f"weights of the levels of IDs: {text}"
     for cosines in table_similarity(model):
         shown = [d for d in (1, 2, 3, 4, 8, 16, 32, 64) if d < len(cosines)]
         text = ", ".join(f"{d}: {cosines[d]:+.2f}" for d in shown)

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from pcore.config import ModelConfig, TrialConfig
 from pcore.distinct import SharedTokens, find_distinct
 from pcore.encodings import ENCODINGS, Encoding
+from pcore.positions import num_levels
 from pcore.registry import resolve
 from pcore.seeding import make_generator
 
@@ -352,9 +353,11 @@ def make_model(config: TrialConfig) -> Transformer:
     The encoding draws from a generator of its own.
     """
     encoding_class = resolve(config.position.encoding, ENCODINGS, "encoding")
-    num_levels = config.task.num_levels if config.position.ids == "coupled" else 1
     encoding = encoding_class(
-        config.position, config.model, num_levels, make_generator("init/encoding", config.seed)
+        config.position,
+        config.model,
+        num_levels(config.task, config.position),
+        make_generator("init/encoding", config.seed),
     )
     return Transformer(
         config.model, encoding, len(config.task.vocab), make_generator("init/model", config.seed)

@@ -8,6 +8,7 @@ of a learned table is an ordinary trained row). Each level has its own start. St
 - abacus: index of a digit inside its run of digits, none on everything else (McLeish et al. 2024,
   arXiv 2405.17399). Equal IDs mean equal significance only if every number stands ones digit first:
   zero_pad=False, reverse_query=True, reverse_response=True. Published: start=random, max_start=100.
+- candidates: couplings that follow from the tokens alone (`pcore.candidates`), a level for each.
 - randomized: the sequential stream picks from a sorted random subset of [1, max_position], drawn
   anew for every example, in evaluation too (Ruoss et al. 2023, arXiv 2305.16843).
 
@@ -22,6 +23,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from pcore.candidates import candidate_ids, chosen_candidates, index_in_runs, max_candidate_ids
 from pcore.config import PositionConfig
 from pcore.seeding import make_generator
 from pcore.tasks.base import NO_ID, Batch, Symbol, Task
@@ -29,12 +31,17 @@ from pcore.vocab import DIGITS, Vocab
 
 
 def select_relative_ids(batch: Batch, position: PositionConfig, task: Task) -> Int[Tensor, "B T P"]:
-    """The stream of relative IDs that the position scheme uses; all but coupled have one level."""
+    """The stream of relative IDs that the position scheme uses.
+
+    Coupled IDs have the levels of the task, candidates one for each; all others have one.
+    """
     if position.ids == "coupled":
         return batch.relative_ids
+    if position.ids == "candidates":
+        return candidate_ids(batch, task, chosen_candidates(position.candidate))
     places = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
     if position.ids == "abacus":
-        return _index_in_runs(_is_digit(batch.tokens, task.vocab), places).unsqueeze(2)
+        return index_in_runs(_is_digit(batch.tokens, task.vocab), places).unsqueeze(2)
     eos = (batch.tokens != 0).sum(dim=1, keepdim=True) - 1
     inside = (places > 0) & (places < eos)
     return torch.where(inside, places - 1, NO_ID).unsqueeze(2)
@@ -64,18 +71,30 @@ def test_position_ids(
     return _draw(relative_ids.cpu(), position, position.test_policy, rng).to(relative_ids.device)
 
 
+def level_names(task: Task, position: PositionConfig) -> tuple[str, ...]:
+    """Names of the levels of the stream of IDs that a trial uses."""
+    if position.ids == "coupled":
+        return task.levels
+    if position.ids == "candidates":
+        return chosen_candidates(position.candidate)
+    return (position.ids,)
+
+
 def num_levels(task: Task, position: PositionConfig) -> int:
     """P of the stream of IDs that a trial uses."""
-    return task.num_levels if position.ids == "coupled" else 1
+    return len(level_names(task, position))
 
 
 @lru_cache(maxsize=4096)
 def max_relative_ids(
-    task: Task, ids: str, length: int, second: int | None = None
+    task: Task, ids: str, length: int, second: int | None = None, candidate: str = "all"
 ) -> tuple[int, ...]:
     """Largest relative ID per level of the stream `ids` at this length."""
     if ids == "coupled":
         return task.max_relative_ids(length, second)
+    if ids == "candidates":
+        layout = task.layout(task.largest_shape(length, second))
+        return max_candidate_ids(layout, chosen_candidates(candidate))
     if ids != "abacus":
         return (task.num_tokens(length, second) - 3,)  # BOS and EOS carry none, counting is from 0
     longest = run = 0
@@ -120,12 +139,6 @@ def _pick_from_subset(
     spare = torch.arange(subset.shape[1], device=subset.device) >= sizes
     subset = subset.masked_fill(spare, limit + 1).sort(dim=1).values
     return torch.where(relative_ids == NO_ID, 0, subset.gather(1, relative_ids.clamp(min=0)))
-
-
-def _index_in_runs(inside: Bool[Tensor, "B T"], places: Int[Tensor, " T"]) -> Int[Tensor, "B T"]:
-    """0, 1, 2, ... within every run of True, none outside."""
-    last_outside = torch.where(inside, -1, places).cummax(dim=1).values
-    return torch.where(inside, places - last_outside - 1, NO_ID)
 
 
 def _is_digit(tokens: Int[Tensor, "B T"], vocab: Vocab) -> Bool[Tensor, "B T"]:

@@ -4,7 +4,7 @@ from pcore.config import PositionConfig, TrialConfig, format_numbers
 from pcore.constructed import check_constructed
 from pcore.encodings import find_encoding
 from pcore.evaluation_sets import evaluation_lengths
-from pcore.positions import max_relative_ids, num_levels
+from pcore.positions import level_names, max_relative_ids, num_levels
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
 from pcore.vocab import DIGITS
@@ -147,6 +147,11 @@ def _check_positions(config: TrialConfig) -> None:
         raise ValueError(f"position.ids=abacus numbers digits, {task_name(task)} has none")
     if position.ids == "randomized":
         _check_randomized(position)
+    if position.candidate != "all" and position.ids != "candidates":
+        raise ValueError(
+            f"position.candidate={position.candidate} has no meaning with "
+            f"position.ids={position.ids}: use position.ids=candidates"
+        )
     if position.id_scale_max > 1 and encoding.bounded:
         raise ValueError(
             f"position.id_scale_max={position.id_scale_max} needs an encoding without a largest "
@@ -181,7 +186,7 @@ def _check_reach(config: TrialConfig, bounded: bool) -> None:
 
 def _check_length(config: TrialConfig, length: int, second: int | None, start: int) -> None:
     position, task = config.position, config.task
-    largest = max_relative_ids(task, position.ids, length, second)
+    largest = max_relative_ids(task, position.ids, length, second, position.candidate)
     limits = position.level_limits(len(largest))
     field = "max_positions" if position.max_positions else "max_position"
     value = format_numbers(limits) if position.max_positions else position.max_position
@@ -191,7 +196,8 @@ def _check_length(config: TrialConfig, length: int, second: int | None, start: i
         where = f"{task_name(task)} at length {length}"
         if second is not None and len(task.size_names) > 1:
             where += f" and {task.size_names[1]} {second}"
-        below = f" on level {task.levels[level]!r}" if len(largest) > 1 else ""
+        name = level_names(task, position)[level]
+        below = f" on level {name!r}" if len(largest) > 1 else ""
         raise ValueError(
             f"position.{field}={value} is below {relative + start}{below}, which {where} needs"
         )

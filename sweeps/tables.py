@@ -35,7 +35,7 @@ OTHER_TASKS = (
 )
 SCRATCHPAD = ("scratchpad_addition", "scratchpad_multiplication")
 THEORY = ("theory_limits",)
-OPEN_QUESTIONS = ("architecture_study", "reordering_tasks")
+OPEN_QUESTIONS = ("architecture_study", "reordering_tasks", "found_coupling")
 METHODS = ("equal_compute",)
 
 TABLES: dict[str, tuple[str, ...]] = {

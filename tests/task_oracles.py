@@ -7,6 +7,7 @@ from pcore.tasks.addition import Addition
 from pcore.tasks.commands import Commands
 from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
+from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.parity import Parity
 from pcore.tasks.sorting import Sorting
@@ -44,6 +45,7 @@ VARIANTS: dict[str, Task] = {
     "sorting-bag": Sorting(coupling="bag"),
     "commands-straight": Commands(coupling="straight"),
     "commands-both_ways": Commands(coupling="both_ways"),
+    "mirror": Mirror(),
 }
 assert {type(task) for task in VARIANTS.values()} == set(TASKS.values())
 
@@ -69,6 +71,9 @@ def respond(task: Task, query: str, sizes: tuple[int, ...]) -> str:
             return query[::-1]
         case Copy():
             return query
+        case Mirror():
+            pairs = zip(query, query[::-1], strict=True)
+            return "".join(str((int(here) - int(there)) % 10) for here, there in pairs)
         case Minesweeper():
             return _count_mines(split_rows(query, sizes[1]))
         case Parity():

@@ -59,7 +59,7 @@ def test_without_drawing_the_text_is_the_same(page):
     [
         ("lengths pictures", "lenghts pictures", "has no figure 'lenghts'; there: lengths"),
         ("table depth_ablation", "table depht_ablation", "did you mean 'depth_ablation'"),
-        ("pcore table", "pcore tabel", "is neither table nor figure"),
+        ("pcore table", "pcore tabel", "is neither table, selection nor figure"),
         ("<!-- /pcore -->\nbehind", "behind", "no <!-- /pcore --> behind <!-- pcore figure"),
     ],
 )

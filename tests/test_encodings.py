@@ -18,7 +18,7 @@ from pcore.train import train
 from pcore.validate import validate
 
 MODEL = ModelConfig(num_layers=2, num_heads=4, d_model=16, d_head=8, d_ff=16)
-IDS = ("coupled", "sequential", "abacus", "randomized")
+IDS = ("coupled", "sequential", "abacus", "randomized", "candidates")
 
 
 def build(name: str, num_levels: int = 1, model: ModelConfig = MODEL, **options):

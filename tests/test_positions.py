@@ -52,7 +52,7 @@ def test_abacus_equals_coupling_on_digits_when_everything_is_reversed():
     assert torch.equal(got[digits], batch.relative_ids[digits] - 1)
 
 
-@pytest.mark.parametrize("ids", ["coupled", "sequential", "abacus", "randomized"])
+@pytest.mark.parametrize("ids", ["coupled", "sequential", "abacus", "randomized", "candidates"])
 @pytest.mark.parametrize("start", ["fixed", "random", "wrapped"])
 def test_ids_stay_in_bounds_and_none_is_zero(ids, start):
     task, position = Addition(), PositionConfig(ids=ids, start=start, max_position=40)

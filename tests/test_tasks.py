@@ -15,6 +15,7 @@ from pcore.tasks.addition import Addition
 from pcore.tasks.commands import Commands
 from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
+from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.parity import Parity
 from pcore.tasks.sorting import Sorting
@@ -143,6 +144,7 @@ WORKED = [
     ),
     (Sorting(coupling="aligned"), "471", "$ 4 7 1 = 1 4 7 $", [". 1 2 3 0 1 2 3 ."]),
     (Sorting(coupling="bag"), "471", "$ 4 7 1 = 1 4 7 $", [". 0 0 0 1 2 3 4 ."]),
+    (Mirror(), "471", "$ 4 7 1 = 3 0 7 $", [". 0 0 0 0 0 0 0 ."]),
     (
         Commands(coupling="straight"),
         "jump twice after walk left",
@@ -331,6 +333,7 @@ ERRORS = [
     (Minesweeper(), "EX", "a board consists of M and E"),
     (Parity(), "102", "the string must consist of 0 and 1"),
     (Sorting(), "4 7", "the string must consist of decimal digits"),
+    (Mirror(), "4 7", "the string must consist of decimal digits"),
     (Commands(), "jump twice after", "clauses of a verb and a modifier"),
     (Commands(), "jump thrice", "word 2 of 'jump thrice' must be one of: left, right, twice"),
     (Commands(), "", "clauses of a verb and a modifier"),

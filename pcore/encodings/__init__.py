@@ -8,12 +8,14 @@ takes, what a shift of all IDs does, and what happens at test time.
 from pcore.encodings.base import Encoding, NoPE
 from pcore.encodings.biases import ALiBi, Fire, T5Bias
 from pcore.encodings.embeddings import Learned, Sinusoidal, make_table
+from pcore.encodings.mixture import Mixture
 from pcore.encodings.rotary import Rotary
 from pcore.registry import resolve
 
 ENCODINGS: dict[str, type[Encoding]] = {
     "none": NoPE,
     "learned": Learned,
+    "mixture": Mixture,
     "sinusoidal": Sinusoidal,
     "rotary": Rotary,
     "alibi": ALiBi,
@@ -36,6 +38,7 @@ __all__ = [
     "Encoding",
     "Fire",
     "Learned",
+    "Mixture",
     "NoPE",
     "Rotary",
     "Sinusoidal",

@@ -31,8 +31,9 @@ class Rotary(Encoding):
     def check(cls, position: PositionConfig, model: ModelConfig, num_levels: int) -> None:
         if num_levels != 1:
             raise ValueError(
-                "position.encoding=rotary takes one level of IDs, this task's coupling has "
-                f"{num_levels}: use position.ids=sequential or an encoding that sums levels"
+                "position.encoding=rotary takes one level of IDs, "
+                f"position.ids={position.ids} has {num_levels} here: "
+                "use position.ids=sequential or an encoding that sums levels"
             )
         if model.d_head % 2:
             raise ValueError(

@@ -5,6 +5,7 @@ from pcore.tasks.base import Batch, Contents, Layout, Symbol, Task
 from pcore.tasks.commands import Commands
 from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
+from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.parity import Parity
 from pcore.tasks.sorting import Sorting
@@ -18,6 +19,7 @@ TASKS: dict[str, type[Task]] = {
     "parity": Parity,
     "sorting": Sorting,
     "commands": Commands,
+    "mirror": Mirror,
 }
 
 __all__ = ["TASKS", "Batch", "Contents", "Layout", "Symbol", "Task"]

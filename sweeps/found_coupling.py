@@ -1,0 +1,90 @@
+#!/usr/bin/env python
+"""Can a coupling be found instead of designed?
+
+The first open question of the papers (arXiv 2405.20671), with no published value. Candidates are
+five ways of numbering tokens that know operators from digits and nothing of the task
+(`pcore/candidates.py`); the designed couplings of addition and copy are among them, up to a
+constant. Two attempts: a learned mixture of all five, trained with everything else, and selection,
+which trains with each candidate alone and keeps the best one on the near range
+(`python -m analysis select found_coupling`; the test range is never looked at). A third task,
+mirror, has no designed coupling and none that a single candidate could be. Coupled arms have one
+layer, NoPE and sequential numbering (random-start APE, which is the fifth candidate alone) as many
+as they need to fit the trained lengths. Expected: selection finds the designed coupling or its
+mirror image on addition and copy; the mixture finds it less surely; on mirror selection fails and
+the mixture may not. All cells are compared with the first, addition with its designed coupling (the
+arms of a task see other examples than those of another, so compare them with one another as well).
+Cost: see `--plan`.
+"""
+
+from typing import Any
+
+from pcore.candidates import CANDIDATES, SEQUENTIAL
+from pcore.config import TrialConfig, override
+from sweeps.baseline import (
+    BASELINE_DEPTH,
+    OTHERS,
+    PAPER_BASELINE,
+    addition,
+    sharp,
+    without_coupling,
+)
+from sweeps.depth_ablation import ONE_LAYER
+from sweeps.engine.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+DESIGNED = {"addition": "backward-up", "copy": "forward-up", "mirror": None}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Every task with every candidate alone (the designed one first), the mixture, and without."""
+    found: list[Cell] = []
+    for task, designed in DESIGNED.items():
+        base = override(addition(scale), {"task.name": task})
+        if scale == "paper":  # the other sweeps choose nothing there and need no near range
+            base = override(base, {"eval.near_lengths": "31-34"})
+        alone = [name for name in CANDIDATES if name != SEQUENTIAL]
+        alone.sort(key=lambda name: name != designed)
+        points = {
+            f"{name} (designed)" if name == designed else name: {"position.candidate": name}
+            for name in alone
+        }
+        points["mixture"] = mixture(base)
+        own = sharp(scale) | (ONE_LAYER if scale == "laptop" else {})
+        coupled = own | {"position.ids": "candidates"}
+        points = {label: changes | coupled for label, changes in points.items()}
+        points |= _without_coupling(base, scale)
+        found += grid(
+            base, arm=arms({f"{task}, {label}": changes for label, changes in points.items()})
+        )
+    return found
+
+
+def mixture(config: TrialConfig) -> dict[str, Any]:
+    """All candidates with learned weights: sequential numbering needs an ID for every token."""
+    coupled, longest = config.position.max_position, max(config.eval.test_lengths)
+    every = config.task.num_tokens(longest) - 2  # BOS and EOS carry no ID
+    limits = [every if name == SEQUENTIAL else coupled for name in CANDIDATES]
+    return {"position.encoding": "mixture", "position.max_positions": limits}
+
+
+def _without_coupling(base: TrialConfig, scale: Scale) -> dict[str, dict[str, Any]]:
+    shape = {"model.num_layers": BASELINE_DEPTH[scale]}
+    shape |= PAPER_BASELINE if scale == "paper" else {}
+    longest = base.task.num_tokens(max(base.eval.test_lengths))
+    points = without_coupling(base, 603 if scale == "paper" else longest - 1)
+    return {
+        name: changes | shape | (OTHERS[name] if scale == "laptop" else {})
+        for name, changes in points.items()
+    }
+
+
+SWEEP = Sweep(
+    name="found_coupling",
+    title="Finding a coupling: learned mixture and selection, next to the designed one",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))
