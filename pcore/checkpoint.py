@@ -54,7 +54,7 @@ def unpack_model(data: bytes, name: str) -> tuple[Transformer, TrialConfig]:
         raise ValueError(f"{name} is not a model checkpoint of pcore")
     config = unflatten(payload["config"])
     if config.model.kind == "constructed":
-        raise ValueError(f"{path} is a constructed model: see `pcore construct`")
+        raise ValueError(f"{name} is a constructed model: see `pcore construct`")
     model = make_model(config)
     model.load_state_dict(payload["model"])
     return model.eval(), config

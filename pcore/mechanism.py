@@ -19,7 +19,7 @@ from pcore.attention import AttentionMap, NoExamples, average_attention
 from pcore.causes import name_causes
 from pcore.config import TrialConfig
 from pcore.diagnosis import Diagnosis, analyse_failures
-from pcore.evaluate import evaluation_lengths
+from pcore.evaluation_sets import evaluation_lengths
 from pcore.model import Transformer
 from pcore.predict import with_examples
 

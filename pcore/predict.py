@@ -74,7 +74,6 @@ def predict_targets(
     return whole
 
 
-@torch.no_grad()
 def predict_in_parts(
     model: LanguageModel,
     batch: Batch,
@@ -112,12 +111,12 @@ def _predict_group(
     device, widths = model.embedding.device, (batch.tokens[rows] != PAD_TOKEN).sum(dim=1)
     inputs = (part[rows, : int(widths[0]) - 1].to(device) for part in (batch.tokens, ids))
     tokens, ids = inputs  # nothing follows the last token, so it is never read
-    with autocast(device, dtype):
+    with torch.no_grad(), autocast(device, dtype):
         shared = model.share_tokens(tokens, ids)
     for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[device.type]):
         width = int(widths[part][0])
         places, real = target_places(batch.response_mask[rows[part], :width])
-        with autocast(device, dtype):
+        with torch.no_grad(), autocast(device, dtype):
             logits = model(
                 tokens[part, : width - 1],
                 ids[part, : width - 1],
@@ -139,6 +138,11 @@ def _cut(
         count = max(1, memory // num_bytes(int(widths[first])))
         yield slice(first, first + count)
         first += count
+
+
+def examples_per_part(config: ModelConfig, num_tokens: int, device: str = "cpu") -> int:
+    """How many examples of this length are asked at once."""
+    return max(1, PART_BYTES[device] // _part_bytes(config, num_tokens))
 
 
 def _part_bytes(config: ModelConfig, num_tokens: int) -> int:

@@ -6,6 +6,7 @@ state=...)` goes on from it exactly: on a CPU an interrupted run equals an unint
 bit.
 """
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,8 @@
 """How much work of each kind a trial is: what its duration depends on, whatever the machine.
 
 Counts what this implementation does: batches cut by length on a CPU, the last block at targets
-only, evaluation in batches of TOKENS_PER_BATCH tokens. `pcore.cost` counts what the computation
-needs. `sweeps.engine.cost_model` fits seconds per unit of each amount.
+only, evaluation in parts of as many examples as fit (`pcore.predict`). `pcore.cost` counts what the
+computation needs. `sweeps.engine.cost_model` fits seconds per unit of each amount.
 """
 
 import dataclasses
@@ -13,7 +13,9 @@ from typing import NamedTuple
 from pcore.config import ModelConfig, PositionConfig, TrialConfig
 from pcore.data import TrainingBatch, cut_by_length
 from pcore.encodings import Encoding, find_encoding
-from pcore.evaluate import TOKENS_PER_BATCH, evaluation_lengths
+from pcore.evaluation_sets import evaluation_lengths
+from pcore.positions import num_levels
+from pcore.predict import examples_per_part
 from pcore.seeding import make_generator
 from pcore.tasks import Task
 
@@ -75,7 +77,7 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
     forward = _forward(config, passes)
     amounts = {name: 3 * steps * amount for name, amount in forward.items()}
     for length in _candidate_lengths(config):
-        checks = _forward(config, (_passes(config.task, HELD_OUT, length, None),))
+        checks = _forward(config, (_passes(config.task, config.model, HELD_OUT, length, None),))
         amounts = {name: amounts[name] + config.eval.num_checks * checks[name] for name in amounts}
     examples = steps * batch_size if data.num_examples is None else data.num_examples
     return Work(
@@ -89,7 +91,7 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
 def count_evaluation(config: TrialConfig) -> Work:
     """The work of evaluating every checkpoint policy at every length."""
     shapes = [
-        _passes(config.task, config.eval.num_examples, length, second)
+        _passes(config.task, config.model, config.eval.num_examples, length, second)
         for lengths in evaluation_lengths(config).values()
         for length in lengths
         for second in config.eval.second_lengths or (None,)
@@ -160,7 +162,7 @@ class _Traits(NamedTuple):
 
 
 def _encoding_traits(config: TrialConfig) -> _Traits:
-    levels = config.task.num_levels if config.position.ids == "coupled" else 1
+    levels = num_levels(config.task, config.position)
     return _find_traits(config.position, config.model, levels)
 
 
@@ -174,11 +176,13 @@ def _find_traits(position: PositionConfig, model: ModelConfig, levels: int) -> _
 
 
 @functools.lru_cache(maxsize=4096)
-def _passes(task: Task, num_examples: int, length: int, second: int | None) -> _Pass:
+def _passes(
+    task: Task, model: ModelConfig, num_examples: int, length: int, second: int | None
+) -> _Pass:
     """The passes of a test set of the largest examples of this length."""
     layout = task.layout(task.largest_shape(length, second))
     num_tokens = len(layout.sources) + 1  # BOS; nothing is predicted from EOS
-    count = math.ceil(num_examples / max(1, TOKENS_PER_BATCH // (num_tokens + 1)))
+    count = math.ceil(num_examples / examples_per_part(model, num_tokens))
     return _Pass(count, num_examples, num_tokens, len(layout.sources) - layout.num_query + 1)
 
 

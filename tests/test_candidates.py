@@ -9,7 +9,8 @@ from pcore.checkpoint import save_model
 from pcore.cli import main
 from pcore.config import PositionConfig, TrialConfig, override, trial_id
 from pcore.encodings import Learned, Mixture
-from pcore.evaluate import evaluate, make_test_set
+from pcore.evaluate import evaluate
+from pcore.evaluation_sets import make_test_set
 from pcore.generate import decode_freely
 from pcore.model import make_model
 from pcore.seeding import make_generator

@@ -9,6 +9,7 @@ from pcore.tasks.addition import Addition
 from pcore.tasks.copying import Copy
 from pcore.train import train
 from pcore.validate import validate
+from sweeps.__main__ import main
 from sweeps.baseline import addition, constructed
 from sweeps.engine.attempt import Settings, run_attempt
 from sweeps.engine.price import price_cells
@@ -52,18 +53,26 @@ def test_every_checkpoint_policy_has_the_same_counts():
     assert counts[0] == counts[1] == counts[2]
 
 
-def test_a_constructed_trial_leaves_ordinary_rows(tmp_path):
+def view_row(cell, config):
+    row = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": cell}
+    return row | {"cell_order": 0, "seed": 0, "data_seed": 0, "trial_id": trial_id(config)}
+
+
+def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
     config = config_of(4)
     outcome = run_attempt(config, Settings(results=str(tmp_path), diagnose=10))
     assert (outcome.status, outcome.summary) == ("ok", "exact match: train 100.0 %, near 100.0 %")
-    table = Store(tmp_path).load([trial_id(config)])
-    rows = table.to_pylist()
+    store = Store(tmp_path)
+    rows = store.load([trial_id(config)]).to_pylist()
     assert rows[0]["model.kind"] == "constructed"
     assert rows[0]["train_tokens"] == rows[0]["train_flops"] == 0
     assert rows[0]["num_parameters"] > 1000
     tested = [row for row in rows if row["range"] == "test"]
     assert [row["num_correct"] for row in tested] == [30, 30]
     assert run_attempt(config, Settings(results=str(tmp_path))).status == "done"
+    store.write_view([view_row("theory", config)])
+    assert main(["diagnose", "--results", str(tmp_path)]) == 0
+    assert "0 trained models" in capfd.readouterr().out
     with pytest.raises(ValueError, match="is a constructed model: see `pcore construct`"):
         load_model(tmp_path / f"checkpoints/{trial_id(config)}/last.pt")
 

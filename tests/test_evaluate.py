@@ -9,14 +9,8 @@ import torch
 from pcore import evaluate as module
 from pcore import positions
 from pcore.config import override
-from pcore.evaluate import (
-    evaluate,
-    evaluate_lengths,
-    evaluation_lengths,
-    hash_batch,
-    make_held_out_set,
-    make_test_set,
-)
+from pcore.evaluate import evaluate, evaluate_lengths
+from pcore.evaluation_sets import evaluation_lengths, hash_batch, make_held_out_set, make_test_set
 from pcore.generate import solve
 from pcore.model import Transformer, make_model
 from pcore.tasks.base import Batch

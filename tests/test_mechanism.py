@@ -97,7 +97,8 @@ def test_a_damaged_file_is_named(tmp_path):
 
 def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path, capfd):
     asked, unasked = CONFIG, override(CONFIG, {"seed": 1})
-    run_attempt(asked, Settings(results=str(tmp_path), diagnose=10))
+    outcome = run_attempt(asked, Settings(results=str(tmp_path), diagnose=10))
+    assert outcome.status == "ok", outcome.error
     run_attempt(unasked, Settings(results=str(tmp_path)))
     store = Store(tmp_path)
     assert set(mechanism_names(store.folder)) == {trial_id(asked)}
@@ -107,9 +108,7 @@ def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path
     names = [trial_id(asked), trial_id(unasked)]
     store.write_view([view | more | {"trial_id": name} for name in names])
     assert main(["diagnose", "--results", str(tmp_path), "--examples", "10"]) == 0
-    assert (
-        "2 finished trials: 1 analysed now, 1 before, 0 without weights" in capfd.readouterr().out
-    )
+    assert "2 trained models: 1 analysed now, 1 before, 0 without weights" in capfd.readouterr().out
     assert set(mechanism_names(store.folder)) == set(names)
     assert main(["diagnose", "--results", str(tmp_path), "--examples", "10", "--anew"]) == 0
     assert load_mechanism(store.folder, names[:1]) == kept  # from weights on disk: the same

@@ -140,8 +140,8 @@ def test_seconds_are_shares(tiny_config):
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_member_that_diverges_leaves_and_touches_no_other(tiny_config, place):
     """The others are what they are in a stack in which it behaves."""
-    wild = override(tiny_config, {"optim.learning_rate": 1e38, "optim.grad_clip": 0.0})
     configs = make_members(tiny_config)[:3]
+    wild = override(configs[0], {"optim.learning_rate": 1e38, "optim.grad_clip": 0.0})
     calm = run_stack(configs, report_every=1)
     configs[place] = wild
     stacked = run_stack(configs, report_every=1)
@@ -154,7 +154,7 @@ def test_a_member_that_diverges_leaves_and_touches_no_other(tiny_config, place):
     assert all(not report.finished for report in before)
     for i in {0, 1, 2} - {place}:
         assert_close(stacked[i], calm[i])
-        assert len(stacked[i]) == 12
+        assert sum(not report.results for report in stacked[i]) == 12
 
 
 def test_nothing_of_a_member_moves_its_companions(tiny_config):
@@ -231,21 +231,37 @@ def test_members_at_different_steps_leave_one_after_another(tiny_config):
     order, found = [], [[], []]
     for news in train_stacked([first, second], states=[late, None], report_every=5):
         for i, report in news.items():
-            order.append((i, report.step, report.finished))
             found[i].append(report)
-    assert order == [(0, 12, True), (1, 5, False), (1, 10, False), (1, 12, True)]
+            if report.finished or not report.results:
+                order.append((i, report.step, report.finished))
+    first_leaves = [(0, 12, False), (0, 12, True)]
+    assert order == [*first_leaves, (1, 5, False), (1, 10, False), (1, 12, False), (1, 12, True)]
     assert_close(found[0], list(train(first, report_every=5))[2:])
     assert_close(found[1], list(train(second, report_every=5)))
 
 
-def test_last_reports_come_alone_and_first(tiny_config):
+def test_reports_of_evaluation_come_alone_behind_those_of_the_step(tiny_config):
     first, second, *_ = make_members(tiny_config)
     reports = train(first, report_every=6)
     half = next(reports).state()
-    news = list(train_stacked([second, first], states=[None, half], report_every=6))
-    assert [list(new) for new in news] == [[1], [0], [0]]
-    news = list(train_stacked([first, second], report_every=6))
-    assert [list(new) for new in news] == [[0, 1], [0], [1]]
+    news = train_stacked([second, first], states=[None, half], report_every=6)
+    assert _who(news) == [[0, 1], [1], [0]]
+    assert _who(train_stacked([first, second], report_every=12)) == [[0, 1], [0], [1]]
+
+
+def _who(all_news):
+    """Of whom there is news, repetitions left out."""
+    who = [list(news) for news in all_news]
+    return [names for names, before in zip(who, [None, *who], strict=False) if names != before]
+
+
+def test_a_member_that_was_stopped_in_its_evaluation_goes_on_there(tiny_config):
+    reports = list(train(tiny_config))
+    for stopped in reports[-4:]:
+        state = stopped.state()
+        found = run_stack([tiny_config, tiny_config], states=[None, state])
+        assert found[1][-1].results == reports[-1].results
+        assert found[0][-1].finished
 
 
 # What can be stacked --------------------------------------------------------------------------
@@ -293,11 +309,8 @@ def test_max_position_is_free_where_it_is_no_shape(tiny_config):
     check_stackable([base, override(base, {"position.max_position": 30})])
 
 
-def test_what_cannot_work_or_is_finished_is_refused(tiny_config):
+def test_what_cannot_work_is_refused(tiny_config):
     with pytest.raises(ValueError, match="no trials to stack"):
         next(train_stacked([]))
     with pytest.raises(ValueError, match="max_position=7 is below 8"):
         next(train_stacked([override(tiny_config, {"position.max_position": 7})]))
-    *_, last = train(tiny_config)
-    with pytest.raises(ValueError, match="step 12 of 12"):
-        next(train_stacked([tiny_config, tiny_config], states=[None, last.state()]))

@@ -9,7 +9,7 @@ import torch
 from pcore.checkpoint import load_model, load_state, save_model, save_state
 from pcore.config import OptimConfig, override
 from pcore.data import TrainingData
-from pcore.evaluate import make_test_set
+from pcore.evaluation_sets import make_test_set
 from pcore.model import make_model
 from pcore.train import Candidate, Diverged, Run, learning_rate, train
 

@@ -28,6 +28,9 @@ def diagnose_trials(options: argparse.Namespace) -> int:
     trials = list(dict.fromkeys(name for column in columns for name in column.to_pylist()))
     visible, known = store.visible(), {} if options.anew else mechanism_names(store.folder)
     ok = [name for name in trials if name in visible and visible[name].status == "ok"]
+    kinds = store.load_shards([visible[name] for name in ok], "trial", ["trial_id", "model.kind"])
+    built = {row["trial_id"] for row in kinds.to_pylist() if row["model.kind"] == "constructed"}
+    ok = [name for name in ok if name not in built]  # the theorem says what those do
     num_written, num_gone = 0, 0
     torch.set_num_threads(1)  # more only wait for each other at these sizes
     torch.set_flush_denormal(True)  # as an attempt does
@@ -45,7 +48,7 @@ def diagnose_trials(options: argparse.Namespace) -> int:
         num_written += 1
         print(f"  {name}  ({time.monotonic() - began:.1f} s)", flush=True)
     print(
-        f"{len(ok)} finished trials: {num_written} analysed now, "
+        f"{len(ok)} trained models: {num_written} analysed now, "
         f"{len(ok) - num_written - num_gone} before, {num_gone} without weights; "
         f"{store.folder.path(FOLDER)}"
     )
