@@ -22,13 +22,13 @@ from pcore.candidates import CANDIDATES, SEQUENTIAL
 from pcore.config import TrialConfig, override
 from sweeps.baseline import (
     BASELINE_DEPTH,
+    ONE_LAYER,
     OTHERS,
     PAPER_BASELINE,
     addition,
     sharp,
     without_coupling,
 )
-from sweeps.depth_ablation import ONE_LAYER
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
