@@ -3,8 +3,8 @@
 Examples of like length go together, each part padded to its own longest only; a part takes as much
 memory as the device has use for (PART_BYTES). IDs and results are those of the rows as they stand
 in the set, so how it is cut changes nothing but rounding.
-Gradients are off by `no_grad`: `inference_mode` is no faster here, and an encoding of a user that
-keeps tensors between calls could not train with them any more.
+Gradients are off by `no_grad` (never across a yield): `inference_mode` is no faster here, and an
+encoding of a user's own that keeps tensors between calls could not train with them any more.
 """
 
 import dataclasses
@@ -74,7 +74,6 @@ def predict_targets(
     return whole
 
 
-@torch.no_grad()
 def predict_in_parts(
     model: Transformer,
     batch: Batch,
@@ -112,19 +111,19 @@ def _predict_group(
     device, widths = model.embedding.device, (batch.tokens[rows] != PAD_TOKEN).sum(dim=1)
     inputs = (part[rows, : int(widths[0]) - 1].to(device) for part in (batch.tokens, ids))
     tokens, ids = inputs  # nothing follows the last token, so it is never read
-    with autocast(device, dtype):
+    with torch.no_grad(), autocast(device, dtype):
         shared = model.share_tokens(tokens, ids)
     for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[device.type]):
         width = int(widths[part][0])
         places, real = target_places(batch.response_mask[rows[part], :width])
-        with autocast(device, dtype):
+        targets = batch.tokens[rows[part]].gather(1, places + 1)
+        with torch.no_grad(), autocast(device, dtype):
             logits = model(
                 tokens[part, : width - 1],
                 ids[part, : width - 1],
                 places.to(device),
                 None if shared is None else shared.take(part, width - 1),
             ).float()
-        targets = batch.tokens[rows[part]].gather(1, places + 1)
         at_target = logits.gather(2, targets.to(device).unsqueeze(2)).squeeze(2)
         losses = (logits.logsumexp(dim=2) - at_target).cpu().masked_fill(~real, 0.0)
         yield rows[part], Answers(logits.argmax(dim=2).cpu(), targets, places, real, losses)

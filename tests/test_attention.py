@@ -11,7 +11,7 @@ from pcore import positions
 from pcore.attention import attention_weights, average_attention, label_tokens
 from pcore.checkpoint import load_model
 from pcore.config import override
-from pcore.evaluate import make_test_set
+from pcore.evaluation_sets import make_test_set
 from pcore.model import Transformer, make_model
 from pcore.patterns import compare, even_weights, predicted_keys, visible_keys
 

@@ -13,7 +13,8 @@ from pcore.checkpoint import load_model, save_model
 from pcore.cli import main
 from pcore.config import override
 from pcore.diagnosis import analyse_failures
-from pcore.evaluate import evaluate, evaluation_ids, make_test_set
+from pcore.evaluate import evaluate
+from pcore.evaluation_sets import evaluation_ids, make_test_set
 from pcore.explanation import align_columns
 from pcore.model import make_model
 from pcore.predict import predict_targets

@@ -7,7 +7,8 @@ from pcore.carries import carry_runs
 from pcore.causes import name_causes, percent, worst_keys
 from pcore.config import override
 from pcore.diagnosis import analyse_failures
-from pcore.evaluate import evaluate, make_test_set
+from pcore.evaluate import evaluate
+from pcore.evaluation_sets import make_test_set
 from pcore.model import make_model
 from tests import planted_adders as planted
 

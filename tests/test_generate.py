@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from pcore.config import override
-from pcore.evaluate import evaluate, make_test_set
+from pcore.evaluate import evaluate
+from pcore.evaluation_sets import make_test_set
 from pcore.generate import decode_freely, solve
 from pcore.model import make_model, target_places
 from pcore.tasks.base import Batch

@@ -7,7 +7,8 @@ import torch
 
 from pcore.config import override
 from pcore.data import TrainingBatch
-from pcore.evaluate import evaluation_ids, judge, make_test_set
+from pcore.evaluation_sets import evaluation_ids, make_test_set
+from pcore.judge import judge
 from pcore.train import Run, learning_rate
 from sweeps.baseline import addition
 from tests.obvious import ObviousTrainer, find_right, mean_loss

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pcore.config import TrialConfig, override
-from pcore.evaluate import evaluation_lengths
+from pcore.evaluation_sets import evaluation_lengths
 from pcore.positions import num_levels
 from sweeps.engine.catalogue import find_sweep, sweep_names
 from sweeps.engine.spec import SCALES, Sweep, parse_seeds

@@ -19,7 +19,8 @@ import torch
 from pcore.config import TrialConfig, override
 from pcore.cost import count_example_flops
 from pcore.data import TrainingBatch
-from pcore.evaluate import evaluation_ids, judge, make_test_set
+from pcore.evaluation_sets import evaluation_ids, make_test_set
+from pcore.judge import judge
 from pcore.train import Run, learning_rate
 from sweeps.baseline import addition
 from tests.obvious import ObviousTrainer, find_right
