@@ -21,8 +21,8 @@ from pcore.model import Transformer, target_places
 from pcore.tasks.base import Batch
 from pcore.vocab import PAD_TOKEN
 
-PART_BYTES = {"cpu": 2**24, "cuda": 2**30}  # of the largest tensors of a part: a CPU wants cache
-SHARED_BYTES = {"cpu": 2**28, "cuda": 2**31}  # of what parts share of their equal tokens, at most
+PART_BYTES = {"cpu": 2**24, "gpu": 2**30}  # of the largest tensors of a part: a CPU wants cache
+SHARED_BYTES = {"cpu": 2**28, "gpu": 2**31}  # of what parts share of their equal tokens, at most
 
 
 class Answers(NamedTuple):
@@ -94,7 +94,7 @@ def predict_in_parts(
     order = chosen.start + keys.argsort(descending=True, stable=True)
     kept = 4 * (config.d_model + 3 * config.num_heads * config.d_head)
     with _evaluating(model, factor):
-        memory = SHARED_BYTES[model.embedding.device.type]
+        memory = SHARED_BYTES[_kind(model)]
         for group in _cut(num_tokens[order], lambda width: kept * width, memory):
             yield from _predict_group(model, batch, ids, config, order[group], dtype)
 
@@ -113,10 +113,10 @@ def _predict_group(
     tokens, ids = inputs  # nothing follows the last token, so it is never read
     with torch.no_grad(), autocast(device, dtype):
         shared = model.share_tokens(tokens, ids)
-    for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[device.type]):
+    for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[_kind(model)]):
         width = int(widths[part][0])
         places, real = target_places(batch.response_mask[rows[part], :width])
-        targets = batch.tokens[rows[part]].gather(1, places + 1)
+        targets = batch.tokens[rows[part], :width].gather(1, places + 1)
         with torch.no_grad(), autocast(device, dtype):
             logits = model(
                 tokens[part, : width - 1],
@@ -138,6 +138,10 @@ def _cut(
         count = max(1, memory // num_bytes(int(widths[first])))
         yield slice(first, first + count)
         first += count
+
+
+def _kind(model: Transformer) -> str:
+    return "cpu" if model.embedding.device.type == "cpu" else "gpu"
 
 
 def _part_bytes(config: ModelConfig, num_tokens: int) -> int:

@@ -96,11 +96,12 @@ def test_what_is_evaluated_is_not_evaluated_again(tiny_config, monkeypatch):
 
 
 def test_a_state_saved_in_the_midst_of_evaluation_holds_the_trained_weights(tiny_config):
-    config = override(tiny_config, ALL_POLICIES | {"optim.learning_rate": 0.1})
+    changes = {"optim.learning_rate": 10.0, "eval.num_checks": 12}
+    config = override(tiny_config, ALL_POLICIES | changes)
     *_, last = train(config)
-    assert not torch.equal(*(last.checkpoints[n]["embedding"] for n in ("last", "best")))
+    assert not torch.equal(*(last.checkpoints[n]["embedding"] for n in ("last", "oracle")))
     for report in train(config):
-        if report.results and report.results[-1].checkpoint == "best":
+        if report.results and report.results[-1].checkpoint == "oracle":
             assert_same(dict(report.state()["model"]), dict(last.checkpoints["last"]))
 
 
