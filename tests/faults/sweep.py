@@ -45,6 +45,8 @@ SMALL = {
     "optim.batch_size": 4,
     "data.num_examples": None,
     "eval.num_examples": 4,
+    "eval.train_lengths": "1",  # the state is saved after every evaluated length
+    "eval.test_lengths": "5",
 }
 
 
