@@ -58,7 +58,10 @@ class LengthResult:
     def from_plain(cls, values: dict[str, Any]) -> "LengthResult":
         """The result that `to_plain` gave."""
         counts, samples = Counts(**values["counts"]), values["samples"]
-        parts = {"counts": counts, "samples": tuple(Sample(**sample) for sample in samples)}
+        parts: dict[str, Any] = {
+            "counts": counts,
+            "samples": tuple(Sample(**sample) for sample in samples),
+        }
         return cls(**values | parts)
 
 

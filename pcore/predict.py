@@ -21,7 +21,7 @@ from pcore.model import Transformer, target_places
 from pcore.tasks.base import Batch
 from pcore.vocab import PAD_TOKEN
 
-PART_BYTES = {"cpu": 2**24, "gpu": 2**30}  # of the largest tensors of a part: a CPU wants cache
+PART_BYTES = {"cpu": 2**25, "gpu": 2**30}  # of the largest tensors of a part: a CPU wants cache
 SHARED_BYTES = {"cpu": 2**28, "gpu": 2**31}  # of what parts share of their equal tokens, at most
 
 
