@@ -3,7 +3,7 @@
 Examples of like length go together, each part padded to its own longest only; a part takes as much
 memory as the device has use for (PART_BYTES). IDs and results are those of the rows as they stand
 in the set, so how it is cut changes nothing but rounding.
-Gradients are off by `no_grad` (never across a yield): `inference_mode` is no faster here, and an
+Gradients are off by `no_grad` (never across a yield): `inference_mode` is hardly faster, and an
 encoding of a user's own that keeps tensors between calls could not train with them any more.
 """
 
