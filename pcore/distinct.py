@@ -1,7 +1,7 @@
 """Equal tokens with equal IDs, found once: what the first block makes of them alone is the same.
 
 Before attention mixes them, all tokens of one symbol and one position are alike, whatever example
-they stand in: 36,800 tokens of 200 sums of 60 digits are 640 distinct ones. Queries, keys and
+they stand in: 36,800 tokens of 200 sums of 60 digits are 605 distinct ones. Queries, keys and
 values of the first block need computing for those only, which is exact.
 """
 
@@ -13,21 +13,21 @@ from torch import Tensor
 
 
 class Distinct(NamedTuple):
-    """index: the number of each token among the distinct ones. places: of one token of each number
+    """numbers: of each token among the distinct ones. places: of one token of each number
     in the flattened "B T".
     """
 
-    index: Int[Tensor, "B T"]
+    numbers: Int[Tensor, "B T"]
     places: Int[Tensor, " U"]
 
 
 class SharedTokens(NamedTuple):
     """What the first block computes of U distinct tokens; x: its input.
 
-    index: the row of each token. q, k: turned by their IDs, not scaled; I = heads times d_head.
+    numbers: the row of each token. q, k: turned by their IDs, not scaled; I = heads times d_head.
     """
 
-    index: Int[Tensor, "B T"]
+    numbers: Int[Tensor, "B T"]
     x: Float[Tensor, "U D"]
     q: Float[Tensor, "U I"]
     k: Float[Tensor, "U I"]
@@ -35,7 +35,7 @@ class SharedTokens(NamedTuple):
 
     def take(self, rows: slice, num_tokens: int) -> "SharedTokens":
         """The same for the first tokens of some examples."""
-        return self._replace(index=self.index[rows, :num_tokens])
+        return self._replace(numbers=self.numbers[rows, :num_tokens])
 
 
 def find_distinct(tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]) -> Distinct:

@@ -27,7 +27,8 @@ class LengthResult:
 
     range: train, near or test; test_set: hash of the examples.
     outcomes: a bit for each of the first MAX_OUTCOMES examples, 1 = right, the first in the highest
-        bit of the first byte (`numpy.unpackbits` reads them).
+        bit of the first byte (`numpy.unpackbits` reads them). None with `eval.stop_error`: how many
+        there are depends on them, and tests of single examples want a fixed number.
     samples: the first right and the first wrong example.
     first_wrong_at, wrong_at: see Judgement.
     """
@@ -57,7 +58,10 @@ class LengthResult:
     def from_plain(cls, values: dict[str, Any]) -> "LengthResult":
         """The result that `to_plain` gave."""
         counts, samples = Counts(**values["counts"]), values["samples"]
-        parts = {"counts": counts, "samples": tuple(Sample(**sample) for sample in samples)}
+        parts: dict[str, Any] = {
+            "counts": counts,
+            "samples": tuple(Sample(**sample) for sample in samples),
+        }
         return cls(**values | parts)
 
 
@@ -98,6 +102,7 @@ def evaluate_length(
     batch, e = make_test_set(config, length, second), config.eval
     judged = judge(model, batch, config, e.attention_factor, e.stop_error)
     judged_part = Batch(*(part[: judged.counts.num_examples] for part in batch))
+    kept = judged.right[:MAX_OUTCOMES] if not e.stop_error else judged.right[:0]
     return LengthResult(
         checkpoint=checkpoint,
         checkpoint_step=checkpoint_step,
@@ -106,7 +111,7 @@ def evaluate_length(
         second_length=second,
         test_set=hash_batch(judged_part),
         counts=judged.counts,
-        outcomes=np.packbits(judged.right[:MAX_OUTCOMES].numpy()).tobytes(),
+        outcomes=np.packbits(kept.numpy()).tobytes(),
         samples=judged.samples,
         first_wrong_at=judged.first_wrong_at,
         wrong_at=judged.wrong_at,

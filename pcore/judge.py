@@ -82,14 +82,14 @@ def judge(
     (`pcore.stopping`).
     """
     tally, ids = _Tally(batch, config.task), evaluation_ids(batch, config)
-    looks = pieces(len(ids)) if stop_error else [range(len(ids))]
-    for piece in looks:
+    num_examples = 0
+    for piece in pieces(len(ids)) if stop_error else [range(len(ids))]:
         for rows, answers in predict_in_parts(model, batch, ids, config.model, factor, rows=piece):
             tally.add(rows, answers)
-        judgement = tally.judgement(piece.stop)
-        if stop_error and is_decided(judgement.counts.num_correct, piece.stop, stop_error):
+        num_examples = piece.stop
+        if stop_error and is_decided(int(tally.right.sum()), num_examples, stop_error):
             break
-    return judgement
+    return tally.judgement(num_examples)
 
 
 def failure_kinds(

@@ -12,7 +12,7 @@ Right padding needs no mask of its own: under the causal mask no real token sees
 """
 
 import math
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -72,7 +72,7 @@ class Transformer(LanguageModel):
         everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         at = [everywhere] * len(self.blocks)
         at[-1] = everywhere if places is None else places
-        first, *others = self.blocks
+        first, *others = cast("list[Block]", list(self.blocks))
         if shared is None:
             x, _ = first(self.embed(tokens, ids), ids, at[0], self.encoding, self.attention_factor)
         else:
@@ -92,8 +92,9 @@ class Transformer(LanguageModel):
         if 2 * len(found.places) > tokens.numel():
             return None
         tokens, ids = tokens.flatten()[found.places], ids.flatten(0, 1)[found.places]
-        return self.blocks[0].share(
-            self.embed(tokens[None], ids[None]), ids[None], found.index, self.encoding
+        first = cast("Block", self.blocks[0])
+        return first.share(
+            self.embed(tokens[None], ids[None]), ids[None], found.numbers, self.encoding
         )
 
     def decode_step(
@@ -190,9 +191,9 @@ class Block(nn.Module):
         factor: float,
     ) -> Float[Tensor, "B R D"]:
         """The same output as `forward`, of a whole sequence."""
-        here, split = shared.index.gather(1, at), self.attention.split
+        here, split = shared.numbers.gather(1, at), self.attention.split
         q = split(F.embedding(here, shared.q))
-        k, v = (split(F.embedding(shared.index, part)) for part in (shared.k, shared.v))
+        k, v = (split(F.embedding(shared.numbers, part)) for part in (shared.k, shared.v))
         attended = self.attention.mix(q, k, v, ids, at, encoding, self.layer, factor)
         return self.finish(F.embedding(here, shared.x), attended)
 

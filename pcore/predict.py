@@ -3,8 +3,8 @@
 Examples of like length go together, each part padded to its own longest only; a part takes as much
 memory as the device has use for (PART_BYTES). IDs and results are those of the rows as they stand
 in the set, so how it is cut changes nothing but rounding.
-Gradients are off by `no_grad`: `inference_mode` is no faster here, and an encoding of a user that
-keeps tensors between calls could not train with them any more.
+Gradients are off by `no_grad` (never across a yield): `inference_mode` is hardly faster, and an
+encoding of a user's own that keeps tensors between calls could not train with them any more.
 """
 
 import dataclasses
@@ -21,8 +21,8 @@ from pcore.model import LanguageModel, target_places
 from pcore.tasks.base import Batch
 from pcore.vocab import PAD_TOKEN
 
-PART_BYTES = {"cpu": 2**24, "cuda": 2**30}  # of the largest tensors of a part: a CPU wants cache
-SHARED_BYTES = {"cpu": 2**28, "cuda": 2**31}  # of what parts share of their equal tokens, at most
+PART_BYTES = {"cpu": 2**25, "gpu": 2**30}  # of the largest tensors of a part: a CPU wants cache
+SHARED_BYTES = {"cpu": 2**28, "gpu": 2**31}  # of what parts share of their equal tokens, at most
 
 
 class Answers(NamedTuple):
@@ -94,7 +94,7 @@ def predict_in_parts(
     order = chosen.start + keys.argsort(descending=True, stable=True)
     kept = 4 * (config.d_model + 3 * config.num_heads * config.d_head)
     with _evaluating(model, factor):
-        memory = SHARED_BYTES[model.embedding.device.type]
+        memory = SHARED_BYTES[_kind(model)]
         for group in _cut(num_tokens[order], lambda width: kept * width, memory):
             yield from _predict_group(model, batch, ids, config, order[group], dtype)
 
@@ -113,9 +113,10 @@ def _predict_group(
     tokens, ids = inputs  # nothing follows the last token, so it is never read
     with torch.no_grad(), autocast(device, dtype):
         shared = model.share_tokens(tokens, ids)
-    for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[device.type]):
+    for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[_kind(model)]):
         width = int(widths[part][0])
         places, real = target_places(batch.response_mask[rows[part], :width])
+        targets = batch.tokens[rows[part], :width].gather(1, places + 1)
         with torch.no_grad(), autocast(device, dtype):
             logits = model(
                 tokens[part, : width - 1],
@@ -123,7 +124,6 @@ def _predict_group(
                 places.to(device),
                 None if shared is None else shared.take(part, width - 1),
             ).float()
-        targets = batch.tokens[rows[part]].gather(1, places + 1)
         at_target = logits.gather(2, targets.to(device).unsqueeze(2)).squeeze(2)
         losses = (logits.logsumexp(dim=2) - at_target).cpu().masked_fill(~real, 0.0)
         yield rows[part], Answers(logits.argmax(dim=2).cpu(), targets, places, real, losses)
@@ -140,9 +140,13 @@ def _cut(
         first += count
 
 
-def examples_per_part(config: ModelConfig, num_tokens: int, device: str = "cpu") -> int:
-    """How many examples of this length are asked at once."""
-    return max(1, PART_BYTES[device] // _part_bytes(config, num_tokens))
+def examples_per_part(config: ModelConfig, num_tokens: int, kind: str = "cpu") -> int:
+    """How many examples of this length are asked at once on a "cpu" or "gpu"."""
+    return max(1, PART_BYTES[kind] // _part_bytes(config, num_tokens))
+
+
+def _kind(model: LanguageModel) -> str:
+    return "cpu" if model.embedding.device.type == "cpu" else "gpu"
 
 
 def _part_bytes(config: ModelConfig, num_tokens: int) -> int:

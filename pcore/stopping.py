@@ -11,8 +11,8 @@ The ratio of the two is a martingale under p, so it ever exceeds 1 / error with 
 Statistics 41:1397); Howard, Ramdas, McAuliffe & Sekhon 2021 (Annals of Statistics 49:1055).
 Examples of a test set are drawn independently, which is all that it asks for.
 
-Exact match of a length that was left early is rough, and its outcomes are no fixed sample: for
-tuning and searching, not for published numbers.
+Exact match of a length that was left early is rough, and how many examples it has depends on them:
+for tuning and searching, not for published numbers.
 """
 
 import math

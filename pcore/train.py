@@ -177,10 +177,12 @@ class Run:
         return Report(
             step=self.step,
             num_steps=self.config.optim.num_steps,
+            loss=self.facts["loss"],
+            learning_rate=self.facts["learning_rate"],
+            grad_norm=self.facts["grad_norm"],
             seconds=seconds,
             results=tuple(self.results),
             state=self.state_dict,
-            **self.facts,
         )
 
     def track_candidates(self) -> None:

@@ -65,6 +65,31 @@ def find_right(model: Transformer, config: TrialConfig, batch: TrainingBatch) ->
     return ~wrong.any(dim=1)
 
 
+@torch.no_grad()
+def judge_plainly(
+    model: Transformer, config: TrialConfig, batch: TrainingBatch
+) -> tuple[dict[str, int], float, list[list[int]]]:
+    """Counts by name, summed loss, and for each example the places of the answer that are wrong."""
+    weights = dict(model.named_parameters()) | dict(model.named_buffers())
+    logits = forward(weights, config, batch.tokens[:, :-1], batch.ids[:, :-1])
+    eos = config.task.vocab.index[config.task.eos]
+    kinds = ("correct", "missed_stop", "early_stop", "wrong_symbol")
+    counts, loss, wrong = dict.fromkeys(kinds, 0), 0.0, list[list[int]]()
+    for row, mask in enumerate(batch.response_mask):
+        at = mask.nonzero().squeeze(1)
+        targets, guesses = batch.tokens[row, at], logits[row, at - 1].argmax(dim=1)
+        loss += float(F.cross_entropy(logits[row, at - 1].double(), targets, reduction="sum"))
+        wrong.append((targets != guesses).nonzero().squeeze(1).tolist())
+        if not wrong[-1]:
+            counts["correct"] += 1
+        elif targets[wrong[-1][0]] == eos:
+            counts["missed_stop"] += 1
+        else:
+            stopped = guesses[wrong[-1][0]] == eos
+            counts["early_stop" if stopped else "wrong_symbol"] += 1
+    return counts, loss, wrong
+
+
 def forward(weights: Mapping[str, Tensor], config: TrialConfig, tokens: Tensor, ids: Tensor):
     """Logits "B T V" at every place."""
     m = config.model

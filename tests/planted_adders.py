@@ -36,9 +36,11 @@ class Adder(Transformer):
         self.embedding, self.attention_factor = torch.zeros(1), 1.0
 
     def share_tokens(self, tokens: Tensor, ids: Tensor) -> None:
-        del tokens, ids
+        """It has no first block."""
 
-    def forward(self, tokens: Tensor, ids: Tensor, places: Tensor | None = None, shared=None):
+    def forward(
+        self, tokens: Tensor, ids: Tensor, places: Tensor | None = None, shared: None = None
+    ) -> Tensor:
         assert places is not None
         index, rows = self.task.vocab.index, []
         for row, row_ids, asked in zip(tokens, ids, places, strict=True):

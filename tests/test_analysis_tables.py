@@ -92,6 +92,11 @@ def test_mixed_code_and_unpaired_test_sets_are_said():
     assert "MIXED, 2 versions of pcore" in notes
     assert "commit 01234567-dirty (3 trials)" in notes
     assert "NOT the same for all runs at 1 of 14 lengths" in notes
+    assert "NOT ALL EXAMPLES" not in notes
+    trials = results.trials.assign(**{"eval.stop_error": [0.05, None, *[0.0] * 16]})
+    notes = "\n".join(ablation_table(dataclasses.replace(results, trials=trials)).notes)
+    assert "NOT ALL EXAMPLES" in notes
+    assert "eval.stop_error up to 0.05" in notes
 
 
 def test_cells_with_other_trained_lengths_get_a_column_and_no_multiples():

@@ -13,6 +13,7 @@ import torch
 
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id
+from pcore.evaluation_sets import evaluation_lengths
 from sweeps.baseline import addition
 from sweeps.engine import attempt
 from sweeps.engine.attempt import MAX_LOST, Settings, run_attempt
@@ -137,7 +138,8 @@ def test_a_paused_trial_continues_exactly(tmp_path):
     while statuses[-1:] != ["ok"]:
         settings = Settings(results=str(cut), slice_end=time.monotonic())
         statuses.append(run_attempt(config, settings).status)
-    assert statuses == ["paused", "paused", "paused", "ok"]
+    evaluated = len(Store(whole).load(record="evaluation"))
+    assert statuses == [*["paused"] * (4 + evaluated), "ok"], "after each report, each length too"
 
     def rows(folder):
         table = Store(folder).load().drop_columns(["seconds", *_timing()])
@@ -162,6 +164,20 @@ def test_a_timeout_keeps_the_state_for_a_longer_try(tmp_path):
     assert run_attempt(config, Settings(results=str(tmp_path))).status == "ok"
     row = Store(tmp_path).load(record="trial").to_pylist()[0]
     assert row["first_step"] == 50
+
+
+def test_a_timeout_in_evaluation_leaves_no_half_of_it_among_the_rows(tmp_path):
+    store, settings = Store(tmp_path), Settings(results=str(tmp_path), time_limit=1e-9)
+    store.prepare()
+    config, statuses = override(CONFIG, {"optim.num_steps": 60}), []
+    while statuses[-1:] != ["ok"]:
+        statuses.append(run_attempt(config, settings).status)
+    unfinished = [shard for shard in store.shards() if shard.status == "timeout"]
+    assert len(unfinished) == len(statuses) - 1 > 3
+    assert len(store.load_shards(unfinished, "evaluation")) == 0
+    whole = store.load(record="evaluation")
+    assert len(whole) == sum(map(len, evaluation_lengths(config).values()))
+    assert store.load(record="report").column("step").to_pylist() == [50, 60]
 
 
 def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_path):

@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from pcore import evaluate as module
-from pcore import positions
+from pcore import positions, predict
 from pcore.config import override
-from pcore.evaluate import evaluate, evaluate_lengths
-from pcore.evaluation_sets import evaluation_lengths, hash_batch, make_held_out_set, make_test_set
+from pcore.evaluate import LengthResult, evaluate, evaluate_lengths
+from pcore.evaluation_sets import (
+    evaluation_lengths,
+    hash_batch,
+    make_held_out_set,
+    make_test_set,
+)
 from pcore.generate import solve
+from pcore.judge import Sample, judge
 from pcore.model import Transformer, make_model
 from pcore.tasks.base import Batch
 
@@ -73,8 +78,10 @@ class Oracle(Transformer):
         self.tokens, self.num_symbols = tokens, num_symbols
         self.embedding, self.attention_factor = torch.zeros(1), 1.0
 
-    def forward(self, tokens, ids, places=None):
-        del ids
+    def share_tokens(self, tokens, ids):
+        """It has no first block."""
+
+    def forward(self, tokens, ids, places=None, shared=None):
         answer = self.tokens[:, 1:][:, : tokens.shape[1]].gather(1, places)
         return torch.nn.functional.one_hot(answer, self.num_symbols).float() * 10
 
@@ -113,24 +120,24 @@ def test_single_outcomes_places_and_samples_are_those_of_planted_answers(
     answers[0, 8] = symbols["9"]  # $ 1 2 + 3 4 = 6 4 0 $: the second digit of the sum
     answers[0, 9] = symbols["9"]  # and the third
     answers[2, -1] = symbols["3"]  # goes on behind the last digit
-    monkeypatch.setattr(module, "TOKENS_PER_BATCH", rows_at_once * width)
+    monkeypatch.setattr(predict, "_part_bytes", lambda config, num_tokens: 100)
+    monkeypatch.setattr(predict, "PART_BYTES", {"cpu": rows_at_once * 100})
     oracle = Oracle(answers, len(task.vocab))
     if rows_at_once < len(rows):  # the stand-in answers whole batches only
         oracle.tokens = iter(answers.split(rows_at_once))
         monkeypatch.setattr(Oracle, "forward", forward_in_parts)
-    judged = module.judge(oracle, batch, tiny_config)
+    judged = judge(oracle, batch, tiny_config)
     assert judged.right.tolist() == [False, True, False]
     assert judged.counts.num_correct == 1
     assert judged.first_wrong_at == (0, 1, 0, 1)
     assert judged.wrong_at == (0, 1, 1, 1)
     found = {sample.right: sample for sample in judged.samples}
-    assert found[False] == module.Sample(query="12+34", answer="640", predicted="69", right=False)
-    assert found[True] == module.Sample(query="50+07", answer="750", predicted="750", right=True)
+    assert found[False] == Sample(query="12+34", answer="640", predicted="69", right=False)
+    assert found[True] == Sample(query="50+07", answer="750", predicted="750", right=True)
 
 
-def forward_in_parts(self, tokens, ids, places=None):
+def forward_in_parts(self, tokens, ids, places=None, shared=None):
     """The planted answers of the next part."""
-    del ids
     answer = next(self.tokens)[:, 1:][:, : tokens.shape[1]].gather(1, places)
     return torch.nn.functional.one_hot(answer, self.num_symbols).float() * 10
 
@@ -141,12 +148,12 @@ def test_outcomes_are_stored_as_bits_in_the_order_of_the_test_set(tiny_config):
         bits = np.unpackbits(np.frombuffer(result.outcomes, np.uint8), count=32)
         assert bits.sum() == result.counts.num_correct
         batch = make_test_set(tiny_config, result.length)
-        assert bits.tolist() == module.judge(model, batch, tiny_config).right.int().tolist()
+        assert bits.tolist() == judge(model, batch, tiny_config).right.int().tolist()
 
 
 def test_samples_agree_with_free_decoding(tiny_config):
     model = make_model(tiny_config)
-    (wrong,) = module.judge(model, make_test_set(tiny_config, 3), tiny_config).samples
+    (wrong,) = judge(model, make_test_set(tiny_config, 3), tiny_config).samples
     assert not wrong.right
     left, right = wrong.query.split("+")
     solution = solve(model, tiny_config, f"{int(left)}+{int(right)}")
@@ -171,11 +178,34 @@ def test_the_size_of_evaluation_batches_changes_no_count(tiny_config, ids, monke
     model = make_model(config)
     batch = make_test_set(config, 3)
     whole = evaluate(model, batch, config)
-    for tokens_per_batch in (1, 40, 100):
-        monkeypatch.setattr(module, "TOKENS_PER_BATCH", tokens_per_batch)
+    for part_bytes, shared_bytes in ((1, 1), (2**15, 2**13), (2**17, 1)):
+        monkeypatch.setattr(predict, "PART_BYTES", {"cpu": part_bytes})
+        monkeypatch.setattr(predict, "SHARED_BYTES", {"cpu": shared_bytes})
         parts = evaluate(model, batch, config)
         assert parts.loss_sum == pytest.approx(whole.loss_sum, rel=1e-5)
         assert dataclasses.replace(parts, loss_sum=0.0) == dataclasses.replace(whole, loss_sum=0.0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"eval.second_lengths": "2,3", "task.num_operands": 3}])
+def test_lengths_that_are_done_are_not_evaluated_again(tiny_config, changes):
+    config = override(tiny_config, changes)
+    model = make_model(config)
+    whole = list(evaluate_lengths(model, config, "last", 0))
+    assert len({result.key for result in whole}) == len(whole)
+    for cut in (0, 1, 3, len(whole)):
+        done = {result.key for result in whole[:cut]}
+        assert list(evaluate_lengths(model, config, "last", 0, done)) == whole[cut:]
+    again = list(evaluate_lengths(model, config, "best", 0, {r.key for r in whole}))
+    assert len(again) == len(whole), "another checkpoint policy is evaluated for itself"
+
+
+def test_results_survive_the_file_of_a_state(tiny_config, tmp_path):
+    (result, *_) = evaluate_lengths(make_model(tiny_config), tiny_config, "last", 3)
+    torch.save(result.to_plain(), tmp_path / "r.pt")
+    plain = torch.load(tmp_path / "r.pt", weights_only=True)
+    assert LengthResult.from_plain(plain) == result
+    assert result.samples
+    assert result.outcomes
 
 
 def test_every_arm_and_seed_has_the_same_test_sets(tiny_config):

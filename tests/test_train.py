@@ -1,11 +1,13 @@
 """Training: exact resume, isolated randomness, and the arithmetic of the loop."""
 
 import dataclasses
+import itertools
 import math
 
 import pytest
 import torch
 
+from pcore import evaluate as evaluate_module
 from pcore.checkpoint import load_model, load_state, save_model, save_state
 from pcore.config import OptimConfig, override
 from pcore.data import TrainingData
@@ -57,21 +59,57 @@ def test_going_on_from_every_report_equals_the_uninterrupted_run(tiny_config, ch
     for report in train(config, report_every=5):
         whole.append(facts(report))
         states.append(report.state())
-    assert [f["step"] for f in whole] == [5, 10, 12]
+    num_results = [len(f["results"]) for f in whole]
+    assert [f["step"] for f in whole] == [5, 10, *[12] * (1 + 15 + 1)]
+    assert num_results == [0, 0, 0, *range(1, 16), 15]
     for index, state in enumerate(states[:-1]):
         resumed = train(config, state=state, report_every=5)
         assert_same([facts(r) for r in resumed], whole[index + 1 :])
+    assert_same([facts(r) for r in train(config, state=states[-1])], whole[-1:])
 
 
 def test_going_on_from_a_file_equals_the_uninterrupted_run(tiny_config, tmp_path):
     config = override(tiny_config, ALL_POLICIES | {"data.num_examples": 40})
     file = tmp_path / "state.pt"
     *_, whole = train(config, report_every=5)
-    for report in train(config, report_every=5):
+    for number in (0, 6):  # after 5 steps; in the midst of evaluation
+        report = next(itertools.islice(train(config, report_every=5), number, None))
         save_state(file, config, report.state())
-        break
-    *_, resumed = train(config, state=load_state(file, config), report_every=5)
-    assert_same(facts(resumed), facts(whole))
+        *_, resumed = train(config, state=load_state(file, config), report_every=5)
+        assert_same(facts(resumed), facts(whole))
+
+
+def test_what_is_evaluated_is_not_evaluated_again(tiny_config, monkeypatch):
+    reports = train(tiny_config)
+    states = [report.state() for report in reports]
+    asked = []
+    real = evaluate_module.make_test_set
+
+    def spy(config, length, second=None):
+        asked.append(length)
+        return real(config, length, second)
+
+    monkeypatch.setattr(evaluate_module, "make_test_set", spy)
+    for state in states[-4:]:  # with 3, 4 and 5 of 5 results, and the finished one
+        list(train(tiny_config, state=state))
+    assert asked == [4, 6, 6]
+
+
+def test_a_state_saved_in_the_midst_of_evaluation_holds_the_trained_weights(tiny_config):
+    changes = {"optim.learning_rate": 10.0, "eval.num_checks": 12}
+    config = override(tiny_config, ALL_POLICIES | changes)
+    *_, last = train(config)
+    assert not torch.equal(*(last.checkpoints[n]["embedding"] for n in ("last", "oracle")))
+    for report in train(config):
+        if report.results and report.results[-1].checkpoint == "oracle":
+            assert_same(dict(report.state()["model"]), dict(last.checkpoints["last"]))
+
+
+def test_a_state_without_results_is_one_of_an_older_version(tiny_config):
+    whole = [facts(r) for r in train(tiny_config, report_every=5)]
+    state = next(train(tiny_config, report_every=5)).state()
+    del state["results"], state["facts"]
+    assert_same([facts(r) for r in train(tiny_config, state=state, report_every=5)], whole[1:])
 
 
 def test_a_state_stays_as_it_was_while_training_goes_on(tiny_config):
@@ -100,12 +138,6 @@ def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config, tmp
     assert load_state(file, tiny_config) is None
     assert load_state(tmp_path / "absent.pt", tiny_config) is None
     assert list(tmp_path.iterdir()) == [file], "no temporary file is left"
-
-
-def test_a_finished_state_has_nothing_left_to_train(tiny_config):
-    *_, last = train(tiny_config)
-    with pytest.raises(ValueError, match="step 12 of 12"):
-        next(train(tiny_config, state=last.state()))
 
 
 def test_a_saved_model_answers_as_the_trained_one(tiny_config, tmp_path):
@@ -243,10 +275,10 @@ def test_a_frozen_table_does_not_move(tiny_config):
 # Reports and checkpoints ----------------------------------------------------------------------
 
 
-def test_only_the_last_report_has_results(tiny_config):
+def test_only_the_last_report_has_all_results_and_the_weights(tiny_config):
     reports = list(train(tiny_config, report_every=5))
-    assert [r.step for r in reports] == [5, 10, 12]
-    assert [r.finished for r in reports] == [False, False, True]
+    assert [r.step for r in reports] == [5, 10, *[12] * 7]
+    assert [r.finished for r in reports] == [*[False] * 8, True]
     last = reports[-1]
     assert [(r.range, r.length) for r in last.results] == [
         *(("train", n) for n in (1, 2, 3)),
@@ -254,12 +286,14 @@ def test_only_the_last_report_has_results(tiny_config):
     ]
     assert all((r.checkpoint, r.checkpoint_step) == ("last", 12) for r in last.results)
     assert set(last.checkpoints) == {"last"}
-    assert not any(r.results or r.checkpoints for r in reports[:-1])
+    assert not any(r.checkpoints for r in reports[:-1])
+    for number, report in enumerate(reports[:-1]):
+        assert report.results == last.results[: max(0, number - 2)]
 
 
 def test_losses_of_reports_are_means_since_the_last_report(tiny_config):
-    each = [r.loss for r in train(tiny_config, report_every=1)]
-    means = [r.loss for r in train(tiny_config, report_every=5)]
+    each = [r.loss for r in train(tiny_config, report_every=1) if not r.results]
+    means = [r.loss for r in train(tiny_config, report_every=5) if not r.results]
     chunks = [each[:5], each[5:10], each[10:]]
     assert means == pytest.approx([sum(c) / len(c) for c in chunks], rel=1e-5)
 

@@ -45,6 +45,8 @@ SMALL = {
     "optim.batch_size": 4,
     "data.num_examples": None,
     "eval.num_examples": 4,
+    "eval.train_lengths": "1",  # the state is saved after every evaluated length
+    "eval.test_lengths": "5",
 }
 
 
@@ -84,7 +86,8 @@ def plant() -> None:
         if starts[config] <= int(fault("OOM", "0")):
             raise torch.OutOfMemoryError("planted: out of memory")
         for report in train(config, **options):
-            time.sleep(float(fault("SLOW", "0")))
+            if not report.results:
+                time.sleep(float(fault("SLOW", "0")))
             yield report
 
     drive.make_settings, attempt.train = settings, slow_train
