@@ -256,7 +256,7 @@ class Stack:
         weights = {name: weight.detach() for name, weight in self.trained.items()}
         first, second = (self._views(moment) for moment in self.moments)
         groups: dict[object, dict[str, Any]] = {}
-        states: dict[nn.Parameter, dict[str, Tensor]] = {}
+        states: dict[Tensor, dict[str, Tensor]] = {}
         for place, run in enumerate(self.runs):
             parameters = dict(run.model.named_parameters())
             step = torch.tensor(float(run.step), device=self.device)

@@ -141,7 +141,7 @@ def test_seconds_are_shares(tiny_config):
 def test_a_member_that_diverges_leaves_and_touches_no_other(tiny_config, place):
     """The others are what they are in a stack in which it behaves."""
     configs = make_members(tiny_config)[:3]
-    wild = override(configs[0], {"optim.learning_rate": 1e38, "optim.grad_clip": 0.0})
+    wild = override(configs[place], {"optim.learning_rate": 1e38, "optim.grad_clip": 0.0})
     calm = run_stack(configs, report_every=1)
     configs[place] = wild
     stacked = run_stack(configs, report_every=1)

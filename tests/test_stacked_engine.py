@@ -19,12 +19,14 @@ from sweeps.engine.processes import this_process
 from sweeps.engine.spec import Cell, Trial
 from sweeps.engine.stacked_attempt import run_group
 from sweeps.engine.stacks import form_stacks, measure_gain
+from sweeps.engine.storage import Folder, StorageFailed
 from sweeps.engine.store import Store
 from tests.test_engine import CONFIG, make_sweep, run
 
 RATES = {"fast": {"optim.learning_rate": 3e-3}, "slow": {"optim.learning_rate": 1e-4}}
 DEEP = {"deep": {"model.num_layers": 2}}
 WILD = {"wild": {"optim.learning_rate": 1e30, "optim.grad_clip": 0.0}}
+SEEDS = [{"seed": 0}, {"seed": 1, "data_seed": 1}]
 TRIALS = [override(CONFIG, {"seed": i, "data_seed": i, "optim.num_steps": 120}) for i in range(3)]
 
 
@@ -49,7 +51,8 @@ def assert_same_science(left, right):
         for name in ("trial_id", "record", "step", "range", "length", "status", "num_correct"):
             assert a[name] == b[name], name
         for name in ("loss", "grad_norm", "loss_sum"):
-            assert a[name] == pytest.approx(b[name], rel=1e-4), name
+            expected = None if b[name] is None else pytest.approx(b[name], rel=1e-4)
+            assert a[name] == expected, name
 
 
 def prepared(folder):
@@ -145,9 +148,11 @@ def test_solo_trials_go_on_in_a_stack(tmp_path):
 
 
 def test_nothing_is_begun_behind_the_end_of_a_slice(tmp_path):
-    sweep = make_sweep(**RATES, **DEEP)
+    long = {"optim.num_steps": 120}
+    sweep = make_sweep(first=long, second=long | {"model.num_layers": 2})
     assert run(sweep, tmp_path, "--stack", "4", "--slice", "0.000001") == 1
-    assert len(list((tmp_path / "checkpoints").iterdir())) in (0, 4)
+    first = {"checkpoints/" + trial_id(override(CONFIG, long | seeds)) for seeds in SEEDS}
+    assert {str(f.relative_to(tmp_path)) for f in (tmp_path / "checkpoints").iterdir()} == first
 
 
 def test_a_time_limit_is_that_of_the_stack_and_keeps_every_state(tmp_path):
@@ -202,10 +207,23 @@ def test_an_encoding_that_cannot_be_batched_runs_all_the_same(tmp_path, capfd):
     assert measure_gain([override(CONFIG, code)] * 2, Settings(results="")) == 0.0
 
 
-def test_a_results_folder_that_cannot_be_written_is_said_of_every_member():
-    group = list(run_group(TRIALS, Settings(results="/proc/nowhere")))
-    assert [outcome.status for outcome in group] == ["unsaved"] * 3
-    assert all("/proc/nowhere" in outcome.error for outcome in group)
+@pytest.mark.parametrize("place", ["running", "trials"])
+def test_a_results_folder_that_cannot_be_written_is_said_of_every_member(
+    tmp_path, monkeypatch, place
+):
+    prepared(tmp_path)
+    write = Folder.write
+
+    def full(self, name, data):
+        if name.startswith(place):
+            raise StorageFailed("no space")
+        write(self, name, data)
+
+    monkeypatch.setattr(Folder, "write", full)
+    group = list(run_group(TRIALS, Settings(results=str(tmp_path))))
+    assert [(outcome.status, outcome.error) for outcome in group] == [("unsaved", "no space")] * 3
+    monkeypatch.setattr(Folder, "write", write)
+    assert set(outcomes(TRIALS, tmp_path).values()) == {"ok"}
 
 
 def test_a_trial_whose_next_loss_is_its_last_runs_alone(tmp_path):

@@ -8,7 +8,7 @@ launch: its own fault will not be its companions'.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from pcore.config import TrialConfig, trial_id
@@ -79,6 +79,7 @@ class _Members:
     def __init__(self, configs: Sequence[TrialConfig], settings: Settings, store: Store):
         self.configs, self.settings, self.store = list(configs), settings, store
         self.seconds = [0.0] * len(configs)  # the share of each member in the time of the stack
+        self.trained, self.clock = 0.0, time.monotonic()  # training so far, of each who lives
         self.attempts = [
             Attempt(config, settings, store, lambda i=i: self.seconds[i], len(configs))
             for i, config in enumerate(configs)
@@ -114,14 +115,11 @@ class _Members:
             folder, launch = self.store.folder, self.settings.launch
             marker.enter_context(running_marker(folder, attempt.name, launch))
         states = [attempt.resume() for attempt in self.attempts]
-        timer, clock = Timer(self.settings), time.monotonic()
+        timer = Timer(self.settings)
         for news in train_stacked(self.configs, device=self.settings.device, states=states):
             reports = {i: new for i, new in news.items() if isinstance(new, Report)}
             evaluated = any(report.results for report in reports.values())
-            served, now = list(news) if evaluated else self.living, time.monotonic()
-            for i in served:  # the evaluation of a member is its own, training is everybody's
-                self.seconds[i] += (now - clock) / len(served)
-            clock = now
+            self._charge(reports, list(reports) if evaluated else self.living)
             for i, report in reports.items():
                 self.attempts[i].take(report)
                 on_report(self.attempts[i].name, report)
@@ -139,6 +137,19 @@ class _Members:
                 for i in list(self.living):
                     yield self._end(i, self.attempts[i].stop(verdict))
                 return
+
+    def _charge(self, reports: Mapping[int, Report], served: Sequence[int]) -> None:
+        """Share out the time since the last news: training among all who live, what was done
+        besides (evaluation, saving) among those that it served.
+        """
+        now = time.monotonic()
+        trained = max((report.seconds for report in reports.values()), default=self.trained)
+        share, passed = trained - self.trained, now - self.clock
+        self.trained, self.clock = trained, now
+        for i in self.living:
+            self.seconds[i] += share
+        for i in served:
+            self.seconds[i] += (passed - share * len(self.living)) / len(served)
 
     def _end(self, i: int, outcome: Outcome) -> Outcome:
         """Take a member out of the stack; its outcome."""

@@ -77,13 +77,21 @@ def measure_gain(configs: Sequence[TrialConfig], settings: Settings) -> float:
         try:
             run = Run(small[0], device)
             rate = learning_rate(optim, 0)
-            run.update(run.data.next_batch(), rate)
-            alone = timed(lambda: run.update(run.data.next_batch(), rate), PROBE_STEPS, device)
             stack = Stack([Run(config, device) for config in small])
-            stack.update(stack.rates())
-            together = timed(lambda: stack.update(stack.rates()), PROBE_STEPS, device)
+
+            def step_alone() -> object:
+                return run.update(run.data.next_batch(), rate)
+
+            def step_together() -> object:
+                return stack.update(stack.rates())
+
+            times: list[float] = []
+            for step in (step_alone, step_together):
+                step()  # warms up
+                times.append(timed(step, PROBE_STEPS, device))
         except (RuntimeError, MemoryError):  # torch.OutOfMemoryError among them
             return 0.0
+    alone, together = times
     return len(configs) * alone / together
 
 
