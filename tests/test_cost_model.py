@@ -358,6 +358,12 @@ def test_what_is_unlike_all_that_was_measured_is_probed(filled, changes):
     assert only_price(override(BASE, changes), filled).source == "probed"
 
 
+def test_rows_of_own_code_that_is_gone_are_left_out(filled, law):
+    config = override(BASE, {"position.encoding": "tests.test_cost_model:Slow"})
+    write(filled, config, law, config_json='{"position.encoding": "nowhere_to_be_found:Slow"}')
+    assert only_price(override(BASE, UNSEEN), filled).source == f"fitted on {len(SHAPES)} cells"
+
+
 class Slow(Encoding):
     """Somebody's own encoding: it may take any time."""
 
