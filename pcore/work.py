@@ -90,8 +90,8 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
 
 
 def count_evaluation(config: TrialConfig) -> Work:
-    """The work beside training steps: evaluating every checkpoint policy at every length, and making
-    the fixed list of training examples if there is one.
+    """The work beside training steps: evaluating every checkpoint policy at every length, and
+    making the fixed list of training examples if there is one.
     """
     shapes = [
         _passes(config.task, config.eval.num_examples, length, second)

@@ -1,4 +1,5 @@
-"""Seconds of training and of the rest of a trial as a sum over amounts of work, fitted to measured trials.
+"""Seconds of a trial's training, and of the rest of it, as a sum over amounts of work, fitted to
+measured trials.
 
 seconds = sum over amounts of (seconds per unit) x (units), none of them below 0. The fit minimises
 squared *relative* errors (non-negative least squares on ratios); shapes that other work on the
