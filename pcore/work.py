@@ -61,14 +61,17 @@ AMOUNTS = tuple(f.name for f in dataclasses.fields(Work))
 class _Pass(NamedTuple):
     """Forward passes over so many examples in all, of T tokens, with logits at R places of each."""
 
-    count: float
+    num_passes: float
     num_examples: float
     num_tokens: int
     num_targets: int
 
 
 def count_training(config: TrialConfig, device: str = "cpu") -> Work:
-    """The work of all training steps, measuring candidates for `best` and `oracle` included."""
+    """The work of all training steps, measuring candidates for `best` and `oracle` included.
+
+    device: a CPU cuts batches by length.
+    """
     steps, batch_size = config.optim.num_steps, config.optim.batch_size
     data = config.data
     passes, drawn = _typical_batches(
@@ -79,29 +82,36 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
     for length in _candidate_lengths(config):
         checks = _forward(config, (_passes(config.task, config.model, HELD_OUT, length, None),))
         amounts = {name: amounts[name] + config.eval.num_checks * checks[name] for name in amounts}
-    examples = steps * batch_size if data.num_examples is None else data.num_examples
+    fresh = steps * batch_size if data.num_examples is None else 0
     return Work(
         calls=steps,
         parameter_steps=steps * count_parameters(config),
-        drawn_tokens=examples * drawn,
+        drawn_tokens=fresh * drawn,
         **amounts,
     )
 
 
 def count_evaluation(config: TrialConfig) -> Work:
-    """The work of evaluating every checkpoint policy at every length."""
+    """The work beside training steps: evaluating every checkpoint policy at every length, and
+    making the fixed list of training examples if there is one.
+    """
     shapes = [
         _passes(config.task, config.model, config.eval.num_examples, length, second)
         for lengths in evaluation_lengths(config).values()
         for length in lengths
         for second in config.eval.second_lengths or (None,)
     ]
-    repeats = len(config.eval.checkpoints)
+    repeats, data, fixed = len(config.eval.checkpoints), config.data, 0.0
+    if data.num_examples is not None:
+        _, drawn = _typical_batches(
+            config.task, data.min_length, data.max_length, config.optim.batch_size, True
+        )
+        fixed = data.num_examples * drawn
     amounts = {name: repeats * amount for name, amount in _forward(config, tuple(shapes)).items()}
     return Work(
         calls=1.0,
         parameter_steps=0.0,
-        drawn_tokens=repeats * sum(s.num_examples * s.num_tokens for s in shapes),
+        drawn_tokens=fixed + repeats * sum(s.num_examples * s.num_tokens for s in shapes),
         **amounts,
     )
 
@@ -120,7 +130,7 @@ def _forward(config: TrialConfig, passes: tuple[_Pass, ...]) -> dict[str, float]
     inner = m.num_heads * m.d_head
     traits = _encoding_traits(config)
     rotated = inner * traits.rotates
-    totals = dict.fromkeys(_FORWARD, 0.0)
+    totals: dict[str, float] = dict.fromkeys(_FORWARD, 0.0)
     for num_passes, count, num_tokens, num_targets in passes:
         keys = m.num_layers * num_tokens
         queries = (m.num_layers - 1) * num_tokens + num_targets

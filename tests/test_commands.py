@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import time
 from dataclasses import replace
 
@@ -132,7 +133,9 @@ def test_a_budget_runs_whole_replicates_or_refuses(tmp_path, capsys, tiny):
     for trial in tiny.trials("smoke", "1"):  # measured: 100 s a trial
         changed = override(trial.config, {"seed": 99, "data_seed": 99})
         store = Store(tmp_path)
-        store.write(changed, "ok", {"wall_seconds": 100.0, "first_step": 0, "device": "cpu"})
+        times = {"train_seconds": 90.0, "eval_seconds": 10.0, "first_step": 0}
+        place = {"device": "cpu", "num_threads": 1, "host": socket.gethostname()}
+        store.write(changed, "ok", times | place)
     flags = ["tiny", "--scale", "smoke", "--seeds", "3", "--executor", "inline"]
     assert command("plan", tmp_path, *flags) == 0
     assert "6 trials, 0 finished, 6 to run" in capsys.readouterr().out

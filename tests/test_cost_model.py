@@ -213,6 +213,14 @@ def test_parameters_are_those_of_the_model_without_gains(tiny_config, encoding):
     assert count_parameters(config) == sum(p.numel() for p in model.parameters()) - gains
 
 
+def test_a_fixed_list_of_examples_is_made_before_the_first_step(tiny_config):
+    fixed = override(tiny_config, {"data.num_examples": 1000})
+    assert count_training(fixed).drawn_tokens == 0
+    drawn = count_evaluation(fixed).drawn_tokens - count_evaluation(tiny_config).drawn_tokens
+    steps = tiny_config.optim.num_steps * tiny_config.optim.batch_size
+    assert drawn / 1000 == pytest.approx(count_training(tiny_config).drawn_tokens / steps)
+
+
 def test_a_grid_of_second_lengths_is_work_for_each_of_its_cells():
     config = override(BASE, {"task.num_operands": 4, "task.scratchpad": True})
     alone, grid = (
@@ -356,6 +364,12 @@ def test_rows_of_another_host_are_compared_with_this_one_by_a_probe(tmp_path, la
 )
 def test_what_is_unlike_all_that_was_measured_is_probed(filled, changes):
     assert only_price(override(BASE, changes), filled).source == "probed"
+
+
+def test_rows_of_own_code_that_is_gone_are_left_out(filled, law):
+    config = override(BASE, {"position.encoding": "tests.test_cost_model:Slow"})
+    write(filled, config, law, config_json='{"position.encoding": "nowhere_to_be_found:Slow"}')
+    assert only_price(override(BASE, UNSEEN), filled).source == f"fitted on {len(SHAPES)} cells"
 
 
 class Slow(Encoding):

@@ -1,4 +1,5 @@
-"""Seconds of training and of evaluation as a sum over amounts of work, fitted to measured trials.
+"""Seconds of a trial's training, and of the rest of it, as a sum over amounts of work, fitted to
+measured trials.
 
 seconds = sum over amounts of (seconds per unit) x (units), none of them below 0. The fit minimises
 squared *relative* errors (non-negative least squares on ratios); shapes that other work on the
@@ -45,7 +46,7 @@ TYPICAL: dict[Part, dict[str, float]] = {
         "drawn_tokens": 5e-7,
     },
     "evaluation": {
-        "calls": 1.0,
+        "calls": 0.3,
         "blocks": 1e-4,
         "parameter_steps": 0.0,
         "tokens": 2e-7,
@@ -81,7 +82,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """What a shape took: seconds of all training steps, and of everything after them."""
+    """What a shape took: seconds of all training steps, and of everything else (evaluation)."""
 
     shape: Shape
     training: float

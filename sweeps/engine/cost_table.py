@@ -139,7 +139,9 @@ def _sweeps(store: Store, known: _Known) -> Mapping[str, set[Shape]]:
 
 def _unit_rows(model: CostModel, measured: Sequence[Measurement]) -> list[tuple[str, ...]]:
     """Seconds per unit of each amount, and its share of the mean trial."""
-    rows = [("amount", *(text for part in PARTS for text in (f"{part}: s per unit", "share")))]
+    rows: list[tuple[str, ...]] = [
+        ("amount", *(text for part in PARTS for text in (f"{part}: s per unit", "share")))
+    ]
     totals = {part: sum(model.predict(m.shape, part) for m in measured) for part in PARTS}
     for i, name in enumerate(AMOUNTS):
         row = [name]

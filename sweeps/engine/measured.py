@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import torch
 
 from pcore.config import TrialConfig, unflatten
+from pcore.encodings import find_encoding
 from sweeps.engine.cost_model import MIN_STEPS, Measurement, Shape, shape_of
 from sweeps.engine.store import Store
 
@@ -73,9 +74,10 @@ def read_measured(store: Store, device: str, num_threads: int = 1) -> Measured:
         [visible[name] for name in chosen], "trial", ["trial_id", "config_json"]
     )
     sample = [
-        _measure(cell, by_cell[cell], unflatten(json.loads(row["config_json"])))
+        _measure(cell, by_cell[cell], config)
         for row in texts.to_pylist()
         for cell in [chosen[row["trial_id"]]]
+        for config in _read(row["config_json"])
     ]
     seconds = {
         cell: sum(_quartile(members, part) for part in ("train_seconds", "eval_seconds"))
@@ -125,9 +127,8 @@ def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, An
 
 def _of_all_kinds(by_cell: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     """The newest cells of the newest kinds."""
-    newest = sorted(by_cell, key=lambda cell: max(r["started_at"] or "" for r in by_cell[cell]))[
-        ::-1
-    ]
+    last = {cell: max(row["started_at"] or "" for row in by_cell[cell]) for cell in by_cell}
+    newest = sorted(by_cell, key=last.__getitem__, reverse=True)
     kinds: dict[tuple[object, ...], list[str]] = {}
     for cell in newest:
         kinds.setdefault(_kind(by_cell[cell][0]), []).append(cell)
@@ -136,6 +137,16 @@ def _of_all_kinds(by_cell: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[st
 
 def _kind(row: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(row[name] for name in KIND)
+
+
+def _read(text: str) -> list[TrialConfig]:
+    """The configuration, if it means something here: not one of own code that is gone."""
+    try:
+        config = unflatten(json.loads(text))
+        find_encoding(config.position.encoding)
+    except ValueError:
+        return []
+    return [config]
 
 
 def _measure(cell: str, members: Sequence[Mapping[str, Any]], config: TrialConfig) -> MeasuredCell:

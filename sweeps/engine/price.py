@@ -153,10 +153,11 @@ def describe_error(pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def describe_ratios(ratios: Sequence[float]) -> str:
-    """ "0.90x to 1.20x of their prediction (9 of 9 within 30 %)"."""
+    """ "0.90x to 1.20x of their prediction (half within 4 %, 9 of 9 within 30 %)"."""
+    half = 100 * statistics.median(abs(ratio - 1) for ratio in ratios)
     return (
         f"{min(ratios):.2f}x to {max(ratios):.2f}x of their prediction "
-        f"({count_close(ratios)} of {len(ratios)} within 30 %)"
+        f"(half within {half:.0f} %, {count_close(ratios)} of {len(ratios)} within 30 %)"
     )
 
 
