@@ -12,9 +12,9 @@ mirror, has no designed coupling and none that a single candidate could be. Coup
 layer, NoPE and sequential numbering (random-start APE, which is the fifth candidate alone) as many
 as they need to fit the trained lengths. Expected: selection finds the designed coupling or its
 mirror image on addition and copy; the mixture finds it less surely; on mirror selection fails, and
-a mixture with a table for each may not. All cells are compared with the first, addition with its designed coupling (the
-arms of a task see other examples than those of another, so compare them with one another as well).
-Cost: see `--plan`.
+a mixture with a table for each may not. All cells are compared with the first, addition with its
+designed coupling (the arms of a task see other examples than those of another, so compare them with
+one another as well). Cost: see `--plan`.
 """
 
 from typing import Any
