@@ -73,7 +73,7 @@ def describe_ids(model: Transformer, config: TrialConfig, length: int) -> Iterat
     used.
     """
     if isinstance(model.encoding, Mixture):
-        weights = model.encoding.weights().tolist()
+        weights = model.encoding.weights().detach().tolist()
         named = zip(level_names(config.task, config.position), weights, strict=True)
         text = ", ".join(f"{name} {weight:.2f}" for name, weight in named)
         yield f"weights of the levels of IDs: {text}"

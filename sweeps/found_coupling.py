@@ -4,16 +4,17 @@
 The first open question of the papers (arXiv 2405.20671), with no published value. Candidates are
 five ways of numbering tokens that know operators from digits and nothing of the task
 (`pcore/candidates.py`); the designed couplings of addition and copy are among them, up to a
-constant. Two attempts: a learned mixture of all five, trained with everything else, and selection,
-which trains with each candidate alone and keeps the best one on the near range
+constant. Two attempts: a learned mixture of all five, trained with everything else (one table for
+all, or a table for each, which lets a model tell candidates apart), and selection, which trains
+with each candidate alone and keeps the best one on the near range
 (`python -m analysis select found_coupling`; the test range is never looked at). A third task,
 mirror, has no designed coupling and none that a single candidate could be. Coupled arms have one
 layer, NoPE and sequential numbering (random-start APE, which is the fifth candidate alone) as many
 as they need to fit the trained lengths. Expected: selection finds the designed coupling or its
-mirror image on addition and copy; the mixture finds it less surely; on mirror selection fails and
-the mixture may not. All cells are compared with the first, addition with its designed coupling (the
-arms of a task see other examples than those of another, so compare them with one another as well).
-Cost: see `--plan`.
+mirror image on addition and copy; the mixture finds it less surely; on mirror selection fails, and
+a mixture with a table for each may not. All cells are compared with the first, addition with its
+designed coupling (the arms of a task see other examples than those of another, so compare them with
+one another as well). Cost: see `--plan`.
 """
 
 from typing import Any
@@ -48,7 +49,8 @@ def cells(scale: Scale) -> list[Cell]:
             f"{name} (designed)" if name == designed else name: {"position.candidate": name}
             for name in alone
         }
-        points["mixture"] = mixture(base)
+        points["mixture, one table"] = mixture(base)
+        points["mixture, own tables"] = mixture(base) | {"position.level_tables": "separate"}
         own = sharp(scale) | (ONE_LAYER if scale == "laptop" else {})
         coupled = own | {"position.ids": "candidates"}
         points = {label: changes | coupled for label, changes in points.items()}

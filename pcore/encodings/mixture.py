@@ -7,10 +7,6 @@ from torch import Tensor, nn
 from pcore.config import ModelConfig, PositionConfig
 from pcore.encodings.embeddings import Learned
 
-# An optimizer of Adam's kind moves every parameter at about the same pace. At that of a weight the
-# gate could hardly choose within the steps of a small trial, so its logits move so much faster.
-GATE_PACE = 10.0
-
 
 class Mixture(Learned):
     """`learned`, but levels are summed with weights that are trained with everything else.
@@ -18,9 +14,10 @@ class Mixture(Learned):
     sum over levels c of w_c * row_c / norm(w), where w = softmax of one logit per level. Divided by
     the Euclidean norm, the sum of unrelated rows has the size of one row whatever the weights are,
     and a gate that has chosen one level is exactly `learned` with that level alone. All weights are
-    equal at first. With position.ids=candidates it is an attempt to *find* a coupling; with
-    coupled IDs it weighs the levels of the task. The same weights act in training and at test time:
-    nothing is sharpened or cut off.
+    equal at first, and move at the pace of all other parameters (ten times as fast they chose a
+    wrong candidate before anything was learned). With position.ids=candidates it is an attempt to
+    *find* a coupling; with coupled IDs it weighs the levels of the task. The same weights act in
+    training and at test time: nothing is sharpened or cut off.
     """
 
     at_test = "the weights as trained; rows of the test IDs as in `learned`"
@@ -36,7 +33,7 @@ class Mixture(Learned):
         """The share of each level; they add up to 1. The levels' names: `positions.level_names`."""
         if self.gate is None:
             return self.table.new_ones(1)
-        return (GATE_PACE * self.gate).softmax(dim=0)
+        return self.gate.softmax(dim=0)
 
     def embed(self, ids: Int[Tensor, "B T P"]) -> Float[Tensor, "B T D"]:
         rows = nn.functional.embedding(ids + self.first_rows, self.table)
