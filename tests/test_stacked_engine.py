@@ -97,7 +97,8 @@ def test_a_second_run_starts_nothing_and_a_solo_run_reuses_stacked_rows(
 
 def test_prices_do_not_come_from_stacked_rows(tmp_path):
     assert run(make_sweep(one={}), tmp_path, "--stack", "2") == 0
-    (price,) = price_cells({trial_id(CONFIG): CONFIG}, Store(tmp_path), "cpu").values()
+    prices = price_cells({trial_id(CONFIG): CONFIG}, Store(tmp_path), "cpu")
+    (price,) = prices.by_cell.values()
     assert price.source == "probed"
 
 

@@ -26,7 +26,7 @@ CELLS_PER_KIND = 3  # of cells that are alike in all but learning rates and the 
 MAX_KINDS = 150  # the newest; more only take time
 
 TIMES = ("train_seconds", "eval_seconds", "first_step", "optim.num_steps")
-PLACE = ("status", "device", "num_threads", "host", "started_at")
+PLACE = ("status", "device", "num_threads", "host", "started_at", "stacked")
 KIND = ("task.name", "position.encoding", "num_parameters", "train_flops")
 
 
@@ -112,6 +112,7 @@ def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, An
     on_cpu = pc.field("device") == "cpu"
     whole = (pc.field("status") == "ok") & (pc.field("num_threads") == num_threads)
     whole &= on_cpu if device == "cpu" else ~on_cpu
+    whole &= pc.field("stacked").is_null() | (pc.field("stacked") == 1)
     whole &= (pc.field("train_seconds") > 0) & (pc.field("eval_seconds") > 0)
     rows = table.filter(whole).to_pylist()
     if device != "cpu" and torch.cuda.is_available():
