@@ -94,6 +94,9 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
 def count_evaluation(config: TrialConfig) -> Work:
     """The work beside training steps: evaluating every checkpoint policy at every length, and
     making the fixed list of training examples if there is one.
+
+    The first block makes queries, keys and values of equal tokens once (`pcore.distinct`), which is
+    next to nothing; randomized IDs leave few tokens equal.
     """
     shapes = [
         _passes(config.task, config.model, config.eval.num_examples, length, second)
@@ -107,7 +110,8 @@ def count_evaluation(config: TrialConfig) -> Work:
             config.task, data.min_length, data.max_length, config.optim.batch_size, True
         )
         fixed = data.num_examples * drawn
-    amounts = {name: repeats * amount for name, amount in _forward(config, tuple(shapes)).items()}
+    forward = _forward(config, tuple(shapes), config.position.ids != "randomized")
+    amounts = {name: repeats * amount for name, amount in forward.items()}
     return Work(
         calls=1.0,
         parameter_steps=0.0,
@@ -124,8 +128,10 @@ def count_parameters(config: TrialConfig) -> float:
     return float(blocks + symbols + _encoding_traits(config).num_parameters)
 
 
-def _forward(config: TrialConfig, passes: tuple[_Pass, ...]) -> dict[str, float]:
-    """Amounts of these forward passes together."""
+def _forward(
+    config: TrialConfig, passes: tuple[_Pass, ...], shared: bool = False
+) -> dict[str, float]:
+    """Amounts of these forward passes together; shared: without the first block's projections."""
     m = config.model
     inner = m.num_heads * m.d_head
     traits = _encoding_traits(config)
@@ -137,6 +143,9 @@ def _forward(config: TrialConfig, passes: tuple[_Pass, ...]) -> dict[str, float]
         scores = m.num_heads * num_tokens * queries
         products = 4 * m.d_model * inner * (keys + queries) + 6 * m.d_model * m.d_ff * queries
         products += 4 * m.d_head * scores + 2 * m.d_model * len(config.task.vocab) * num_targets
+        if shared:
+            first_queries = num_tokens if m.num_layers > 1 else num_targets
+            products -= 2 * m.d_model * inner * (2 * num_tokens + first_queries)
         totals["blocks"] += num_passes * (m.num_layers + 1)
         totals["tokens"] += count * num_tokens
         totals["multiplications"] += count * products

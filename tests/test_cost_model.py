@@ -148,19 +148,19 @@ class Tally:
 
     def __init__(self, monkeypatch):
         self.tokens = self.scores = self.passes = 0
-        real_attend, real_embed = pcore_model.attend, pcore_model.Transformer.embed
+        real_attend, real_forward = pcore_model.attend, pcore_model.Transformer.forward
 
         def attend(q, k, *rest):
             self.scores += q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
             return real_attend(q, k, *rest)
 
-        def embed(model, tokens, ids):
+        def forward(model, tokens, *rest):
             self.tokens += tokens.numel()
             self.passes += 1
-            return real_embed(model, tokens, ids)
+            return real_forward(model, tokens, *rest)
 
         monkeypatch.setattr(pcore_model, "attend", attend)
-        monkeypatch.setattr(pcore_model.Transformer, "embed", embed)
+        monkeypatch.setattr(pcore_model.Transformer, "forward", forward)
 
 
 def test_amounts_of_an_evaluation_are_those_it_computes(tiny_config, monkeypatch):
