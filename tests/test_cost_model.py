@@ -306,7 +306,8 @@ def test_a_shape_that_was_never_measured_is_fitted(filled, law):
 
 def test_a_cell_that_was_measured_costs_what_it_took(filled, law):
     config = override(BASE, SHAPES[3])
-    write(filled, override(config, {"seed": 7}), make_law(1), train_seconds=1e6)  # disturbed
+    disturbed = {"train_seconds": 1e6, "eval_seconds": 1e6}
+    write(filled, override(config, {"seed": 7}), law, **disturbed)
     found = only_price(config, filled)
     assert found.source == "measured"
     assert found.seconds == pytest.approx(law.seconds(shape_of(config)))
