@@ -34,6 +34,15 @@ from sweeps.engine.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 DESIGNED = {"addition": "backward-up", "copy": "forward-up", "mirror": None}
+# The query of copy and mirror is one segment: there the other two are mirror images of these.
+ONE_SEGMENT = ("forward-up", "forward-down")
+ALONE = {
+    "addition": ("backward-up", "forward-up", "forward-down", "backward-down"),
+    "copy": ONE_SEGMENT,
+    "mirror": ONE_SEGMENT,
+}
+# What the mixture needs to fit the trained lengths; chosen on these alone.
+OWN_STEPS: dict[str, dict[str, Any]] = {"mirror": {"optim.num_steps": 5000}}
 
 
 def cells(scale: Scale) -> list[Cell]:
@@ -43,16 +52,15 @@ def cells(scale: Scale) -> list[Cell]:
         base = override(addition(scale), {"task.name": task})
         if scale == "paper":  # the other sweeps choose nothing there and need no near range
             base = override(base, {"eval.near_lengths": "31-34"})
-        alone = [name for name in CANDIDATES if name != SEQUENTIAL]
-        alone.sort(key=lambda name: name != designed)
         points = {
             f"{name} (designed)" if name == designed else name: {"position.candidate": name}
-            for name in alone
+            for name in ALONE[task]
         }
         points["mixture, one table"] = mixture(base)
         points["mixture, own tables"] = mixture(base) | {"position.level_tables": "separate"}
-        own = sharp(scale) | (ONE_LAYER if scale == "laptop" else {})
-        coupled = own | {"position.ids": "candidates"}
+        coupled = sharp(scale) | {"position.ids": "candidates"}
+        if scale == "laptop":
+            coupled |= ONE_LAYER | OWN_STEPS.get(task, {})
         points = {label: changes | coupled for label, changes in points.items()}
         points |= _without_coupling(base, scale)
         found += grid(
