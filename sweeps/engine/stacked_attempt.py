@@ -115,7 +115,10 @@ class _Members:
             marker.enter_context(running_marker(folder, attempt.name, launch))
         states = [attempt.resume() for attempt in self.attempts]
         timer, clock = Timer(self.settings), time.monotonic()
-        for news in train_stacked(self.configs, device=self.settings.device, states=states):
+        settings = self.settings
+        for news in train_stacked(
+            self.configs, device=settings.device, states=states, compile=settings.compiled
+        ):
             reports = {i: new for i, new in news.items() if isinstance(new, Report)}
             evaluated = any(report.results for report in reports.values())
             served, now = list(news) if evaluated else self.living, time.monotonic()
