@@ -29,7 +29,6 @@ from sweeps.engine.stacked_attempt import run_group
 from sweeps.engine.store import Store
 from tests.test_train import ALL_POLICIES, assert_same, facts
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 CLOSE = {"rel": 1e-5}
 MODELS = [
     {"position.encoding": "none", "data.num_examples": 40},
@@ -86,6 +85,7 @@ def test_a_compiled_run_follows_the_plain_one_for_50_steps(tiny_config, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own, on import
 def test_so_does_one_that_inductor_compiled(tiny_config, monkeypatch):
     monkeypatch.setattr(compiled, "BACKEND", "inductor")
     config = override(tiny_config, {"optim.num_steps": 50})
@@ -139,7 +139,8 @@ def test_there_are_as_many_compilations_as_shapes(tiny_config, counter):
     assert counter.frame_count == 6
 
 
-@pytest.mark.skipif(len(DEVICES) == 1, reason="needs a GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_on_a_gpu_it_follows_the_plain_run_in_float32(tiny_config, monkeypatch):
     monkeypatch.setattr(compiled, "BACKEND", "inductor")
     config = override(tiny_config, {"optim.num_steps": 50})

@@ -67,6 +67,7 @@ def test_slices_on_two_machines_give_the_rows_of_one_run(tmp_path, capfd):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_headline_command_in_slices_on_two_machines(tmp_path):
     """The command of docs/paper_scale.md at smoke scale: the rows of an unsliced run."""
     flags = "--scale smoke --executor inline --no-mlflow --no-report"
