@@ -89,6 +89,15 @@ def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
     return payload["state"]
 
 
+def read_progress(data: bytes) -> tuple[int, int]:
+    """Steps made and results found in the bytes of a state; (-1, 0) if it is damaged."""
+    try:
+        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)["state"]
+        return int(state["step"]), len(state.get("results", ()))
+    except Exception:
+        return -1, 0
+
+
 def _pack(payload: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     torch.save(payload, out)

@@ -10,29 +10,31 @@ A member equals its solo run up to rounding: the same numbers are added in anoth
 """
 
 import dataclasses
+import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from pcore.compiled import Compiled, Loss
 from pcore.config import TrialConfig
 from pcore.data import TrainingBatch
 from pcore.encodings import ENCODINGS, find_encoding
-from pcore.model import target_places
+from pcore.model import Transformer
 from pcore.positions import num_levels
 from pcore.predict import autocast
+from pcore.static import NO_TARGET, StaticBatch, make_static
 from pcore.train import Diverged, Report, Run, learning_rate
 from pcore.validate import task_name, validate
 
 ALIGNMENT = 64  # weights begin at multiples of so many numbers, as matrix kernels like it
-NO_TARGET = -100
 
 StackKey: TypeAlias = tuple[tuple[str, object], ...]
 
@@ -43,18 +45,20 @@ def train_stacked(
     device: str | torch.device = "cpu",
     states: Sequence[dict[str, Any] | None] | None = None,
     report_every: int = 50,
+    compile: bool = False,
 ) -> Iterator[dict[int, Report | Diverged]]:
     """Train trials together, each from its start or from its state; news by index into `configs`.
 
     A member has the reports that `train` gives, then leaves the stack; those of its evaluation come
     alone. A member whose loss is not finite leaves with a `Diverged`
-    instead. `Report.seconds` is the member's share of the time that the stack trained.
+    instead. `Report.seconds` is the member's share of the time that the stack trained. compile: as
+    of `train`.
     Raises ValueError before any compute if a configuration cannot work or they cannot be stacked.
     """
     for config in configs:
         validate(config)
     check_stackable(configs)
-    runs = [Run(config, device) for config in configs]
+    runs = [Run(config, device, compile) for config in configs]
     for run, state in zip(runs, states or [None] * len(runs), strict=True):
         if state is not None:
             run.load_state_dict(state)
@@ -172,6 +176,7 @@ class Stack:
         )
         self.trained = {n: w.detach().requires_grad_() for n, w in self._views(self.flat).items()}
         self.gradient_of = self._views(self.gradients)
+        self.losses = Compiled(stacked_losses, self.device, self.runs[0].mean_loss.active)
         self.fixed = self._stack_fixed()
         self.optimizer = self._adopt()
 
@@ -193,42 +198,22 @@ class Stack:
         self.optimizer.step()
         return losses, norms
 
-    def backward(self, batches: Sequence[TrainingBatch]) -> Float[Tensor, " M"]:
+    def backward(self, batches: Sequence[TrainingBatch | StaticBatch]) -> Float[Tensor, " M"]:
         """Mean cross-entropy of every run on its batch; its gradients are left in `gradients`."""
-        losses = self._losses(pad_together(batches))
+        batch = pad_together(batches)
+        losses = self.losses.use(lambda function: self._backward(batch, function))
+        for run in self.runs:
+            run.mean_loss.active = self.losses.active
+        return losses
+
+    def _backward(self, batch: StaticBatch, function: Loss) -> Float[Tensor, " M"]:
+        """batch: the examples of all runs, with the run as first axis."""
+        with autocast(self.device), _attention(self.device):
+            losses = function(self.model, self.trained, self.fixed, *batch)
         gradients = torch.autograd.grad(losses.sum(), list(self.trained.values()))
         for name, gradient in zip(self.trained, gradients, strict=True):
             self.gradient_of[name].copy_(gradient)
-        return losses.detach()
-
-    def _losses(self, batch: TrainingBatch) -> Float[Tensor, " M"]:
-        """batch: the examples of all runs, those of the first run first."""
-        places, real = target_places(batch.response_mask)
-        inputs = (batch.tokens[:, :-1], batch.ids[:, :-1], places)
-        with autocast(self.device), _attention(self.device):
-            logits = vmap(self._forward)(
-                self.trained, self.fixed, *(t.unflatten(0, (len(self.runs), -1)) for t in inputs)
-            )
-        targets = batch.tokens.gather(1, places + 1).masked_fill(~real, NO_TARGET)
-        losses = F.cross_entropy(
-            logits.flatten(0, 2).float(),
-            targets.flatten(),
-            ignore_index=NO_TARGET,
-            reduction="none",
-        )
-        num_targets = real.view(len(self.runs), -1).sum(dim=1)
-        return losses.view(len(self.runs), -1).sum(dim=1) / num_targets
-
-    def _forward(
-        self,
-        trained: Mapping[str, Tensor],
-        fixed: Mapping[str, Tensor],
-        tokens: Tensor,
-        ids: Tensor,
-        places: Tensor,
-    ) -> Tensor:
-        """Logits of one run; `vmap` makes all of it."""
-        return functional_call(self.model, {**trained, **fixed}, (tokens, ids, places))
+        return losses.detach().clone()
 
     def _views(self, flat: Tensor) -> dict[str, Tensor]:
         """Of each trained weight the part of `flat` that holds it, with the run as first axis."""
@@ -287,19 +272,54 @@ class Stack:
         return optimizer
 
 
-def pad_together(batches: Sequence[TrainingBatch]) -> TrainingBatch:
-    """Batches of equal size one below the other, padded to the longest."""
-    width = max(batch.tokens.shape[1] for batch in batches)
+def stacked_losses(
+    model: Transformer,
+    trained: Mapping[str, Tensor],
+    fixed: Mapping[str, Tensor],
+    tokens: Int[Tensor, "M B T"],
+    ids: Int[Tensor, "M B T P"],
+    places: Int[Tensor, "M B R"],
+    targets: Int[Tensor, "M B R"],
+) -> Float[Tensor, " M"]:
+    """Mean cross-entropy of every run, each with its own weights; `model` lends its code only."""
+    logits = vmap(functools.partial(_logits, model))(trained, fixed, tokens, ids, places)
+    losses = F.cross_entropy(
+        logits.flatten(0, 2).float(),
+        targets.flatten(),
+        ignore_index=NO_TARGET,
+        reduction="none",
+    )
+    num_targets = (targets != NO_TARGET).flatten(1).sum(dim=1)
+    return losses.view(len(targets), -1).sum(dim=1) / num_targets
 
-    def join(parts: Sequence[Tensor]) -> Tensor:
+
+def _logits(
+    model: Transformer,
+    trained: Mapping[str, Tensor],
+    fixed: Mapping[str, Tensor],
+    tokens: Tensor,
+    ids: Tensor,
+    places: Tensor,
+) -> Tensor:
+    """Of one run; `vmap` makes all of it."""
+    return functional_call(model, {**trained, **fixed}, (tokens, ids, places))
+
+
+def pad_together(batches: Sequence[TrainingBatch | StaticBatch]) -> StaticBatch:
+    """Batches of equal size with the run as first axis, padded to the longest."""
+    parts = [b if isinstance(b, StaticBatch) else make_static(*b) for b in batches]
+
+    def join(parts: Sequence[Tensor], fill: int) -> Tensor:
+        width = max(part.shape[1] for part in parts)
+        if all(part.shape[1] == width for part in parts):
+            return torch.stack(list(parts))
         rows, _, *rest = parts[0].shape
-        whole = parts[0].new_zeros(len(parts), rows, width, *rest)
+        whole = parts[0].new_full((len(parts), rows, width, *rest), fill)
         for place, part in enumerate(parts):
             whole[place, :, : part.shape[1]] = part
-        return whole.flatten(0, 1)
+        return whole
 
-    tokens, ids, response_mask = (join(parts) for parts in zip(*batches, strict=True))
-    return TrainingBatch(tokens, ids, response_mask)
+    return StaticBatch(*map(join, zip(*parts, strict=True), (0, 0, 0, NO_TARGET)))
 
 
 def _attention(device: torch.device) -> AbstractContextManager[object]:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pcore.compiled import Compiled, Loss, can_compile
 from pcore.config import OptimConfig, TrialConfig
 from pcore.constructed import make_constructed
 from pcore.data import TrainingBatch, TrainingData, cut_by_length
@@ -24,6 +25,7 @@ from pcore.evaluate import LengthResult, evaluate, evaluate_lengths
 from pcore.evaluation_sets import make_held_out_set, make_test_set
 from pcore.model import Transformer, make_model, target_places
 from pcore.predict import autocast
+from pcore.static import StaticBatch, mean_loss
 from pcore.tasks.base import Batch
 from pcore.validate import validate
 
@@ -38,6 +40,7 @@ class Report:
     grad_norm: before clipping, of the last step; seconds: in training steps so far, this process
     only. `results`: counts per length so far; behind the last step there is a report for each.
     `checkpoints` come with the very last report: the evaluated weights by policy.
+    compiled: whether the steps of this process ran compiled.
     """
 
     step: int
@@ -49,6 +52,7 @@ class Report:
     results: tuple[LengthResult, ...] = ()
     checkpoints: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     state: Callable[[], dict[str, Any]] = dict
+    compiled: bool = False
 
     @property
     def finished(self) -> bool:
@@ -66,11 +70,14 @@ def train(
     device: str | torch.device = "cpu",
     state: dict[str, Any] | None = None,
     report_every: int = 50,
+    compile: bool = False,
 ) -> Iterator[Report]:
     """Train one trial from its start or from `state`, then evaluate it.
 
     A report every `report_every` steps and behind the last one, then one for each evaluated length,
     then one with the weights. The state of any of them goes on behind it.
+    compile: translate the training step (`pcore.compiled`), which changes no more than rounding;
+    without a compiler it trains as if not asked to.
     Raises ValueError for a configuration that cannot work, before any compute; Diverged when the
     loss is not finite.
     """
@@ -78,7 +85,7 @@ def train(
     if config.model.kind == "constructed":
         yield evaluate_constructed(config, device)
         return
-    run = Run(config, device)
+    run = Run(config, device, compile)
     if state is not None:
         run.load_state_dict(state)
     since = time.perf_counter()
@@ -109,10 +116,20 @@ def evaluate_constructed(config: TrialConfig, device: str | torch.device) -> Rep
 
 
 class Run:
-    """Everything that changes while a trial trains."""
+    """Everything that changes while a trial trains.
 
-    def __init__(self, config: TrialConfig, device: str | torch.device):
-        self.config, self.device = config, torch.device(device)
+    dtype: of autocast in training; None = bf16 on a GPU, float32 on a CPU.
+    """
+
+    def __init__(
+        self,
+        config: TrialConfig,
+        device: str | torch.device,
+        compile: bool = False,
+        dtype: torch.dtype | None = None,
+    ):
+        self.config, self.device, self.dtype = config, torch.device(device), dtype
+        compile = compile and can_compile(config)
         self.model: Transformer = make_model(config).to(device)
         o = config.optim
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -124,29 +141,44 @@ class Run:
             weight_decay=o.weight_decay,
             fused=True,
         )
-        self.data = TrainingData(config, device)
+        # A GPU prefers one large batch of a fixed shape; a CPU pays for every padded token.
+        static = compile or self.device.type != "cpu"
+        self.data = TrainingData(config, device, static)
+        self.mean_loss = Compiled(mean_loss, self.device, compile)
         self.step, self.last_report = 0, 0
         self.loss_sum = torch.zeros((), device=device)
         self.facts: dict[str, float] = {}  # of the last report
         self.results: list[LengthResult] = []
         self.candidates = {name: Candidate(batch) for name, batch in candidate_sets(config).items()}
 
-    def update(self, batch: TrainingBatch, rate: float) -> tuple[Tensor, Tensor]:
+    def update(self, batch: TrainingBatch | StaticBatch, rate: float) -> tuple[Tensor, Tensor]:
         """One optimizer step; the loss and the gradient norm, left on the device."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = torch.zeros((), device=self.device)
-        num_targets = batch.response_mask.sum()
-        # A GPU prefers one large batch of a fixed shape; a CPU pays for every padded token.
-        for part in cut_by_length(batch) if self.device.type == "cpu" else [batch]:
-            part_loss = sum_losses(self.model, part) / num_targets
-            part_loss.backward()
-            loss += part_loss.detach()
+        loss = self.mean_loss.use(lambda function: self.backward(batch, function))
         limit = self.config.optim.grad_clip or math.inf
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=True)
         self.optimizer.step()
         return loss, grad_norm
+
+    def backward(self, batch: TrainingBatch | StaticBatch, function: Loss = mean_loss) -> Tensor:
+        """Leave the gradients of the mean loss in the parameters; that loss.
+
+        function: gives it for a batch of static shape. All others are cut by length.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        if isinstance(batch, StaticBatch):
+            with autocast(self.device, self.dtype):
+                mean = function(self.model, *batch)
+            mean.backward()
+            return mean.detach().clone()  # the next replay of a CUDA graph overwrites the original
+        loss = torch.zeros((), device=self.device)
+        num_targets = batch.response_mask.sum()
+        for part in cut_by_length(batch):
+            part_loss = sum_losses(self.model, part) / num_targets
+            part_loss.backward()
+            loss += part_loss.detach()
+        return loss
 
     @property
     def trained(self) -> bool:
@@ -183,6 +215,7 @@ class Run:
             seconds=seconds,
             results=tuple(self.results),
             state=self.state_dict,
+            compiled=self.mean_loss.active,
         )
 
     def track_candidates(self) -> None:

@@ -8,6 +8,7 @@ python -m sweeps status [SWEEP ...]            done, missing, failed and stale t
 python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps cost                          how well durations are predicted
+python -m sweeps merge FROM INTO               add the results of another folder
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
 python -m sweeps doctor                        whether this machine and cluster are fit to run
 python -m sweeps gc                            old checkpoints and leftovers
@@ -106,6 +107,13 @@ def mirror(options: argparse.Namespace) -> int:
     return rebuild_mirror(options)
 
 
+def merge(options: argparse.Namespace) -> int:
+    """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
+    from sweeps.engine.merge import merge_stores
+
+    return merge_stores(options)
+
+
 def doctor(options: argparse.Namespace) -> int:
     """Whether this machine (and the cluster) can run sweeps; every problem with its fix."""
     from sweeps.engine.maintenance import examine
@@ -172,6 +180,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--scale", default=None, help="default: all scales")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
     add_place(command)
+    command = add("merge", merge)
+    command.add_argument("source", metavar="FROM", help="results folder, or s3://bucket/prefix")
+    command.add_argument("target", metavar="INTO", help="the same; nothing in it is changed")
+    command.add_argument("--no-weights", action="store_true", help="leave out weights and states")
     command = add("doctor", doctor)
     command.add_argument("--ray-address", default=None, help="cluster to examine too")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")

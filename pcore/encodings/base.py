@@ -22,8 +22,9 @@ class Encoding(nn.Module):
         (dependent). In a trial BOS keeps ID 0 whatever the start, so even an invariant encoding
         sees how far away BOS is.
     at_test: what happens at test time, in words.
-    stackable: False if Python code looks at the values of a tensor, which `torch.func.vmap`
-        forbids; trials with such an encoding are not trained in a stack (see `pcore.stacked`).
+    stackable: False if Python code looks at the values of a tensor, which `torch.func.vmap` and
+        `torch.compile` forbid; trials with such an encoding are trained neither in a stack nor
+        compiled (see `pcore.stacked`, `pcore.compiled`).
     """
 
     uses_ids: ClassVar[bool] = False

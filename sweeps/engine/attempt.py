@@ -50,7 +50,7 @@ class Settings:
     diagnose: test examples of each length by which a finished model is analysed (see diagnose); 0 =
     it is not.
     stack: how many trials of equal shapes may train as one model (see stacks); auto = as many as a
-    probe says pay.
+    probe says pay. compile: whether training steps are compiled; auto = on a GPU.
     """
 
     results: str
@@ -62,6 +62,14 @@ class Settings:
     launch: str = ""
     diagnose: int = 0
     stack: int | Literal["auto"] = 1
+    compile: Literal["auto", "on", "off"] = "auto"
+
+    @property
+    def compiled(self) -> bool:
+        """What `compile` means on the device."""
+        if self.compile == "auto":
+            return self.device.startswith("cuda")
+        return self.compile == "on"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,7 +181,10 @@ class Attempt:
 
     def _train(self, on_report: Callable[[Report], None]) -> Outcome:
         state, timer = self.resume(), Timer(self.settings)
-        for report in train(self.config, device=self.settings.device, state=state):
+        settings = self.settings
+        for report in train(
+            self.config, device=settings.device, state=state, compile=settings.compiled
+        ):
             self.take(report)
             on_report(report)
             if report.finished:
@@ -253,6 +264,7 @@ class Attempt:
             "dtype": "float32" if self.settings.device == "cpu" else "bfloat16",
             "num_threads": self.settings.num_threads,
             "stacked": self.stacked,
+            "compiled": last is not None and last.compiled,
         }
         evaluations = [_evaluation_row(result) for result in results]
         self.store.write(self.config, status, trial, self.curve, evaluations)

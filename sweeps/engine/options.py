@@ -55,6 +55,12 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         help="train up to K trials of equal shapes as one model; auto: where a probe says that it "
         "pays (default: off)",
     )
+    add(
+        "--compile",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="compile training steps with torch.compile; auto: on a GPU (default: auto)",
+    )
     add("--time-limit", type=parse_duration, help="of one attempt at a trial, e.g. 90s, 20m, 3h")
     add(
         "--diagnose",
@@ -179,4 +185,5 @@ def make_settings(options: argparse.Namespace, store: Store, launch: str, began:
         launch=launch,
         diagnose=diagnose if options.diagnose is None else options.diagnose,
         stack=options.stack,
+        compile=options.compile,
     )

@@ -115,8 +115,10 @@ class _Members:
             folder, launch = self.store.folder, self.settings.launch
             marker.enter_context(running_marker(folder, attempt.name, launch))
         states = [attempt.resume() for attempt in self.attempts]
-        timer = Timer(self.settings)
-        for news in train_stacked(self.configs, device=self.settings.device, states=states):
+        timer, settings = Timer(self.settings), self.settings
+        for news in train_stacked(
+            self.configs, device=settings.device, states=states, compile=settings.compiled
+        ):
             reports = {i: new for i, new in news.items() if isinstance(new, Report)}
             evaluated = any(report.results for report in reports.values())
             self._charge(reports, list(reports) if evaluated else self.living)

@@ -68,16 +68,16 @@ def measure_gain(configs: Sequence[TrialConfig], settings: Settings) -> float:
     A few steps on the device, generation of examples included, evaluation not. Steps that by
     themselves keep a CPU busy for long are not tried: a stack of them could exhaust its memory.
     """
-    device, optim = settings.device, configs[0].optim
+    device, compile, optim = settings.device, settings.compiled, configs[0].optim
     flops = 3 * optim.batch_size * count_example_flops(configs[0], configs[0].data.max_length)
     if device == "cpu" and flops > PROBE_FLOPS:
         return 0.0
     small = [_without_side_work(config) for config in configs]
     with process_settings(settings):
         try:
-            run = Run(small[0], device)
+            run = Run(small[0], device, compile)
             rate = learning_rate(optim, 0)
-            stack = Stack([Run(config, device) for config in small])
+            stack = Stack([Run(config, device, compile) for config in small])
 
             def step_alone() -> object:
                 return run.update(run.data.next_batch(), rate)

@@ -50,6 +50,7 @@ TRIAL = {  # record == "trial"
     # How many trials trained as one model when the attempt began; of more than 1 all seconds of a
     # row are its share of theirs, so that a sum over rows is machine time.
     "stacked": pa.int32(),
+    "compiled": pa.bool_(),  # the training steps of this attempt ran through torch.compile
 }
 REPORT = {  # record == "report"
     "step": pa.int64(),
