@@ -273,7 +273,7 @@ def test_equal_compute_takes_median_costs_and_says_what_is_missing(tmp_path: Pat
 def test_rows_without_any_cost_have_no_compute_figure():
     results = example(complete=True)
     assert not compute_figures.has_costs(results)
-    assert [drawing.name for drawing in draw_pictures(results)] == ["lengths", "losses"]
+    assert [drawing.name for drawing in draw_pictures(results)] == ["lengths", "failures", "losses"]
     assert texts_in(compute_figures.plot_compute(results)) == ["not recorded"] * 3
 
 

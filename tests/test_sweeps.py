@@ -133,6 +133,11 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
         "rotation rows, weight decay 0.3",
         "normal rows, weight decay 0",
     ),
+    "theory_limits": (
+        "theory, P=4, 14 digits",
+        "theory, P=5, 30 digits",
+        "theory, P=8, 254 digits",
+    ),
     "width_ablation": ("d_model=32", "d_model=64", "d_model=512"),
 }
 
@@ -331,6 +336,12 @@ PUBLISHED = [
         "sorting, coupled as a bag",
         (6, 8, 512, 128, 2048, 50 * K, 500, 1e-4, 301, M, 40),
         150,
+    ),
+    (
+        "theory_limits",
+        "coupling, 1 layer",
+        (1, 4, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30),
+        200,
     ),
     (
         "found_coupling",
