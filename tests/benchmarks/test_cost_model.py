@@ -40,6 +40,7 @@ def draw_configs() -> list[TrialConfig]:
     """Configurations no two of which are equal in their training step."""
     cells = [cell.config for name in sweep_names() for cell in find_sweep(name).cells("laptop")]
     changes = {"data.num_examples": None, "eval.num_examples": NUM_EXAMPLES}
+    cells = [cell for cell in cells if cell.model.kind == "trained"]
     by_step = {shape_of(c).step: c for c in (override(cell, changes) for cell in cells)}
     return [by_step[step] for step in random.Random(0).sample(sorted(by_step), NUM_SHAPES)]
 

@@ -104,13 +104,13 @@ def filled(tmp_path_factory) -> Store:
     return store
 
 
-def test_planning_10000_trials(tmp_path):
+def test_planning_10000_trials(tmp_path, record):
     took = seconds(lambda: make_plan(LARGE, "smoke", None, Store(tmp_path), priced=False))
-    print(f"\nplanning 10,000 trials, empty store: {took:.2f} s")
+    record("engine: planning 10,000 trials, empty store", f"{took:.2f} s", "< 2 s")
     assert took < 2
 
 
-def test_reading_10000_trials(filled, monkeypatch, capsys):
+def test_reading_10000_trials(filled, monkeypatch, record):
     began = time.perf_counter()
     assert isinstance(Store(filled.root).load(record="trial"), pa.Table)
     cold = time.perf_counter() - began
@@ -124,15 +124,12 @@ def test_reading_10000_trials(filled, monkeypatch, capsys):
         lambda: command(["status", "large", "--scale", "smoke", "--results", filled.root])
     )
     table = seconds(lambda: ablation_table(load_sweep(filled.root, "large", "smoke"), "last"))
-    with capsys.disabled():
-        print(f"\nfirst read of 10,000 loose shards, packing them: {cold:.1f} s")
-        print(f"planning 10,000 finished trials: {plan:.2f} s")
-        print(
-            f"planning 10,000 trials that were not measured: {priced:.2f} s, "
-            f"of which prices fitted to 10,000 others: {priced - unpriced:.2f} s"
-        )
-        print(f"status of 10,000 trials: {status:.2f} s")
-        print(f"loading and tabulating 10,000 trials: {table:.2f} s")
+    record("engine: first read of 10,000 loose shards", f"{cold:.1f} s")
+    record("engine: planning 10,000 finished trials", f"{plan:.2f} s", "< 2 s")
+    record("engine: planning 10,000 trials, prices fitted", f"{priced:.2f} s", "< 2 s")
+    record("engine: of that, prices", f"{priced - unpriced:.2f} s", "< 1 s")
+    record("engine: status of 10,000 trials", f"{status:.2f} s", "< 3 s")
+    record("engine: loading and tabulating 10,000 trials", f"{table:.2f} s", "< 5 s")
     assert max(plan, priced) < 2
     assert priced - unpriced < 1
     assert status < 3
@@ -140,7 +137,7 @@ def test_reading_10000_trials(filled, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("executor", ["inline", "ray"])
-def test_overhead_of_500_trials(tmp_path, executor, capsys):
+def test_overhead_of_500_trials(tmp_path, executor, record):
     """Wall time of the launch minus starting Ray, over all slots, minus what the attempts took."""
     slots = 1 if executor == "inline" else os.cpu_count() or 1
     flags = ["--scale", "smoke", "--no-report", "--no-mlflow", "--executor", executor]
@@ -154,12 +151,9 @@ def test_overhead_of_500_trials(tmp_path, executor, capsys):
     work = _attempt_seconds(tmp_path / "all") - _attempt_seconds(tmp_path / "none")
     each = (wall - small) * slots / 450
     overhead = each - work / 450
-    with capsys.disabled():
-        print(
-            f"\n{executor}: 50 trials {small:.1f} s, 500 trials {wall:.1f} s; each of 450 more "
-            f"{1000 * each:.1f} ms of a slot, its own work {1000 * work / 450:.1f} ms, "
-            f"overhead {1000 * overhead:.1f} ms"
-        )
+    work_each = 1000 * work / 450
+    record(f"engine: overhead per trial, {executor}", f"{1000 * overhead:.1f} ms", "< 20 ms")
+    record(f"engine: a trial's own work, {executor}", f"{work_each:.1f} ms")
     assert overhead < 0.020
 
 
