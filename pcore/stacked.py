@@ -46,7 +46,7 @@ def train_stacked(
     states: Sequence[dict[str, Any] | None] | None = None,
     report_every: int = 50,
     compile: bool = False,
-) -> Iterator[dict[int, Report | Diverged]]:
+) -> Iterator[Mapping[int, Report | Diverged]]:
     """Train trials together, each from its start or from its state; news by index into `configs`.
 
     A member has the reports that `train` gives, then leaves the stack; those of its evaluation come
