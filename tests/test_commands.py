@@ -31,7 +31,7 @@ def tiny(monkeypatch):
         seeds={"smoke": "2", "laptop": "2", "paper": "2"},
     )
     real = catalogue.find_sweep
-    for module in ("sweeps.__main__", "sweeps.engine.status", "sweeps.engine.maintenance"):
+    for module in ("sweeps.__main__", "sweeps.engine.status", "sweeps.engine.catalogue"):
         monkeypatch.setattr(
             f"{module}.find_sweep", lambda name: sweep if name == "tiny" else real(name)
         )
@@ -227,4 +227,4 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path,
     assert command("mirror", tmp_path, *again) == 0
     assert content(other) == before
     assert command("mirror", tmp_path, "--scale", "paper") == 2
-    assert "nothing to mirror" in capsys.readouterr().err
+    assert "holds no such view" in capsys.readouterr().err

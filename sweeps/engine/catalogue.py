@@ -4,10 +4,12 @@ path.
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 from pcore.registry import nearest
 from sweeps.engine.spec import Sweep
+from sweeps.engine.store import Store
 from sweeps.tables import TABLES
 
 FOLDER = Path(__file__).resolve().parents[1]
@@ -43,6 +45,24 @@ def find_sweep(name: str) -> Sweep:
     if not isinstance(sweep, Sweep):
         raise ValueError(f"{name} defines no SWEEP")
     return sweep
+
+
+def chosen_views(
+    store: Store, names: Sequence[str], scale: str | None = None
+) -> list[tuple[str, str]]:
+    """(sweep, scale) of the views of a store: of these sweeps (none = all), at this scale or all.
+
+    Raises ValueError if there are none.
+    """
+    wanted = {find_sweep(name).name for name in names}
+    views = [
+        view
+        for view in store.view_names()
+        if (not wanted or view[0] in wanted) and scale in (None, view[1])
+    ]
+    if not views:
+        raise ValueError(f"{store.root} holds no such view")
+    return views
 
 
 def find_table(name: str) -> list[Sweep]:

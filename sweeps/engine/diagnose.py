@@ -6,7 +6,7 @@ import time
 import torch
 
 from pcore.checkpoint import unpack_model
-from sweeps.engine.catalogue import find_sweep
+from sweeps.engine.catalogue import chosen_views
 from sweeps.engine.mechanism import write_diagnosis
 from sweeps.engine.options import find_results
 from sweeps.engine.store import Store
@@ -16,14 +16,7 @@ from sweeps.engine.store_mechanism import FOLDER, mechanism_names
 def diagnose_trials(options: argparse.Namespace) -> int:
     """Analyse the finished trials of these sweeps (default: all) that have no mechanism file."""
     store = Store(find_results(options.results))
-    wanted = {find_sweep(name).name for name in options.sweeps}
-    views = [
-        (sweep, scale)
-        for sweep, scale in store.view_names()
-        if (not wanted or sweep in wanted) and options.scale in (None, scale)
-    ]
-    if not views:
-        raise ValueError(f"nothing to diagnose: {store.root} holds no such view")
+    views = chosen_views(store, options.sweeps, options.scale)
     columns = (store.load_view(*view).column("trial_id") for view in views)
     trials = list(dict.fromkeys(name for column in columns for name in column.to_pylist()))
     visible, known = store.visible(), {} if options.anew else mechanism_names(store.folder)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from sweeps.engine.catalogue import find_sweep
+from sweeps.engine.catalogue import chosen_views
 from sweeps.engine.drive import view_folder
 from sweeps.engine.launches import Launch
 from sweeps.engine.options import find_results
@@ -28,14 +28,7 @@ def rebuild_mirror(options: argparse.Namespace) -> int:
 
     store = Store(find_results(options.results))
     uri = find_uri(options.tracking_uri, store)
-    wanted = {find_sweep(name).name for name in options.sweeps}
-    views = [
-        (sweep, scale)
-        for sweep, scale in store.view_names()
-        if (not wanted or sweep in wanted) and options.scale in (None, scale)
-    ]
-    if not views:
-        raise ValueError(f"nothing to mirror: {store.root} holds no such view")
+    views = chosen_views(store, options.sweeps, options.scale)
     failed = False
     for sweep, scale in views:
         shown = shown_view(store, sweep, scale)
