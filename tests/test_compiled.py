@@ -29,6 +29,8 @@ from sweeps.engine.stacked_attempt import run_group
 from sweeps.engine.store import Store
 from tests.test_train import ALL_POLICIES, assert_same, facts
 
+pytestmark = pytest.mark.slow  # minutes together
+
 CLOSE = {"rel": 1e-5}
 MODELS = [
     {"position.encoding": "none", "data.num_examples": 40},

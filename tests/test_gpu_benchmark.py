@@ -11,6 +11,8 @@ from pcore import compiled
 from pcore.config import override
 from tests.benchmarks import gpu
 
+pytestmark = pytest.mark.slow  # minutes together
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):

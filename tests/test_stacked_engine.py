@@ -23,6 +23,8 @@ from sweeps.engine.storage import Folder, StorageFailed
 from sweeps.engine.store import Store
 from tests.test_engine import CONFIG, make_sweep, run
 
+pytestmark = pytest.mark.slow  # minutes together
+
 RATES = {"fast": {"optim.learning_rate": 3e-3}, "slow": {"optim.learning_rate": 1e-4}}
 DEEP = {"deep": {"model.num_layers": 2}}
 WILD = {"wild": {"optim.learning_rate": 1e30, "optim.grad_clip": 0.0}}
