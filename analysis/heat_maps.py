@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from analysis import style
@@ -66,21 +67,29 @@ def plot_heat_map(results: Results, checkpoint: str = "last") -> Figure:
 
 
 def draw_map(
-    axes: Axes, values: np.ndarray, texts: np.ndarray, is_printed: bool = True
+    axes: Axes,
+    values: np.ndarray,
+    texts: np.ndarray,
+    is_printed: bool = True,
+    cmap: str | Colormap = style.MAP,
+    lines: str = "white",
 ) -> QuadMesh:
-    """Fractions as squares from dark (0) to light (1), rows from below; the texts in them."""
+    """Fractions as squares, rows from below; the texts in them, in an ink that the colour bears.
+
+    lines: the colour between squares.
+    """
     axes.set_facecolor(style.FAINT)
     edges = (np.arange(size + 1) - 0.5 for size in reversed(values.shape))
     squares = np.ma.masked_invalid(100 * values)
-    look = {"edgecolors": "white", "linewidth": 0.4}
-    mesh = axes.pcolormesh(*edges, squares, cmap=style.MAP, vmin=0, vmax=100, **look)
+    look = {"edgecolors": lines, "linewidth": 0.4}
+    mesh = axes.pcolormesh(*edges, squares, cmap=cmap, vmin=0, vmax=100, **look)
     for edge in axes.spines.values():
         edge.set_visible(False)
     axes.tick_params(length=0)
     for (row, column), value in np.ndenumerate(values):
         if is_printed and not np.isnan(value):
             place = {"ha": "center", "va": "center_baseline", "fontsize": 6.5}
-            axes.text(column, row, texts[row, column], color=style.ink_on(value), **place)
+            axes.text(column, row, texts[row, column], color=style.ink_on(value, cmap), **place)
     return mesh
 
 

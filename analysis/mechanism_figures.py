@@ -7,7 +7,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from analysis import style
-from analysis.heat_maps import whole_percent
+from analysis.heat_maps import draw_map, whole_percent
 from analysis.load import Results, select_checkpoint
 from analysis.marks import describe_counts
 from analysis.mechanism import cause_strengths, pattern_masses
@@ -118,19 +118,7 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, cells: list[str]) -> None:
 
 
 def _draw_strengths(axes: Axes, values: pd.DataFrame) -> QuadMesh:
-    """Strengths as squares, white (0) to dark (1), cells from above; percentages inside."""
+    """Strengths from white (0) to dark (1), cells from above; percentages inside, but for zeros."""
     strengths = values.to_numpy(dtype=float)
-    axes.set_facecolor(style.FAINT)
-    edges = (np.arange(size + 1) - 0.5 for size in reversed(strengths.shape))
-    look = {"edgecolors": style.FAINT, "linewidth": 0.4}
-    squares = np.ma.masked_invalid(100 * strengths)
-    mesh = axes.pcolormesh(*edges, squares, cmap=style.WEIGHTS, vmin=0, vmax=100, **look)
-    for edge in axes.spines.values():
-        edge.set_visible(False)
-    axes.tick_params(length=0)
-    for (row, column), value in np.ndenumerate(strengths):
-        if value > 0:
-            place = {"ha": "center", "va": "center_baseline", "fontsize": 6.5}
-            ink = "white" if value > 0.5 else "black"
-            axes.text(column, row, whole_percent(value), color=ink, **place)
-    return mesh
+    texts = np.where(strengths > 0, np.vectorize(whole_percent)(strengths), "")
+    return draw_map(axes, strengths, texts, cmap=style.WEIGHTS, lines=style.FAINT)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -109,9 +109,10 @@ def add_caption(figure: Figure, text: str) -> None:
     figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
 
 
-def ink_on(fraction: float) -> str:
-    """Black or white: what can be read on the place of the colour map."""
-    return "black" if fraction > 0.5 else "white"
+def ink_on(fraction: float, cmap: str | Colormap = MAP) -> str:
+    """Black or white: what can be read on the place of a colour map of ours."""
+    is_light = fraction <= 0.5 if cmap is WEIGHTS else fraction > 0.5
+    return "black" if is_light else "white"
 
 
 def legend_columns(longest_label: int) -> int:

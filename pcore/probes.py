@@ -4,6 +4,7 @@ The table: how alike the rows of IDs at a distance are, and how often training v
 Sharpness of attention as sequences grow is in `pcore.attention` (entropy, largest weight).
 """
 
+from functools import lru_cache
 from itertools import pairwise
 
 import torch
@@ -43,6 +44,7 @@ def table_similarity(model: Transformer) -> tuple[tuple[float, ...], ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=8)  # asked for every length of a trial, and for each level of its table
 def count_visits(config: TrialConfig) -> Float[Tensor, "P rows"] | None:
     """By level and position ID from 0: the share of training examples that use it (estimated).
 
