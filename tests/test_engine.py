@@ -16,12 +16,13 @@ from pcore.config import override, trial_id
 from pcore.evaluation_sets import evaluation_lengths
 from sweeps.baseline import addition
 from sweeps.engine import attempt
-from sweeps.engine.attempt import MAX_LOST, Settings, run_attempt
+from sweeps.engine.attempt import Settings, run_attempt
 from sweeps.engine.cli import main
 from sweeps.engine.options import find_results, parse_duration
 from sweeps.engine.plan import make_plan
 from sweeps.engine.price import describe_error
 from sweeps.engine.processes import this_process
+from sweeps.engine.running import MAX_LOST, record_lost
 from sweeps.engine.spec import Cell, Sweep, arms, grid
 from sweeps.engine.store import Store
 
@@ -191,7 +192,7 @@ def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_
     for count in range(1, MAX_LOST + 1):
         owner = {"process": dead, "launch": "first", "started_at": "2026-01-01"}
         marker.write_text(json.dumps(owner))
-        assert attempt.record_lost(store, CONFIG, "first") == count
+        assert record_lost(store, CONFIG, "first") == count
         assert not marker.exists()
     assert [shard.status for shard in store.shards()] == ["lost"] * MAX_LOST
     outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="first"))

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sweeps.engine.attempt import MAX_LOST
+from sweeps.engine.running import MAX_LOST
 from sweeps.engine.store import Store
 from tests.faults.processes import (
     PYTHON,

@@ -10,12 +10,13 @@ import torch
 
 from pcore.config import flatten, override, trial_id
 from pcore.encodings import Encoding
-from sweeps.engine import attempt, stacked_attempt
+from sweeps.engine import stacked_attempt
 from sweeps.engine.attempt import Settings, run_attempt
 from sweeps.engine.options import parse_stack
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.price import price_cells
 from sweeps.engine.processes import this_process
+from sweeps.engine.running import record_lost
 from sweeps.engine.spec import Cell, Trial
 from sweeps.engine.stacked_attempt import run_group
 from sweeps.engine.stacks import form_stacks, measure_gain
@@ -238,7 +239,7 @@ def test_a_trial_whose_next_loss_is_its_last_runs_alone(tmp_path):
     owner = {"process": dead, "launch": "now", "started_at": "2026-01-01"}
     for _ in range(2):
         attempt_marker(tmp_path, TRIALS[0], owner)
-        attempt.record_lost(store, TRIALS[0], "now")
+        record_lost(store, TRIALS[0], "now")
     attempt_marker(tmp_path, TRIALS[1], owner)
     assert set(outcomes(TRIALS, tmp_path, launch="now").values()) == {"ok"}
     stacked = {r["trial_id"]: r["stacked"] for r in rows(tmp_path, "trial")}

@@ -148,7 +148,7 @@ def _cluster(options: argparse.Namespace) -> Iterable[Finding]:
     if not address:
         yield Finding(what="Ray", state="embedded: every run starts its own on this machine")
         return
-    from sweeps.engine.run import Slots, describe_cluster, ray_session
+    from sweeps.engine.ray_cluster import Slots, describe_cluster, ray_session
 
     store = Store(find_results(options.results))
     try:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.cli import guarded
-from sweeps.engine.drive import FAILED, execute_configs, session
+from sweeps.engine.drive import FAILED
 from sweeps.engine.options import add_executor, add_place, check_run, find_results
+from sweeps.engine.runner import execute_configs, session
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store import Store
 from sweeps.engine.tuning import Budget, Search, format_budget, prepare_arms, study_name

@@ -15,7 +15,6 @@ from pcore.config import TrialConfig, trial_id
 from pcore.stacked import train_stacked
 from pcore.train import Diverged, Report
 from sweeps.engine.attempt import (
-    MAX_LOST,
     Attempt,
     Outcome,
     Settings,
@@ -23,8 +22,8 @@ from sweeps.engine.attempt import (
     admit,
     process_settings,
     run_attempt,
-    running_marker,
 )
+from sweeps.engine.running import MAX_LOST, running_marker
 from sweeps.engine.storage import StorageFailed
 from sweeps.engine.store import Store
 

@@ -32,7 +32,7 @@ import torch
 
 from pcore.config import override
 from sweeps.baseline import addition
-from sweeps.engine import attempt, drive, store, store_packs
+from sweeps.engine import attempt, runner, store, store_packs
 from sweeps.engine.cli import main
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.storage import Folder
@@ -72,7 +72,7 @@ def make_sweep() -> Sweep:
 
 def plant() -> None:
     """The faults that the environment asks for."""
-    make_settings, train, starts = drive.make_settings, attempt.train, Counter()
+    make_settings, train, starts = runner.make_settings, attempt.train, Counter()
 
     def settings(*arguments):
         every = float(fault("CHECKPOINT", "0"))
@@ -90,7 +90,7 @@ def plant() -> None:
                 time.sleep(float(fault("SLOW", "0")))
             yield report
 
-    drive.make_settings, attempt.train = settings, slow_train
+    runner.make_settings, attempt.train = settings, slow_train
     if loose := fault("LOOSE"):
         store.LOOSE, store_packs.MAX_PACKS = int(loose), 2
     _plant_kill()

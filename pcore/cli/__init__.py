@@ -1,0 +1,63 @@
+"""The console command `pcore`: look at an example, train, ask and explain a model, check own code
+and theorems.
+
+    pcore show addition 653+49                     pcore train --preset smoke
+    pcore show addition 653+49 --no-zero-pad       pcore train --model.num_layers 2 --out m.pt
+    pcore show addition 653+49 --picture a.png     pcore solve m.pt 12+34 5+678
+    pcore attention m.pt                           pcore explain m.pt --length 20
+
+Options of tasks and trials are made from the fields of their configuration (`pcore.flags`). The
+module of a command is imported when it is given, so that `pcore --help` answers without torch.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pcore.cli.parser import COMMANDS, FAILED, WRONG_USE, Parser
+from pcore.registry import nearest
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except BrokenPipeError:  # `pcore show ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ValueError, OSError) as error:
+        sentence = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        print(f"pcore: {sentence}", file=sys.stderr)
+        return WRONG_USE
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0].startswith("-"):
+        _overview().parse_args(words or ["--help"])
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        raise ValueError(f"unknown command {name!r}.{nearest(name, COMMANDS)}")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # own code, package.module:Class, beside the person
+    module = importlib.import_module(f"pcore.cli.{COMMANDS[name].module}")
+    return getattr(module, name.replace("-", "_"))(words[1:])
+
+
+def _overview() -> Parser:
+    parser = Parser(
+        prog="pcore",
+        description="Length generalization of small Transformers on arithmetic.",
+        epilog="`pcore COMMAND --help` tells more.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        commands.add_parser(name, help=command.summary)
+    return parser

@@ -1,0 +1,26 @@
+"""`pcore check-encoding` and `pcore check-task`: own code against the rules."""
+
+from collections.abc import Callable
+
+from pcore import conformance
+from pcore.cli.parser import FAILED, command_parser
+from pcore.conformance import Check, format_checks
+
+
+def check_encoding(words: list[str]) -> int:
+    """Print every rule for encodings, and whether it is kept."""
+    return _check("encoding", conformance.check_encoding, words)
+
+
+def check_task(words: list[str]) -> int:
+    """Print every rule for tasks, and whether it is kept."""
+    return _check("task", conformance.check_task, words)
+
+
+def _check(kind: str, find: Callable[[str], list[Check]], words: list[str]) -> int:
+    parser = command_parser(f"check-{kind}")
+    parser.add_argument("name", metavar="NAME", help=f"a known {kind} or package.module:Class")
+    name = parser.parse_args(words).name
+    checks = find(name)
+    print(format_checks(name, checks))
+    return 0 if all(check.passed for check in checks) else FAILED

@@ -1,0 +1,69 @@
+"""The commands of `pcore`, where they are, and the parser that they share."""
+
+import argparse
+from typing import NamedTuple, NoReturn
+
+WRONG_USE = 2  # exit code of everything that a person can put right
+FAILED = 1  # a line of standard input, a check or the training failed
+STDIN = "-"
+
+
+class Command(NamedTuple):
+    """module: file of this folder with the function that runs it, which has its name."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "show": Command("show", "Print tokens, relative IDs and position IDs of an example."),
+    "train": Command("train", "Train one configuration."),
+    "solve": Command("trained", "Let a trained model answer queries, next to the truth."),
+    "attention": Command(
+        "trained", "Print what the heads of a trained model look at, next to the construction."
+    ),
+    "ablate": Command(
+        "trained", "Print exact match of a trained model without each of its heads and layers."
+    ),
+    "explain": Command("trained", "Print why a trained model fails at a length."),
+    "reach": Command(
+        "trained", "Find the longest length that a trained model solves, by bisection."
+    ),
+    "check-encoding": Command("check", "Check an encoding of your own against the rules."),
+    "check-task": Command("check", "Check a task of your own against the rules."),
+    "construct": Command(
+        "theory", "Build the model of a theorem by hand and check that it is exact."
+    ),
+    "ceiling": Command(
+        "theory", "Print what one layer without positions cannot exceed on addition."
+    ),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises ValueError where argparse would end the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} ({self.prog} --help tells more)")
+
+
+def command_parser(name: str, text: str = "") -> Parser:
+    """The parser of a command, with `text` at the end of its help."""
+    return Parser(
+        prog=f"pcore {name}",
+        description=COMMANDS[name].summary,
+        epilog=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def add_device(parser: Parser, default: str | None = "cpu") -> None:
+    """The option --device."""
+    shown = default or "a GPU if there is one"
+    parser.add_argument("--device", help=f"cpu, cuda ... (default: {shown})", default=default)
+
+
+def fixed_flags(parser: Parser) -> dict[str, bool]:
+    """The flags of a parser, and whether each takes a value."""
+    return {flag: a.nargs != 0 for a in parser._actions for flag in a.option_strings}  # pyright: ignore[reportPrivateUsage]
