@@ -99,9 +99,8 @@ def attention_weights(
     hidden = torch.ones(num_tokens, num_tokens, device=x.device, dtype=torch.bool).triu(1)
     encoding, factor = model.encoding, model.attention_factor
     for layer, block in enumerate(cast(Iterable[Block], model.blocks)):
-        normed = block.norm1(x)
-        q, k = block.attention.project(normed, normed, ids, ids, at, encoding, layer, factor)
-        scores = (q @ k.transpose(2, 3)).float()
+        _, q, k, _ = block.project(x, ids, None, encoding)
+        scores = (block.attention.scale_queries(q, at, factor) @ k.transpose(2, 3)).float()
         bias = encoding.bias(ids, ids, layer)
         scores = scores if bias is None else scores + bias
         found.append(scores.masked_fill(hidden, -math.inf).softmax(dim=3))

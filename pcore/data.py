@@ -8,7 +8,6 @@ On a GPU, whose generators differ from the CPU's anyway, many batches are made a
 takes about as long, and waits for the device a few times.
 """
 
-import itertools
 from typing import Any, NamedTuple
 
 import torch
@@ -23,9 +22,6 @@ from pcore.tasks.base import NO_ID, Batch
 
 CHUNK = 10_000  # examples generated at once for the fixed list
 BLOCK = {"cpu": 1, "cuda": 16_384}  # training examples made at once, but at least one batch
-PART_TOKENS = (
-    150  # what one more part of a cut batch costs, in tokens that could be computed instead
-)
 
 
 class TrainingBatch(NamedTuple):
@@ -137,37 +133,6 @@ class TrainingData:
         count = self.data.num_examples
         assert count is not None
         return torch.randperm(count, generator=self.order_rng).to(self.device)
-
-
-def cut_by_length(batch: TrainingBatch) -> list[TrainingBatch]:
-    """The batch in parts of examples of like length, each padded to its own longest only.
-
-    Padding of a uniform mixture of lengths is two fifths of all tokens; one cut saves half of that.
-    Where to cut is the cheapest of all ways, counting PART_TOKENS for every part.
-    """
-    lengths, order = (batch.tokens != 0).sum(dim=1).sort(stable=True)
-    values, counts = (t.tolist() for t in lengths.unique_consecutive(return_counts=True))
-    ends = list(itertools.accumulate(counts))
-    best, cut = (
-        [0.0],
-        [0],
-    )  # cheapest cost of the first i kinds of length, and where its last part begins
-    for i in range(1, len(values) + 1):
-        begins = [ends[j - 1] if j else 0 for j in range(i)]
-        costs = [
-            best[j] + (ends[i - 1] - begins[j]) * values[i - 1] + PART_TOKENS for j in range(i)
-        ]
-        best.append(min(costs))
-        cut.append(costs.index(best[-1]))
-    parts: list[TrainingBatch] = []
-    i = len(values)
-    while i:
-        j = cut[i]
-        rows, width = order[ends[j - 1] if j else 0 : ends[i - 1]], values[i - 1]
-        tokens, ids, mask = (t[rows, :width] for t in batch)
-        parts.append(TrainingBatch(tokens, ids, mask))
-        i = j
-    return parts
 
 
 def _make_examples(config: TrialConfig, count: int, device: str | torch.device) -> Batch:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from pcore.config import TrialConfig
 from pcore.encodings import find_encoding
-from pcore.model import Transformer, target_places
+from pcore.model import Transformer
 from pcore.positions import select_relative_ids, test_position_ids
 from pcore.predict import autocast
+from pcore.targets import target_places
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
 

@@ -12,10 +12,11 @@ Right padding needs no mask of its own: under the causal mask no real token sees
 """
 
 import math
-from typing import TypeAlias, cast
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -23,6 +24,7 @@ from pcore.config import ModelConfig, TrialConfig
 from pcore.distinct import SharedTokens, find_distinct
 from pcore.encodings import ENCODINGS, Encoding
 from pcore.positions import num_levels
+from pcore.ragged import RaggedBatch
 from pcore.registry import resolve
 from pcore.seeding import make_generator
 
@@ -70,16 +72,50 @@ class Transformer(LanguageModel):
         shared: what `share_tokens` made of these tokens and IDs, which the first block reads then.
         """
         everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        at = [everywhere] * len(self.blocks)
-        at[-1] = everywhere if places is None else places
-        first, *others = cast("list[Block]", list(self.blocks))
-        if shared is None:
-            x, _ = first(self.embed(tokens, ids), ids, at[0], self.encoding, self.attention_factor)
-        else:
-            x = first.read_shared(shared, ids, at[0], self.encoding, self.attention_factor)
-        for block, here in zip(others, at[1:], strict=True):
-            x, _ = block(x, ids, here, self.encoding, self.attention_factor)
-        return self.read_out(x)
+        if places is not None and places.shape == tokens.shape:
+            places = None
+
+        def mix(attention: Attention, p: Projected, chosen: Tensor | None) -> Tensor:
+            at = everywhere if chosen is None else chosen
+            return attention.mix(p.q, p.k, p.v, ids, at, self.encoding, self.attention_factor)
+
+        start = self.embed(tokens, ids) if shared is None else shared
+        return self.read_out(self.run_blocks(start, ids, places, mix))
+
+    def forward_ragged(self, batch: RaggedBatch) -> Float[Tensor, "M V"]:
+        """Logits at the targets of a batch almost without padding."""
+
+        def mix(attention: Attention, p: Projected, chosen: Tensor | None) -> Tensor:
+            return attention.mix_parts(
+                p, batch, chosen is not None, self.encoding, self.attention_factor
+            )
+
+        start = self.share_tokens(batch.tokens, batch.ids)
+        if start is None:
+            start = self.embed(batch.tokens, batch.ids)
+        return self.read_out(self.run_blocks(start, batch.ids, batch.queries[None], mix))[0]
+
+    def run_blocks(
+        self,
+        start: Float[Tensor, "B T D"] | SharedTokens,
+        ids: Int[Tensor, "B T P"],
+        chosen: Int[Tensor, "B R"] | None,
+        mix: "Callable[[Attention, Projected, Tensor | None], Tensor]",
+    ) -> Float[Tensor, "B R D"]:
+        """The output of the last block at the chosen places (None = everywhere).
+
+        mix: the output of a block's attention at these places, which only the last block is given.
+        """
+        blocks = cast("list[Block]", list(self.blocks))
+        x = start
+        for block in blocks:
+            here = chosen if block is blocks[-1] else None
+            if isinstance(x, SharedTokens):
+                projected = block.look_up(x, here)
+            else:
+                projected = block.project(x, ids, here, self.encoding)
+            x = block.finish(projected.residual, mix(block.attention, projected, here))
+        return cast(Tensor, x)
 
     def share_tokens(
         self, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
@@ -125,6 +161,15 @@ class Transformer(LanguageModel):
         return F.linear(self.final_norm(x) * self.config.d_model**-0.5, self.embedding)
 
 
+class Projected(NamedTuple):
+    """What a block hands to its attention: q and k turned by their IDs, q not yet scaled."""
+
+    residual: Float[Tensor, "B R D"]
+    q: Float[Tensor, "B H R K"]
+    k: Float[Tensor, "B H N K"]
+    v: Float[Tensor, "B H N K"]
+
+
 class Block(nn.Module):
     """x <- norm2(x + attention(norm1(x))); x <- norm4(x + feed_forward(norm3(x)))."""
 
@@ -134,7 +179,7 @@ class Block(nn.Module):
         pre, post = config.norm_placement != "post", config.norm_placement != "pre"
         self.norm1, self.norm3 = (make_norm(config) if pre else nn.Identity() for _ in range(2))
         self.norm2, self.norm4 = (make_norm(config) if post else nn.Identity() for _ in range(2))
-        self.attention = Attention(config, rng)
+        self.attention = Attention(config, layer, rng)
         self.feed_forward = FeedForward(config, rng)
 
     def forward(
@@ -151,59 +196,68 @@ class Block(nn.Module):
         x holds the last N of the S tokens, `past` the keys and values before.
         """
         num_past = ids.shape[1] - x.shape[1]
-        if at.shape[1] != x.shape[1]:
-            residual = x.gather(1, (at - num_past).unsqueeze(2).expand(-1, -1, x.shape[2]))
-            normed = self.norm1(x)
-            queries = normed.gather(1, (at - num_past).unsqueeze(2).expand(-1, -1, x.shape[2]))
-        else:
-            residual, normed = x, self.norm1(x)
-            queries = normed
-        attended, kept = self.attention(
-            queries, normed, ids, at, encoding, self.layer, factor, past
-        )
-        return self.finish(residual, attended), kept
+        chosen = None if at.shape[1] == x.shape[1] else at - num_past
+        residual, q, k, v = self.project(x, ids[:, num_past:], chosen, encoding)
+        if past is not None:
+            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+        return self.finish(residual, self.attention.mix(q, k, v, ids, at, encoding, factor)), (k, v)
 
-    def finish(
-        self, residual: Float[Tensor, "B R D"], attended: Float[Tensor, "B R D"]
-    ) -> Float[Tensor, "B R D"]:
-        x = self.norm2(residual + attended)
-        return self.norm4(x + self.feed_forward(self.norm3(x)))
+    def project(
+        self,
+        x: Float[Tensor, "B N D"],
+        ids: Int[Tensor, "B N P"],
+        chosen: Int[Tensor, "B R"] | None,
+        encoding: Encoding,
+    ) -> Projected:
+        """Queries at the chosen places of x (None = everywhere), keys and values at all."""
+        attention, normed = self.attention, self.norm1(x)
+        residual, queries, query_ids = (take(part, chosen) for part in (x, normed, ids))
+        q = attention.split(F.linear(queries, attention.q))
+        k = attention.split(F.linear(normed, attention.k))
+        return Projected(
+            residual,
+            encoding.rotate(q, query_ids, self.layer),
+            encoding.rotate(k, ids, self.layer),
+            attention.split(F.linear(normed, attention.v)),
+        )
 
     def share(
         self,
         x: Float[Tensor, "1 U D"],
         ids: Int[Tensor, "1 U P"],
-        index: Int[Tensor, "B T"],
+        numbers: Int[Tensor, "B T"],
         encoding: Encoding,
     ) -> SharedTokens:
-        """Inputs, queries, keys and values of U tokens; token t of row b is number index[b, t]."""
-        normed, attention = self.norm1(x), self.attention
-        q, k = attention.turn(normed, normed, ids, ids, encoding, self.layer)
-        q, k = (part.transpose(1, 2).flatten(2)[0] for part in (q, k))
-        return SharedTokens(index, x[0], q, k, F.linear(normed, attention.v)[0])
+        """`project` of U tokens; token t of row b is number numbers[b, t]."""
+        residual, *heads = self.project(x, ids, None, encoding)
+        return SharedTokens(numbers, residual[0], *(t.transpose(1, 2).flatten(2)[0] for t in heads))
 
-    def read_shared(
-        self,
-        shared: SharedTokens,
-        ids: Int[Tensor, "B T P"],
-        at: Int[Tensor, "B R"],
-        encoding: Encoding,
-        factor: float,
+    def look_up(self, shared: SharedTokens, chosen: Int[Tensor, "B R"] | None) -> Projected:
+        """`project` of tokens that were shared."""
+        split, all_numbers = self.attention.split, shared.numbers
+        here = all_numbers if chosen is None else all_numbers.gather(1, chosen)
+        return Projected(
+            F.embedding(here, shared.x),
+            split(F.embedding(here, shared.q)),
+            split(F.embedding(all_numbers, shared.k)),
+            split(F.embedding(all_numbers, shared.v)),
+        )
+
+    def finish(
+        self, residual: Float[Tensor, "B R D"], attended: Float[Tensor, "B R D"]
     ) -> Float[Tensor, "B R D"]:
-        """The same output as `forward`, of a whole sequence."""
-        here, split = shared.numbers.gather(1, at), self.attention.split
-        q = split(F.embedding(here, shared.q))
-        k, v = (split(F.embedding(shared.numbers, part)) for part in (shared.k, shared.v))
-        attended = self.attention.mix(q, k, v, ids, at, encoding, self.layer, factor)
-        return self.finish(F.embedding(here, shared.x), attended)
+        """The block's output, from that of attention."""
+        x = self.norm2(residual + attended)
+        return self.norm4(x + self.feed_forward(self.norm3(x)))
 
 
 class Attention(nn.Module):
     """Multi-head causal attention; softmax in float32."""
 
-    def __init__(self, config: ModelConfig, rng: torch.Generator):
+    def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
         super().__init__()
         d, inner = config.d_model, config.num_heads * config.d_head
+        self.layer = layer
         self.num_heads, self.scale = config.num_heads, config.attention_scale
         self.q = make_weight(inner, d, 1 / (d * config.d_head), rng)
         self.k = make_weight(inner, d, 1 / d, rng)
@@ -211,25 +265,6 @@ class Attention(nn.Module):
         self.o = make_weight(d, inner, 1 / inner, rng)
         if config.query_init == "zero":  # drawn all the same: the other weights stay what they are
             nn.init.zeros_(self.q)
-
-    def forward(
-        self,
-        queries: Float[Tensor, "B R D"],
-        keys: Float[Tensor, "B N D"],
-        ids: Int[Tensor, "B S P"],
-        at: Int[Tensor, "B R"],
-        encoding: Encoding,
-        layer: int,
-        factor: float,
-        past: tuple[Tensor, Tensor] | None,
-    ) -> tuple[Float[Tensor, "B R D"], tuple[Tensor, Tensor]]:
-        query_ids = ids.gather(1, at.unsqueeze(2).expand(-1, -1, ids.shape[2]))
-        key_ids = ids[:, ids.shape[1] - keys.shape[1] :]
-        q, k = self.turn(queries, keys, query_ids, key_ids, encoding, layer)
-        v = self.split(F.linear(keys, self.v))
-        if past is not None:
-            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        return self.mix(q, k, v, ids, at, encoding, layer, factor), (k, v)
 
     def mix(
         self,
@@ -239,42 +274,36 @@ class Attention(nn.Module):
         ids: Int[Tensor, "B S P"],
         at: Int[Tensor, "B R"],
         encoding: Encoding,
-        layer: int,
         factor: float,
     ) -> Float[Tensor, "B R D"]:
-        """The output of attention from queries that are not yet scaled, keys and values."""
-        query_ids = ids.gather(1, at.unsqueeze(2).expand(-1, -1, ids.shape[2]))
-        bias = encoding.bias(query_ids, ids, layer)
+        """The output of attention from queries at the places `at` of S tokens."""
+        bias = encoding.bias(take(ids, at), ids, self.layer)
         mixed = attend(self.scale_queries(q, at, factor), k, v, at, bias)
         return F.linear(mixed.transpose(1, 2).flatten(2), self.o)
 
-    def project(
-        self,
-        queries: Float[Tensor, "B R D"],
-        keys: Float[Tensor, "B N D"],
-        query_ids: Int[Tensor, "B R P"],
-        key_ids: Int[Tensor, "B N P"],
-        at: Int[Tensor, "B R"],
-        encoding: Encoding,
-        layer: int,
-        factor: float,
-    ) -> tuple[Float[Tensor, "B H R K"], Float[Tensor, "B H N K"]]:
-        """Queries and keys whose dot products are the scores: rotated and scaled."""
-        q, k = self.turn(queries, keys, query_ids, key_ids, encoding, layer)
-        return self.scale_queries(q, at, factor), k
-
-    def turn(
-        self,
-        queries: Float[Tensor, "B R D"],
-        keys: Float[Tensor, "B N D"],
-        query_ids: Int[Tensor, "B R P"],
-        key_ids: Int[Tensor, "B N P"],
-        encoding: Encoding,
-        layer: int,
-    ) -> tuple[Float[Tensor, "B H R K"], Float[Tensor, "B H N K"]]:
-        """Queries and keys turned by their IDs."""
-        q = encoding.rotate(self.split(F.linear(queries, self.q)), query_ids, layer)
-        return q, encoding.rotate(self.split(F.linear(keys, self.k)), key_ids, layer)
+    def mix_parts(
+        self, p: Projected, batch: RaggedBatch, last: bool, encoding: Encoding, factor: float
+    ) -> Float[Tensor, "1 Q D"]:
+        """`mix`, part by part. last: queries are at the targets only."""
+        places = [part.places if last else part.everywhere for part in batch.parts]
+        num_queries = [at.numel() for at in places]
+        num_keys = [part.num_rows * part.num_tokens for part in batch.parts]
+        # Cut tokens first, as they lie in memory: then the backward pass copies no pieces.
+        pieces = [
+            whole.squeeze(0).split(sizes)
+            for whole, sizes in (
+                (p.q.transpose(1, 2), num_queries),
+                (p.k.transpose(1, 2), num_keys),
+                (p.v.transpose(1, 2), num_keys),
+                (batch.ids, num_keys),
+            )
+        ]
+        mixed = list[Tensor]()
+        for part, at, *own in zip(batch.parts, places, *pieces, strict=True):
+            *heads, ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in own)
+            q, k, v = (t.transpose(1, 2) for t in heads)
+            mixed.append(self.mix(q, k, v, ids, at, encoding, factor).flatten(0, 1))
+        return torch.cat(mixed)[None]
 
     def scale_queries(
         self, q: Float[Tensor, "B H R K"], at: Int[Tensor, "B R"], factor: float
@@ -302,6 +331,11 @@ class FeedForward(nn.Module):
         )
 
 
+def take(x: Tensor, at: Int[Tensor, "B R"] | None) -> Tensor:
+    """x "B T ..." at some places of each row, "B R ..."; None = everywhere."""
+    return x if at is None else x.gather(1, at.unsqueeze(2).expand(-1, -1, x.shape[2]))
+
+
 def attend(
     q: Float[Tensor, "B H R K"],
     k: Float[Tensor, "B H S K"],
@@ -320,22 +354,6 @@ def attend(
         return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=1.0)
     scores = (q @ k.transpose(2, 3)).float() + bias
     return scores.masked_fill(~visible, -math.inf).softmax(dim=3).to(v.dtype) @ v
-
-
-def target_places(
-    response_mask: Bool[Tensor, "B T"], num_places: int | None = None
-) -> tuple[Int[Tensor, "B R"], Bool[Tensor, "B R"]]:
-    """Places whose next token is a target, and which of them are real.
-
-    num_places: R; None = as many as the longest row has, which waits for the device.
-    Rows with fewer targets repeat their last place.
-    Targets are the contiguous tail of an example, so a row is its first target and a count.
-    """
-    counts = response_mask.sum(dim=1, keepdim=True)
-    first = response_mask.int().argmax(dim=1, keepdim=True) - 1
-    num_places = int(counts.max()) if num_places is None else num_places
-    steps = torch.arange(num_places, device=response_mask.device)
-    return first + torch.minimum(steps, counts - 1), steps < counts
 
 
 def make_norm(config: ModelConfig) -> nn.Module:

@@ -17,7 +17,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcore.config import ModelConfig, TrialConfig
-from pcore.model import LanguageModel, target_places
+from pcore.model import LanguageModel
+from pcore.targets import target_places
 from pcore.tasks.base import Batch
 from pcore.vocab import PAD_TOKEN
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.config import TrialConfig
-from pcore.model import LanguageModel, target_places
+from pcore.model import LanguageModel
+from pcore.targets import NO_TARGET, target_places
 
-NO_TARGET = -100  # where a row has no target; also the index that cross-entropy ignores
 WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of so many
 RARE_UNIT = 32  # shapes beyond the usual one come in multiples of so many: few of them
 

@@ -20,12 +20,14 @@ from torch.nn import functional as F
 from pcore.compiled import Compiled, Loss, can_compile
 from pcore.config import OptimConfig, TrialConfig
 from pcore.constructed import make_constructed
-from pcore.data import TrainingBatch, TrainingData, cut_by_length
+from pcore.data import TrainingBatch, TrainingData
 from pcore.evaluate import LengthResult, evaluate, evaluate_lengths
 from pcore.evaluation_sets import make_held_out_set, make_test_set
-from pcore.model import Transformer, make_model, target_places
+from pcore.model import Transformer, make_model
 from pcore.predict import autocast
+from pcore.ragged import make_ragged
 from pcore.static import StaticBatch, mean_loss
+from pcore.targets import NO_TARGET
 from pcore.tasks.base import Batch
 from pcore.validate import validate
 
@@ -164,7 +166,7 @@ class Run:
     def backward(self, batch: TrainingBatch | StaticBatch, function: Loss = mean_loss) -> Tensor:
         """Leave the gradients of the mean loss in the parameters; that loss.
 
-        function: gives it for a batch of static shape. All others are cut by length.
+        function: gives it for a batch of static shape.
         """
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(batch, StaticBatch):
@@ -172,13 +174,9 @@ class Run:
                 mean = function(self.model, *batch)
             mean.backward()
             return mean.detach().clone()  # the next replay of a CUDA graph overwrites the original
-        loss = torch.zeros((), device=self.device)
-        num_targets = batch.response_mask.sum()
-        for part in cut_by_length(batch):
-            part_loss = sum_losses(self.model, part) / num_targets
-            part_loss.backward()
-            loss += part_loss.detach()
-        return loss
+        mean = ragged_loss(self.model, batch)
+        mean.backward()
+        return mean.detach()
 
     @property
     def trained(self) -> bool:
@@ -325,18 +323,10 @@ def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
     return sets
 
 
-def batch_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
-    """Mean cross-entropy over all targets of the batch, in float32."""
-    return sum_losses(model, batch) / batch.response_mask.sum()
-
-
-def sum_losses(model: Transformer, batch: TrainingBatch) -> Tensor:
-    """Cross-entropy summed over all targets of the batch, in float32."""
-    places, real = target_places(batch.response_mask)
-    with autocast(batch.tokens.device):
-        logits = model(batch.tokens[:, :-1], batch.ids[:, :-1], places)
-    targets = batch.tokens.gather(1, places + 1)
-    return F.cross_entropy(logits[real].float(), targets[real], reduction="sum")
+def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
+    """Mean cross-entropy over all targets of a padded batch, almost without computing padding."""
+    ragged = make_ragged(*batch)
+    return F.cross_entropy(model.forward_ragged(ragged), ragged.targets, ignore_index=NO_TARGET)
 
 
 def learning_rate(optim: OptimConfig, step: int) -> float:

@@ -11,11 +11,12 @@ import math
 from typing import NamedTuple
 
 from pcore.config import ModelConfig, PositionConfig, TrialConfig
-from pcore.data import TrainingBatch, cut_by_length
+from pcore.data import TrainingBatch
 from pcore.encodings import Encoding, find_encoding
 from pcore.evaluation_sets import evaluation_lengths
 from pcore.positions import num_levels
 from pcore.predict import examples_per_part
+from pcore.ragged import cut_lengths
 from pcore.seeding import make_generator
 from pcore.tasks import Task
 
@@ -220,10 +221,11 @@ def _typical_batches(
     for _ in range(repeats):
         whole = TrainingBatch(*task.sample_mixture(size, low, high, rng))
         num_tokens += int((whole.tokens != 0).sum())
-        for part in cut_by_length(whole) if cut else [whole]:
-            targets = int(part.response_mask.sum(dim=1).max())
-            count = len(part.tokens) * batch_size / (size * repeats)
-            passes.append(_Pass(1 / repeats, count, part.tokens.shape[1] - 1, targets))
+        lengths, order = (whole.tokens != 0).sum(dim=1).sort()
+        for begin, end in cut_lengths(lengths) if cut else [(0, size)]:
+            targets = int(whole.response_mask[order[begin:end]].sum(dim=1).max())
+            count = (end - begin) * batch_size / (size * repeats)
+            passes.append(_Pass(1 / repeats, count, int(lengths[end - 1]) - 1, targets))
     return tuple(passes), num_tokens / (size * repeats)
 
 

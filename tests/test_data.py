@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from pcore.config import override
-from pcore.data import TrainingData, cut_by_length
-from pcore.model import make_model
-from pcore.train import batch_loss, sum_losses
+from pcore.data import TrainingData
 
 
 def read(data, count):
@@ -121,25 +119,3 @@ def test_the_stream_goes_on_from_its_state(tiny_config, num_examples, done):
     other.next_batch()
     other.load_state_dict(state)
     assert read(other, 120) == expected
-
-
-@pytest.mark.parametrize("ids", ["coupled", "sequential"])
-def test_a_batch_cut_by_length_has_the_loss_and_gradients_of_the_whole(tiny_config, ids):
-    changes = {"data.max_length": 9, "optim.batch_size": 64, "position.ids": ids}
-    changes |= {"position.max_position": 60, "eval.test_lengths": "10"}
-    config = override(tiny_config, changes)
-    batch, model = TrainingData(config).next_batch(), make_model(config)
-    parts = cut_by_length(batch)
-    assert len(parts) > 1
-    assert sorted(row for part in parts for row in rows_of(part)) == sorted(rows_of(batch))
-    assert sum(part.tokens.numel() for part in parts) < batch.tokens.numel()
-    whole = batch_loss(model, batch)
-    whole.backward()
-    expected = [p.grad.clone() for p in model.parameters()]
-    model.zero_grad()
-    losses = [sum_losses(model, part) / batch.response_mask.sum() for part in parts]
-    for loss in losses:
-        loss.backward()
-    torch.testing.assert_close(sum(losses), whole, rtol=1e-5, atol=1e-6)
-    for parameter, gradient in zip(model.parameters(), expected, strict=True):
-        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)

@@ -7,7 +7,8 @@ from pcore.config import override
 from pcore.evaluate import evaluate
 from pcore.evaluation_sets import make_test_set
 from pcore.generate import decode_freely, solve
-from pcore.model import make_model, target_places
+from pcore.model import make_model
+from pcore.targets import target_places
 from pcore.tasks.base import Batch
 from pcore.train import train
 

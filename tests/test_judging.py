@@ -14,10 +14,11 @@ from pcore.distinct import find_distinct
 from pcore.encodings import ENCODINGS
 from pcore.evaluation_sets import evaluation_ids
 from pcore.judge import judge
-from pcore.model import make_model, target_places
+from pcore.model import make_model
 from pcore.positions import draw_position_ids
 from pcore.predict import predict_targets
 from pcore.seeding import make_generator
+from pcore.targets import target_places
 from sweeps.baseline import addition
 from tests.obvious import judge_plainly
 

@@ -8,8 +8,9 @@ from torch.nn import functional as F
 
 from pcore.config import TrialConfig, override
 from pcore.data import TrainingData
-from pcore.model import make_model, target_places
-from pcore.train import batch_loss
+from pcore.model import make_model
+from pcore.static import make_static, mean_loss
+from pcore.targets import target_places
 from tests.reference import reference_logits
 
 VARIANTS = [
@@ -61,7 +62,7 @@ def test_logits_and_gradients_are_those_of_the_obvious_model(tiny_config, change
     torch.testing.assert_close(fast[real], obvious[real], atol=2e-5, rtol=1e-4)
 
     reference_loss(config, weights, batch).backward()
-    batch_loss(model, batch).backward()
+    mean_loss(model, *make_static(*batch)).backward()
     for name, parameter in model.named_parameters():
         expected = weights[name].grad
         if expected is None:

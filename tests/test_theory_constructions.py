@@ -8,7 +8,7 @@ import torch
 from pcore import positions
 from pcore.config import TrialConfig, override
 from pcore.evaluation_sets import make_test_set
-from pcore.model import target_places
+from pcore.targets import target_places
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
 from pcore.theory.addition import make_addition

@@ -14,10 +14,12 @@ from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_c
 from pcore.data import TrainingBatch
 from pcore.encodings import Encoding, find_encoding
 from pcore.generate import decode_freely
-from pcore.model import Transformer, make_model, target_places
+from pcore.model import Transformer, make_model
 from pcore.positions import select_relative_ids, test_position_ids
 from pcore.seeding import make_generator
-from pcore.train import batch_loss, train
+from pcore.static import make_static, mean_loss
+from pcore.targets import target_places
+from pcore.train import train
 from pcore.validate import validate
 
 TOLERANCE = 3e-4  # of the largest logit: float32 at IDs of some thousands
@@ -217,7 +219,7 @@ def _gradient(bench: _Bench) -> str:
     """The loss reaches every trainable tensor of the encoding."""
     batch = TrainingBatch(bench.tokens, bench.any_ids, bench.batch.response_mask)
     bench.model.zero_grad(set_to_none=True)
-    batch_loss(bench.model, batch).backward()
+    mean_loss(bench.model, *make_static(*batch)).backward()
     trainable = [(n, p) for n, p in bench.model.encoding.named_parameters() if p.requires_grad]
     for name, parameter in trainable:
         grad = parameter.grad
