@@ -5,6 +5,10 @@ RESULTS ?= results
 SCALE ?= smoke
 PORT ?= 5000
 
+# Python starts two seconds faster with its bytecode kept, also where the environment says not to; in .venv, not in the tree.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
+
 .PHONY: sweep paper test test-slow bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 

@@ -20,6 +20,11 @@ class Distinct(NamedTuple):
     numbers: Int[Tensor, "B T"]
     places: Int[Tensor, " U"]
 
+    @property
+    def worth_sharing(self) -> bool:
+        """At most half of the tokens are distinct, or looking them up costs more than it saves."""
+        return 2 * len(self.places) <= self.numbers.numel()
+
 
 class SharedTokens(NamedTuple):
     """What the first block computes of U distinct tokens; x: its input.
@@ -38,10 +43,12 @@ class SharedTokens(NamedTuple):
         return self._replace(numbers=self.numbers[rows, :num_tokens])
 
 
-def find_distinct(tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]) -> Distinct:
-    """Which tokens are the same symbol with the same IDs on all levels."""
+def find_distinct(
+    tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"], uses_ids: bool = True
+) -> Distinct:
+    """Which tokens are the same symbol, with the same IDs on all levels if IDs have any effect."""
     keys = tokens.flatten()
-    for level in ids.flatten(0, 1).unbind(1):
+    for level in ids.flatten(0, 1).unbind(1) if uses_ids else ():
         keys = keys.unique(return_inverse=True)[1] * (level.max() + 1) + level
     distinct, index = keys.unique(return_inverse=True)
     places = torch.empty_like(distinct)

@@ -124,8 +124,8 @@ class Transformer(LanguageModel):
 
         None if more than half of the tokens are distinct: then there is nothing to share.
         """
-        found = find_distinct(tokens, ids if self.encoding.uses_ids else ids[:, :, :0])
-        if 2 * len(found.places) > tokens.numel():
+        found = find_distinct(tokens, ids, self.encoding.uses_ids)
+        if not found.worth_sharing:
             return None
         tokens, ids = tokens.flatten()[found.places], ids.flatten(0, 1)[found.places]
         first = cast("Block", self.blocks[0])

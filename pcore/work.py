@@ -1,6 +1,6 @@
 """How much work of each kind a trial is: what its duration depends on, whatever the machine.
 
-Counts what this implementation does: batches cut by length on a CPU, the last block at targets
+Counts what this implementation does: ragged batches on a CPU, the last block at targets
 only, evaluation in parts of as many examples as fit (`pcore.predict`). `pcore.cost` counts what the
 computation needs. `sweeps.engine.cost_model` fits seconds per unit of each amount.
 """
@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from pcore.config import ModelConfig, PositionConfig, TrialConfig
 from pcore.data import TrainingBatch
+from pcore.distinct import find_distinct
 from pcore.encodings import Encoding, find_encoding
 from pcore.evaluation_sets import evaluation_lengths
-from pcore.positions import num_levels
+from pcore.positions import draw_position_ids, num_levels, select_relative_ids
 from pcore.predict import examples_per_part
-from pcore.ragged import cut_lengths
+from pcore.ragged import cut_lengths, make_ragged
 from pcore.seeding import make_generator
 from pcore.tasks import Task
 
@@ -29,13 +30,13 @@ HELD_OUT = 1000  # examples of a candidate set
 class Work:
     """Amounts of one trial, its training or its evaluation.
 
-    calls: steps of training, or 1 for an evaluation. blocks: passes of a batch through a block or
-    through what comes before and after all blocks. parameter_steps: parameters times optimizer
-    steps. tokens: of all batches, padding included. multiplications: floating-point operations of
-    matrix products. scores: elements of attention matrices. biased_scores: those to which an
-    encoding adds a bias, times its levels; learned_biases: likewise, if the bias is trained.
-    rotations: elements of rotated queries and keys. activations: elements of all other tensors of
-    blocks. drawn_tokens: tokens of examples made.
+    calls: steps of training, or 1 for an evaluation. blocks: parts of batches times blocks, what
+    comes before and after all of them counted as one more. parameter_steps: parameters times
+    optimizer steps. tokens: of all batches, padding included. multiplications: floating-point
+    operations of matrix products. scores: elements of attention matrices. biased_scores: those to
+    which an encoding adds a bias, times its levels; learned_biases: likewise, if the bias is
+    trained. rotations: elements of rotated queries and keys. activations: elements of all other
+    tensors of blocks. drawn_tokens: tokens of examples made.
     Backward passes count as twice the forward one.
     """
 
@@ -71,14 +72,21 @@ class _Pass(NamedTuple):
 def count_training(config: TrialConfig, device: str = "cpu") -> Work:
     """The work of all training steps, measuring candidates for `best` and `oracle` included.
 
-    device: a CPU cuts batches by length.
+    device: a CPU cuts batches into parts of like length.
     """
     steps, batch_size = config.optim.num_steps, config.optim.batch_size
     data = config.data
     passes, drawn = _typical_batches(
         config.task, data.min_length, data.max_length, batch_size, device == "cpu"
     )
-    forward = _forward(config, passes)
+    shared = device == "cpu" and _share_tokens(
+        config.task,
+        config.position,
+        data.min_length,
+        data.max_length,
+        batch_size,
+    )
+    forward = _forward(config, passes, shared)
     amounts = {name: 3 * steps * amount for name, amount in forward.items()}
     for length in _candidate_lengths(config):
         checks = _forward(config, (_passes(config.task, config.model, HELD_OUT, length, None),))
@@ -227,6 +235,21 @@ def _typical_batches(
             count = (end - begin) * batch_size / (size * repeats)
             passes.append(_Pass(1 / repeats, count, int(lengths[end - 1]) - 1, targets))
     return tuple(passes), num_tokens / (size * repeats)
+
+
+@functools.lru_cache(maxsize=1024)
+def _share_tokens(
+    task: Task, position: PositionConfig, low: int, high: int, batch_size: int
+) -> bool:
+    """Whether so many tokens of a typical ragged batch are equal that the first block makes their
+    queries, keys and values once.
+    """
+    rng = make_generator("cost")
+    batch = task.sample_mixture(min(batch_size, MAX_SAMPLE), low, high, rng)
+    ids = draw_position_ids(select_relative_ids(batch, position, task), position, rng)
+    ragged = make_ragged(batch.tokens, ids, batch.response_mask)
+    uses_ids = find_encoding(position.encoding).uses_ids
+    return find_distinct(ragged.tokens, ragged.ids, uses_ids).worth_sharing
 
 
 def _candidate_lengths(config: TrialConfig) -> list[int]:

@@ -147,27 +147,27 @@ class Tally:
     """What forward passes really do, by wrapping the functions that do it."""
 
     def __init__(self, monkeypatch):
-        self.tokens = self.scores = self.passes = 0
-        real_attend, real_forward = pcore_model.attend, pcore_model.Transformer.forward
+        self.tokens = self.scores = self.attended = 0
+        real_attend, real_run = pcore_model.attend, pcore_model.Transformer.run_blocks
 
         def attend(q, k, *rest):
             self.scores += q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
+            self.attended += 1
             return real_attend(q, k, *rest)
 
-        def forward(model, tokens, *rest):
-            self.tokens += tokens.numel()
-            self.passes += 1
-            return real_forward(model, tokens, *rest)
+        def run_blocks(model, start, ids, *rest):
+            self.tokens += ids.shape[0] * ids.shape[1]
+            return real_run(model, start, ids, *rest)
 
         monkeypatch.setattr(pcore_model, "attend", attend)
-        monkeypatch.setattr(pcore_model.Transformer, "forward", forward)
+        monkeypatch.setattr(pcore_model.Transformer, "run_blocks", run_blocks)
 
 
 def test_amounts_of_an_evaluation_are_those_it_computes(tiny_config, monkeypatch):
     config = override(tiny_config, {"eval.num_examples": 700, "model.num_layers": 3})
     tally, work = Tally(monkeypatch), count_evaluation(config)
     list(evaluate_lengths(make_model(config), config, "last", 0))
-    assert work.blocks == (3 + 1) * tally.passes
+    assert work.blocks == (3 + 1) / 3 * tally.attended
     assert work.tokens == tally.tokens
     assert work.scores == tally.scores
 
@@ -191,7 +191,7 @@ def test_amounts_of_training_are_three_times_its_forward_passes(
     next(train(config, report_every=39))
     assert work.calls == 40
     for counted, done in (
-        (work.blocks / 3, 3 * tally.passes),
+        (work.blocks / 3, (2 + 1) / 2 * tally.attended),
         (work.tokens / 3, tally.tokens),
         (work.scores / 3, tally.scores),
     ):
