@@ -195,6 +195,7 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
     assert printed.count("fix: ") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # mlflow's own
 def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path, capsys):
     from mlflow.tracking import MlflowClient

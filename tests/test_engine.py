@@ -204,6 +204,7 @@ def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_
     assert outcome.status == "ok"
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_repeated(tmp_path, capfd):
     """SIGKILL at growing delays, then one run to the end: each trial has exactly one ok shard."""
     code = (

@@ -50,6 +50,7 @@ def slow_sweep() -> Sweep:
     return Sweep(name="s", title="Sliced", claim="A claim.", cells=lambda s: cells, seeds=seeds)
 
 
+@pytest.mark.slow
 def test_slices_on_two_machines_give_the_rows_of_one_run(tmp_path, capfd):
     """Each goes on with the trial that the other one left."""
     whole, one, two = (tmp_path / name for name in ("whole", "one", "two"))

@@ -30,6 +30,7 @@ def pcore(folder: Path, command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["my_encodings:Decay", "my_tasks:Swap"])
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in README.splitlines() if name in line]

@@ -427,6 +427,7 @@ def run_real(results: Path) -> int:
     return main(real_search(), [*command, "--width", "1"])
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(tmp_path, capfd):
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = "import sys, pathlib, tests.test_search as t; t.run_real(pathlib.Path(sys.argv[1]))"

@@ -230,6 +230,7 @@ def packs_of(store: Store) -> list[str]:
     return [entry.name for entry in store.folder.list("packs")]
 
 
+@pytest.mark.slow
 def test_six_hundred_shards_are_packed_and_the_rows_stay_the_same(tmp_path):
     store = Store(tmp_path)
     fill(store, range(600))
