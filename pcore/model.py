@@ -74,26 +74,33 @@ class Transformer(LanguageModel):
         everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         if places is not None and places.shape == tokens.shape:
             places = None
-
-        def mix(attention: Attention, p: Projected, chosen: Tensor | None) -> Tensor:
-            at = everywhere if chosen is None else chosen
-            return attention.mix(p.q, p.k, p.v, ids, at, self.encoding, self.attention_factor)
-
         start = self.embed(tokens, ids) if shared is None else shared
-        return self.read_out(self.run_blocks(start, ids, places, mix))
+        encoding, factor = self.encoding, self.attention_factor
+        x = self.run_blocks(
+            start,
+            ids,
+            places,
+            lambda attention, p, chosen: attention.mix(
+                p.q, p.k, p.v, ids, everywhere if chosen is None else chosen, encoding, factor
+            ),
+        )
+        return self.read_out(x)
 
     def forward_ragged(self, batch: RaggedBatch) -> Float[Tensor, "M V"]:
         """Logits at the targets of a batch almost without padding."""
-
-        def mix(attention: Attention, p: Projected, chosen: Tensor | None) -> Tensor:
-            return attention.mix_parts(
-                p, batch, chosen is not None, self.encoding, self.attention_factor
-            )
-
         start = self.share_tokens(batch.tokens, batch.ids)
         if start is None:
             start = self.embed(batch.tokens, batch.ids)
-        return self.read_out(self.run_blocks(start, batch.ids, batch.queries[None], mix))[0]
+        encoding, factor = self.encoding, self.attention_factor
+        x = self.run_blocks(
+            start,
+            batch.ids,
+            batch.queries[None],
+            lambda attention, p, chosen: attention.mix_parts(
+                p, batch, chosen is not None, encoding, factor
+            ),
+        )
+        return self.read_out(x)[0]
 
     def run_blocks(
         self,
