@@ -10,7 +10,7 @@ import torch
 
 from pcore.config import flatten, override, trial_id
 from pcore.encodings import Encoding
-from sweeps.engine import stacked_attempt
+from sweeps.engine import attempt, stacked_attempt
 from sweeps.engine.attempt import Settings, run_attempt
 from sweeps.engine.options import parse_stack
 from sweeps.engine.plan import PlannedTrial
