@@ -1,6 +1,7 @@
 """Kills at random moments, many in one run, and at every single write: the table is the same."""
 
 import json
+import os
 import random
 import signal
 import subprocess
