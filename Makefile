@@ -5,7 +5,7 @@ RESULTS ?= results
 SCALE ?= smoke
 PORT ?= 5000
 
-# Python starts two seconds faster with its bytecode kept, also where the environment says not to; in .venv, not in the tree.
+# Bytecode is kept, also where the environment says not to, so that every process starts faster; in .venv, not in the tree.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 

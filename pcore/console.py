@@ -11,6 +11,7 @@ from types import FrameType
 import torch
 
 from pcore.checkpoint import load_model, load_state, save_model, save_state
+from pcore.cli.parser import INTERRUPTED
 from pcore.config import GROUPS, TrialConfig, flatten, override, trial_id
 from pcore.evaluate import LengthResult
 from pcore.evaluation_sets import evaluation_lengths
@@ -20,7 +21,6 @@ from pcore.show import align_rows
 from pcore.train import Report, train
 from pcore.validate import validate
 
-INTERRUPTED = 130  # exit code of a program that Ctrl-C ended
 SECONDS_BETWEEN_LINES = 0.2
 SMALL = 256  # d_model up to which one thread is fastest
 

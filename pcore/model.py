@@ -182,7 +182,6 @@ class Block(nn.Module):
 
     def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
         super().__init__()
-        self.layer = layer
         pre, post = config.norm_placement != "post", config.norm_placement != "pre"
         self.norm1, self.norm3 = (make_norm(config) if pre else nn.Identity() for _ in range(2))
         self.norm2, self.norm4 = (make_norm(config) if post else nn.Identity() for _ in range(2))
@@ -223,8 +222,8 @@ class Block(nn.Module):
         k = attention.split(F.linear(normed, attention.k))
         return Projected(
             residual,
-            encoding.rotate(q, query_ids, self.layer),
-            encoding.rotate(k, ids, self.layer),
+            encoding.rotate(q, query_ids, attention.layer),
+            encoding.rotate(k, ids, attention.layer),
             attention.split(F.linear(normed, attention.v)),
         )
 

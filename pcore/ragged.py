@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pcore.targets import NO_TARGET, target_places
+from pcore.targets import find_targets
 
 PART_TOKENS = 60  # what one more part costs, in tokens that could be computed instead
 
@@ -58,10 +58,10 @@ def make_ragged(
     first = 0
     for begin, end in cut_lengths(lengths):
         rows, width = order[begin:end], int(lengths[end - 1])
-        part_tokens, mask = tokens[rows, :width], response_mask[rows, :width]
-        places, real = target_places(mask)
+        part_tokens = tokens[rows, :width]
+        places, part_targets = find_targets(part_tokens, response_mask[rows, :width])
         starts = first + torch.arange(end - begin).unsqueeze(1) * (width - 1)
-        targets.append(part_tokens.gather(1, places + 1).masked_fill(~real, NO_TARGET).flatten())
+        targets.append(part_targets.flatten())
         queries.append((starts + places).flatten())
         rows_of.append(part_tokens[:, :-1].flatten())
         row_ids.append(ids[rows, : width - 1].flatten(0, 1))

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from pcore.config import TrialConfig
 from pcore.model import LanguageModel
-from pcore.targets import NO_TARGET, target_places
+from pcore.targets import NO_TARGET, find_targets
 
 WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of so many
 RARE_UNIT = 32  # shapes beyond the usual one come in multiples of so many: few of them
@@ -57,8 +57,7 @@ def make_static(
     """A training batch with `width` tokens and `num_targets` places per row; None = as many as its
     longest row has.
     """
-    places, real = target_places(response_mask, num_targets)
-    targets = tokens.gather(1, places + 1).masked_fill(~real, NO_TARGET)
+    places, targets = find_targets(tokens, response_mask, num_targets)
     tokens, ids = tokens[:, :-1], ids[:, :-1]
     missing = 0 if width is None else width - tokens.shape[1]
     # A model reads R = T as "at every place"; the query in front of the targets rules that out.

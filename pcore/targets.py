@@ -21,3 +21,11 @@ def target_places(
     num_places = int(counts.max()) if num_places is None else num_places
     steps = torch.arange(num_places, device=response_mask.device)
     return first + torch.minimum(steps, counts - 1), steps < counts
+
+
+def find_targets(
+    tokens: Int[Tensor, "B T"], response_mask: Bool[Tensor, "B T"], num_places: int | None = None
+) -> tuple[Int[Tensor, "B R"], Int[Tensor, "B R"]]:
+    """The places of `target_places`, and what has to be predicted there, or NO_TARGET."""
+    places, real = target_places(response_mask, num_places)
+    return places, tokens.gather(1, places + 1).masked_fill(~real, NO_TARGET)

@@ -17,8 +17,9 @@ from pcore.encodings import Encoding, find_encoding
 from pcore.evaluation_sets import evaluation_lengths
 from pcore.positions import draw_position_ids, num_levels, select_relative_ids
 from pcore.predict import examples_per_part
-from pcore.ragged import cut_lengths, make_ragged
+from pcore.ragged import make_ragged
 from pcore.seeding import make_generator
+from pcore.static import count_targets
 from pcore.tasks import Task
 
 SAMPLE = 256  # examples drawn to see how long they are and how their batches are cut
@@ -80,11 +81,7 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
         config.task, data.min_length, data.max_length, batch_size, device == "cpu"
     )
     shared = device == "cpu" and _share_tokens(
-        config.task,
-        config.position,
-        data.min_length,
-        data.max_length,
-        batch_size,
+        config.task, config.position, data.min_length, data.max_length, batch_size
     )
     forward = _forward(config, passes, shared)
     amounts = {name: 3 * steps * amount for name, amount in forward.items()}
@@ -229,11 +226,13 @@ def _typical_batches(
     for _ in range(repeats):
         whole = TrainingBatch(*task.sample_mixture(size, low, high, rng))
         num_tokens += int((whole.tokens != 0).sum())
-        lengths, order = (whole.tokens != 0).sum(dim=1).sort()
-        for begin, end in cut_lengths(lengths) if cut else [(0, size)]:
-            targets = int(whole.response_mask[order[begin:end]].sum(dim=1).max())
-            count = (end - begin) * batch_size / (size * repeats)
-            passes.append(_Pass(1 / repeats, count, int(lengths[end - 1]) - 1, targets))
+        shapes = [(size, whole.tokens.shape[1] - 1, count_targets(whole.response_mask))]
+        if cut:
+            parts = make_ragged(*whole).parts
+            shapes = [(part.num_rows, part.num_tokens, part.places.shape[1]) for part in parts]
+        for rows, width, targets in shapes:
+            count = rows * batch_size / (size * repeats)
+            passes.append(_Pass(1 / repeats, count, width, targets))
     return tuple(passes), num_tokens / (size * repeats)
 
 

@@ -16,10 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcore.cli.parser import COMMANDS, FAILED, WRONG_USE, Parser
+from pcore.cli.parser import COMMANDS, FAILED, INTERRUPTED, WRONG_USE, Parser
 from pcore.registry import nearest
-
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from typing import NamedTuple, NoReturn
 
 WRONG_USE = 2  # exit code of everything that a person can put right
 FAILED = 1  # a line of standard input, a check or the training failed
+INTERRUPTED = 130  # Ctrl-C ended it
 STDIN = "-"
 
 

@@ -11,6 +11,7 @@ from pcore.cli.parser import STDIN, Parser, add_device, command_parser
 from pcore.console import choose_device, run_solving
 from pcore.inspection import run_ablation, run_attention, run_explaining, run_reaching
 
+AS_EVALUATED = "as many as were evaluated"
 ATTENTION_HELP = """\
 Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405.20671 predicts.
 `python -m analysis attention CHECKPOINT` draws the matrices."""
@@ -47,16 +48,14 @@ def attention(words: list[str]) -> int:
 
 def ablate(words: list[str]) -> int:
     """Print exact match without each head, sublayer and layer."""
-    as_evaluated = "as many as were evaluated"
-    parser = _inspection_parser("ablate", ABLATE_HELP, "the longest trained one", as_evaluated)
+    parser = _inspection_parser("ablate", ABLATE_HELP, "the longest trained one", AS_EVALUATED)
     args, device = _parse_inspection(parser, words)
     return run_ablation(args.checkpoint, args.length, args.examples, device)
 
 
 def explain(words: list[str]) -> int:
     """Print why the model fails."""
-    as_evaluated = "as many as were evaluated"
-    parser = _inspection_parser("explain", EXPLAIN_HELP, "the longest tested one", as_evaluated)
+    parser = _inspection_parser("explain", EXPLAIN_HELP, "the longest tested one", AS_EVALUATED)
     args, device = _parse_inspection(parser, words)
     return run_explaining(args.checkpoint, args.length, args.examples, device)
 
