@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import load, render, tables
-from analysis.claims import CLAIMS
-from analysis.comparison_table import comparison_table
+from analysis import load
+from analysis.claims.published import CLAIMS
+from analysis.claims.verdicts import judge, verdict_table
 from analysis.load import Results
-from analysis.verdicts import judge, verdict_table
-from sweeps.engine.store import Store
-from sweeps.tables import TABLES
+from analysis.tables import render
+from analysis.tables import sweep_tables as tables
+from analysis.tables.comparison_table import comparison_table
+from sweeps.commands.tables import TABLES
+from sweeps.engine.store.store import Store
 
 SCALES = ("smoke", "laptop", "paper")
 
 
 def show_table(options: argparse.Namespace) -> int:
     """Print the table and write every rendering and figure."""
-    from analysis.files import write_section
+    from analysis.report.write import write_section
 
     results = _load(options)
     if not _has_runs(results):
@@ -36,8 +38,8 @@ def show_table(options: argparse.Namespace) -> int:
 
 def make_report(options: argparse.Namespace) -> int:
     """Write verdicts, tables and figures of all sweeps in the store as one HTML file."""
-    from analysis.files import write_section
-    from analysis.report import build_report
+    from analysis.report.page import build_report
+    from analysis.report.write import write_section
 
     views = [
         view
@@ -67,7 +69,7 @@ def make_report(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """Two result sets, cell by cell: what changed from A to B, by how much, how surely."""
-    from analysis.comparisons import compare_results
+    from analysis.statistics.comparisons import compare_results
 
     found = [load.load_sweep(place, *options.view) for place in (options.a, options.b)]
     frame = compare_results(*found, checkpoint=options.checkpoint)
@@ -80,7 +82,7 @@ def compare(options: argparse.Namespace) -> int:
 
 def show_curves(options: argparse.Namespace) -> int:
     """Draw the curves in the terminal."""
-    from analysis.curves import draw_curves
+    from analysis.tables.curves import draw_curves
 
     results = _load(options)
     if _has_runs(results):
@@ -101,7 +103,7 @@ def show_trace(options: argparse.Namespace) -> int:
 
 def show_selection(options: argparse.Namespace) -> int:
     """Which candidate coupling the near range selects for each task."""
-    from analysis.selection import selection_table
+    from analysis.tables.selection import selection_table
 
     print(render.render_text(selection_table(_load(options), options.checkpoint)))
     return 0
@@ -121,10 +123,10 @@ def fill_files(options: argparse.Namespace) -> int:
 
 def draw_attention(options: argparse.Namespace) -> int:
     """Draw what the heads of a trained model look at, next to the construction."""
-    from analysis import style
-    from analysis.attention_figures import plot_attention
-    from pcore.attention import average_attention
-    from pcore.checkpoint import load_model
+    from analysis.figures import style
+    from analysis.figures.attention import plot_attention
+    from pcore.diagnosis.attention import average_attention
+    from pcore.model.checkpoint import load_model
 
     model, config = load_model(options.model)
     length = options.length or config.data.max_length
@@ -155,14 +157,16 @@ def _reports(results: str) -> Path:
 
 
 def _place(sweep: str) -> tuple[int, str]:
-    """Where a sweep stands in the report: as in sweeps/tables.py, own ones behind, by name."""
+    """Where a sweep stands in the report: as in sweeps/commands/tables.py, own ones behind, by
+    name.
+    """
     order = TABLES["paper"]
     return (order.index(sweep) if sweep in order else len(order), sweep)
 
 
 def _compare_arms(results: Results, options: argparse.Namespace) -> pd.DataFrame | None:
     """Every cell against the first one at the tested length near twice the trained one."""
-    from analysis.comparisons import compare_arms
+    from analysis.statistics.comparisons import compare_arms
 
     if results.evaluation.empty or len(results.cells) < 2:
         return None

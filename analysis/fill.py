@@ -14,7 +14,11 @@ the two comments is replaced; nobody types a number.
 import re
 from pathlib import Path
 
-from analysis import load, pictures, render, selection, style, tables
+from analysis import load
+from analysis.figures import choose as pictures
+from analysis.figures import style
+from analysis.tables import render, selection
+from analysis.tables import sweep_tables as tables
 
 START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n")
 END = "<!-- /pcore -->"

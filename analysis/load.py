@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sweeps.engine.store import Store
-from sweeps.engine.store_mechanism import MECHANISM, load_mechanism
-from sweeps.engine.store_schema import EVALUATION, REPORT, VIEW
+from sweeps.engine.store.mechanism import MECHANISM, load_mechanism
+from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW
+from sweeps.engine.store.store import Store
 
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
@@ -51,7 +51,7 @@ class Results:
     with status ("missing" if there is none), provenance and configuration. evaluation: a row per
     counted run, checkpoint, range, length and second length, with its counts and its exact_match, a
     fraction. reports: training curves, a row per run and step. mechanism: rows of analysed
-    models (`sweeps.engine.store_mechanism`), with the columns of the run.
+    models (`sweeps.engine.store.mechanism`), with the columns of the run.
     """
 
     sweep: str

@@ -5,10 +5,10 @@ from difflib import get_close_matches
 
 import pandas as pd
 
-from analysis import statistics
 from analysis.load import Results, select_checkpoint
-from analysis.tables import percent
-from sweeps.engine.store import Store
+from analysis.statistics import runs as statistics
+from analysis.tables.sweep_tables import percent
+from sweeps.engine.store.store import Store
 
 COLUMNS = [
     "cell",

@@ -18,10 +18,11 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from pcore.mechanism import NUM_EXAMPLES
-from sweeps.engine.catalogue import find_sweep, find_table, sweep_names
-from sweeps.engine.cli import guarded, show_plan
-from sweeps.engine.drive import run_sweeps
+from pcore.diagnosis.mechanism import NUM_EXAMPLES
+from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
+from sweeps.commands.tables import TABLES
+from sweeps.engine.launch.cli import guarded, show_plan
+from sweeps.engine.launch.launch import run_sweeps
 from sweeps.engine.options import (
     add_place,
     add_run,
@@ -30,7 +31,6 @@ from sweeps.engine.options import (
     parse_duration,
 )
 from sweeps.engine.spec import SCALES, Sweep
-from sweeps.tables import TABLES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,56 +74,56 @@ def _chosen(options: argparse.Namespace) -> list[Sweep]:
 
 def status(options: argparse.Namespace) -> int:
     """Done, missing, failed and stale trials per cell, and who runs now."""
-    from sweeps.engine.status import show_status
+    from sweeps.commands.status import show_status
 
     return show_status(options)
 
 
 def why(options: argparse.Namespace) -> int:
     """Everything about one trial: configuration, identity, attempts, failures, where it is used."""
-    from sweeps.engine.status import show_trial
+    from sweeps.commands.status import show_trial
 
     return show_trial(options)
 
 
 def diagnose(options: argparse.Namespace) -> int:
     """Analyse finished trials whose weights are there: attention, causes of failure."""
-    from sweeps.engine.diagnose import diagnose_trials
+    from sweeps.commands.diagnose import diagnose_trials
 
     return diagnose_trials(options)
 
 
 def cost(options: argparse.Namespace) -> int:
     """How well durations are predicted: the cost model behind `plan`, cross-validated."""
-    from sweeps.engine.cost_table import show_cost
+    from sweeps.commands.prices import show_cost
 
     return show_cost(options)
 
 
 def mirror(options: argparse.Namespace) -> int:
     """Write MLflow anew from Parquet, for these sweeps or all."""
-    from sweeps.engine.maintenance import rebuild_mirror
+    from sweeps.commands.maintenance import rebuild_mirror
 
     return rebuild_mirror(options)
 
 
 def merge(options: argparse.Namespace) -> int:
     """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
-    from sweeps.engine.merge import merge_stores
+    from sweeps.commands.merge import merge_stores
 
     return merge_stores(options)
 
 
 def doctor(options: argparse.Namespace) -> int:
     """Whether this machine (and the cluster) can run sweeps; every problem with its fix."""
-    from sweeps.engine.maintenance import examine
+    from sweeps.commands.maintenance import examine
 
     return examine(options)
 
 
 def gc(options: argparse.Namespace) -> int:
     """Remove old checkpoints and what dead processes left behind. Lists it unless --yes."""
-    from sweeps.engine.maintenance import collect_garbage
+    from sweeps.commands.maintenance import collect_garbage
 
     return collect_garbage(options)
 
@@ -152,7 +152,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             action="append",
             default=[],
             metavar="TABLE",
-            help="all sweeps of a table of the report (sweeps/tables.py), e.g. core",
+            help="all sweeps of a table of the report (sweeps/commands/tables.py), e.g. core",
         )
         add_size(command)
         add_place(command)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pcore.config import TrialConfig, override
 from sweeps.baseline import many_operands, sharp
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 LAYERS: dict[Scale, tuple[int, ...]] = {"smoke": (2, 1), "laptop": (2, 1), "paper": (6, 4, 2, 1)}

@@ -22,7 +22,7 @@ from sweeps.baseline import (
     coupling,
     methods,
 )
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid, one_at_a_time
 
 SCALES_OF_LOGITS = {"none": "plain", "log-length": "log-length"}

@@ -14,7 +14,7 @@ and tests to 48 digits. All cells are compared with the first. Cost: see `--plan
 from typing import Any
 
 from sweeps.baseline import coupling, methods, other_encodings, sharp
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 PUBLISHED: dict[str, Any] = {"position.start": "random", "position.table_init": "normal"}

@@ -13,7 +13,7 @@ from typing import Any
 
 from pcore.config import override
 from sweeps.baseline import BASELINE_DEPTH, addition, sharp, without_coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 SETTING: dict[Scale, dict[str, Any]] = {

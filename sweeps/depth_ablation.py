@@ -20,7 +20,7 @@ from sweeps.baseline import (
     coupling_by_depth,
     methods,
 )
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 DEPTHS: dict[Scale, range] = {"smoke": range(1, 4), "laptop": range(1, 4), "paper": range(1, 7)}

@@ -21,7 +21,7 @@ from sweeps.baseline import (
     methods,
     other_encodings,
 )
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 # At laptop scale the encodings without a recipe of their own train as long as the slowest that has.

@@ -18,7 +18,7 @@ from typing import Any
 from pcore.config import TrialConfig, override
 from pcore.tasks.addition import Addition
 from sweeps.baseline import BASELINE_DEPTH, PAPER_BASELINE, addition, other_encodings, sharp
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 BUDGETS: dict[Scale, tuple[float, ...]] = {

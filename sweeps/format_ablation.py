@@ -11,7 +11,7 @@ Cost: see `--plan`.
 from typing import Any
 
 from sweeps.baseline import PAPER_DEPTH, coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 REVERSED: dict[str, dict[str, Any]] = {

@@ -3,7 +3,7 @@
 
 The first open question of the papers (arXiv 2405.20671), with no published value. Candidates are
 five ways of numbering tokens that know operators from digits and nothing of the task
-(`pcore/candidates.py`); the designed couplings of addition and copy are among them, up to a
+(`pcore/tasks/candidates.py`); the designed couplings of addition and copy are among them, up to a
 constant. Two attempts: a learned mixture of all five, trained with everything else (one table for
 all, or a table for each, which lets a model tell candidates apart), and selection, which trains
 with each candidate alone and keeps the best one on the near range
@@ -19,8 +19,8 @@ one another as well). Cost: see `--plan`.
 
 from typing import Any
 
-from pcore.candidates import CANDIDATES, SEQUENTIAL
 from pcore.config import TrialConfig, override
+from pcore.tasks.candidates import CANDIDATES, SEQUENTIAL
 from sweeps.baseline import (
     BASELINE_DEPTH,
     ONE_LAYER,
@@ -30,7 +30,7 @@ from sweeps.baseline import (
     sharp,
     without_coupling,
 )
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 DESIGNED = {"addition": "backward-up", "copy": "forward-up", "mirror": None}

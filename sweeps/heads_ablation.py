@@ -8,7 +8,7 @@ Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, axis, grid
 
 HEADS = (1, 2, 4, 8)

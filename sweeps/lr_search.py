@@ -11,16 +11,16 @@ full trainings per arm, at paper scale ten to fifteen.
 
 To use what was found in another sweep, whose arms carry the labels of the depth ablation:
 
-    best = best_of("lr_search", scale)       # from sweeps.engine.winners; ValueError if not yet run
-    tuned = {label: fields | best.get(label, {}) for label, fields in own_arms.items()}
+    best = best_of("lr_search", scale)       # from sweeps.engine.search.results; ValueError if not
+    yet run tuned = {label: fields | best.get(label, {}) for label, fields in own_arms.items()}
     cells = grid(addition(scale), arm=arms(tuned))
 """
 
 from pcore.config import TrialConfig, override
 from sweeps import depth_ablation
-from sweeps.engine.search_run import main
+from sweeps.engine.search.rounds import main
+from sweeps.engine.search.space import Budget, Choice, Range, Search
 from sweeps.engine.spec import Scale
-from sweeps.engine.tuning import Budget, Choice, Range, Search
 
 # The paper names no near range; these lengths lie between its trained and its tested ones.
 NEAR: dict[Scale, dict[str, str]] = {"paper": {"eval.near_lengths": "31-34"}}

@@ -11,7 +11,7 @@ the first, the base: RMSNorm on both sides at paper scale, before the sublayers 
 from typing import Any
 
 from sweeps.baseline import coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, one_at_a_time
 
 NORMS = {"rms": "RMSNorm", "layer": "LayerNorm"}

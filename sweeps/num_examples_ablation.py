@@ -10,7 +10,7 @@ at paper scale, endless elsewhere. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, one_at_a_time
 
 COUNTS: dict[Scale, tuple[int | None, ...]] = {

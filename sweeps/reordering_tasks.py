@@ -15,7 +15,7 @@ from typing import Any
 
 from pcore.config import override
 from sweeps.baseline import BASELINE_DEPTH, addition, sharp, without_coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 PAPER: dict[str, Any] = {"model.num_heads": 8, "optim.batch_size": 500, "data.max_length": 40}

@@ -15,7 +15,7 @@ from typing import Any
 
 from pcore.config import TrialConfig
 from sweeps.baseline import FIRE, many_operands, sharp
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 SIZES: dict[Scale, tuple[int, ...]] = {"smoke": (), "laptop": (3,), "paper": (7, 13)}

@@ -15,7 +15,7 @@ from typing import Any
 
 from pcore.config import override
 from sweeps.baseline import FIRE, addition, sharp
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 SETTING: dict[Scale, dict[str, Any]] = {

@@ -11,7 +11,7 @@ the base: random at paper scale, wrapped elsewhere. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, one_at_a_time
 
 STARTS = ("fixed", "random", "wrapped")

@@ -14,7 +14,7 @@ elsewhere. Cost: see `--plan`.
 from typing import Any
 
 from sweeps.baseline import coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, one_at_a_time
 
 ROWS: dict[str, dict[str, Any]] = {

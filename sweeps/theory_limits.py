@@ -11,7 +11,7 @@ behind all tested lengths. Cost: that of the trained cells, which are cells of o
 """
 
 from sweeps.baseline import ONE_LAYER, addition, constructed, coupling_by_depth
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 BITS: dict[Scale, tuple[int, int]] = {"smoke": (4, 2), "laptop": (5, 4), "paper": (8, 7)}

@@ -10,7 +10,7 @@ recipe was chosen, reaches from behind the trained lengths to 17. Cost: see `--p
 
 from pcore.config import TrialConfig
 from sweeps.baseline import coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 LONGEST: dict[Scale, tuple[int, ...]] = {

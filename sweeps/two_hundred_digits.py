@@ -10,7 +10,7 @@ cells are compared with the first. Cost: see `--plan`.
 """
 
 from sweeps import encoding_ablation, train_length_ablation
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep
 
 METHODS = ("random-start APE", "NoPE", "RoPE")

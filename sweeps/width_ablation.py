@@ -10,7 +10,7 @@ with the first, the width of the base. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling
-from sweeps.engine.cli import main
+from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, axis, one_at_a_time
 
 WIDTHS: dict[Scale, tuple[int, ...]] = {

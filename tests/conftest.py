@@ -12,7 +12,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-import tests.typechecking  # noqa: F401  the hook looks it up by attribute
+import tests.support.typechecking  # noqa: F401  the hook looks it up by attribute
 
 if TYPE_CHECKING:  # pcore may not be imported before its hook is there
     from pcore.config import TrialConfig
@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module, and with it pcore, is imported."""
     if config.getoption("markexpr") != "benchmark":
-        install_import_hook(["pcore"], "tests.typechecking.typecheck")
+        install_import_hook(["pcore"], "tests.support.typechecking.typecheck")
 
 
 TINY = {

@@ -6,7 +6,7 @@ and theorems.
     pcore show addition 653+49 --picture a.png     pcore solve m.pt 12+34 5+678
     pcore attention m.pt                           pcore explain m.pt --length 20
 
-Options of tasks and trials are made from the fields of their configuration (`pcore.flags`). The
+Options of tasks and trials are made from the fields of their configuration (`pcore.cli.flags`). The
 module of a command is imported when it is given, so that `pcore --help` answers without torch.
 """
 

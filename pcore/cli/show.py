@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pcore.cli.example import choose_task, format_example, make_example
+from pcore.cli.flags import take_flags
 from pcore.cli.parser import FAILED, STDIN, command_parser, fixed_flags
 from pcore.config import known_fields
-from pcore.flags import take_flags
 from pcore.registry import nearest, resolve
-from pcore.show import choose_task, format_example, make_example
 from pcore.tasks import TASKS, Task
 
 HELP = """\
@@ -58,7 +58,7 @@ def _show_one(cls: type[Task], options: dict[str, Any], args: argparse.Namespace
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(format_example(example, width))
     if args.picture:
-        from pcore.picture import draw_example  # matplotlib takes a second to import
+        from pcore.cli.picture import draw_example  # matplotlib takes a second to import
 
         draw_example(example, Path(args.picture), title=f"{args.task} {args.query}")
         if not args.json:

@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pcore.cli.flags import take_flags
 from pcore.cli.parser import FAILED, add_device, command_parser, fixed_flags
+from pcore.cli.screen import PRESETS, choose_device, preset, run_training, set_threads
 from pcore.config import TrialConfig, flatten, known_fields, override, trial_id
-from pcore.console import PRESETS, choose_device, preset, run_training, set_threads
-from pcore.flags import take_flags
 from pcore.registry import nearest, resolve
 from pcore.tasks import TASKS
-from pcore.train import Diverged
+from pcore.training.train import Diverged
 
 HELP = """\
 Any field of the configuration is a flag by its dotted name (--model.num_layers 2,

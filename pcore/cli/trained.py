@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
+from pcore.cli.inspection import run_ablation, run_attention, run_explaining, run_reaching
 from pcore.cli.parser import STDIN, Parser, add_device, command_parser
-from pcore.console import choose_device, run_solving
-from pcore.inspection import run_ablation, run_attention, run_explaining, run_reaching
+from pcore.cli.screen import choose_device, run_solving
 
 AS_EVALUATED = "as many as were evaluated"
 ATTENTION_HELP = """\

@@ -10,17 +10,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pcore.config import override
+from pcore.config.seeding import make_generator
 from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_config
-from pcore.data import TrainingBatch
 from pcore.encodings import Encoding, find_encoding
-from pcore.generate import decode_freely
-from pcore.model import Transformer, make_model
-from pcore.positions import select_relative_ids, test_position_ids
-from pcore.seeding import make_generator
-from pcore.static import make_static, mean_loss
-from pcore.targets import target_places
-from pcore.train import train
-from pcore.validate import validate
+from pcore.encodings.position_ids import select_relative_ids, test_position_ids
+from pcore.evaluation.generate import decode_freely
+from pcore.model.static import make_static, mean_loss
+from pcore.model.targets import target_places
+from pcore.model.transformer import Transformer, make_model
+from pcore.training.data import TrainingBatch
+from pcore.training.train import train
+from pcore.training.validate import validate
 
 TOLERANCE = 3e-4  # of the largest logit: float32 at IDs of some thousands
 LARGEST_ID = 2100  # max_position of the checked model

@@ -8,14 +8,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pcore.config import TrialConfig, flatten, unflatten
+from pcore.config.seeding import make_generator
 from pcore.conformance.report import Broken, Check, run_check, tiny_config
-from pcore.data import TrainingBatch
-from pcore.positions import select_relative_ids, test_position_ids
+from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.registry import resolve
-from pcore.seeding import make_generator
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
-from pcore.train import Run
+from pcore.training.data import TrainingBatch
+from pcore.training.train import Run
 
 MEMORISE_STEPS = 150
 

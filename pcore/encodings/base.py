@@ -24,7 +24,7 @@ class Encoding(nn.Module):
     at_test: what happens at test time, in words.
     stackable: False if Python code looks at the values of a tensor, which `torch.func.vmap` and
         `torch.compile` forbid; trials with such an encoding are trained neither in a stack nor
-        compiled (see `pcore.stacked`, `pcore.compiled`).
+        compiled (see `pcore.training.stacked`, `pcore.model.compiled`).
     """
 
     uses_ids: ClassVar[bool] = False

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcore.seeding import make_generator
-from pcore.targets import target_places
+from pcore.config.seeding import make_generator
+from pcore.model.targets import target_places
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch, Task
 from pcore.tasks.multiplication import Multiplication

@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pcore.mechanism import NUM_EXAMPLES
-from sweeps.engine.attempt import Settings
+from pcore.diagnosis.mechanism import NUM_EXAMPLES
 from sweeps.engine.spec import SCALES
-from sweeps.engine.storage import Folder
-from sweeps.engine.store import Store
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Settings
 
 RAY_SECONDS = 8.0  # an embedded cluster starts, its workers import torch, and it ends
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcore.cost import count_flops
-from sweeps.engine.failures import SAME_ERROR, last_line
-from sweeps.engine.price import Price, price_cells
-from sweeps.engine.provenance import hash_sources
+from pcore.evaluation.flops import count_flops
+from sweeps.engine.prices.price import Price, price_cells
 from sweeps.engine.spec import Scale, Sweep, Trial
-from sweeps.engine.store import Shard, Store
+from sweeps.engine.store.store import Shard, Store
+from sweeps.engine.trial.failures import SAME_ERROR, last_line
+from sweeps.engine.trial.provenance import hash_sources
 
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
-from pcore.validate import validate
+from pcore.training.validate import validate
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

@@ -15,11 +15,11 @@ from functools import partial
 
 import torch
 
-from pcore import compiled
 from pcore.config import TrialConfig, override
-from pcore.cost import count_example_flops
-from pcore.stacked import Stack
-from pcore.train import Run, learning_rate
+from pcore.evaluation.flops import count_example_flops
+from pcore.model import compiled
+from pcore.training.stacked import Stack
+from pcore.training.train import Run, learning_rate
 from sweeps.baseline import addition
 
 WARM_UP = 5  # steps, of which the first compiles and the next ones record CUDA graphs

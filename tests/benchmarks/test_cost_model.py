@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from pcore.config import TrialConfig, override
-from pcore.evaluate import evaluate_lengths
-from pcore.train import Run, learning_rate
+from pcore.evaluation.evaluate import evaluate_lengths
+from pcore.training.train import Run, learning_rate
 from sweeps.baseline import addition
-from sweeps.engine.catalogue import find_sweep, sweep_names
-from sweeps.engine.cost_model import (
+from sweeps.commands.catalogue import find_sweep, sweep_names
+from sweeps.engine.prices.cost_model import (
     MIN_STEPS,
     PARTS,
     CostModel,
@@ -27,7 +27,7 @@ from sweeps.engine.cost_model import (
     fit,
     shape_of,
 )
-from sweeps.engine.price import count_close, describe_ratios
+from sweeps.engine.prices.price import count_close, describe_ratios
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 NUM_SHAPES = 40

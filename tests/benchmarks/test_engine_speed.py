@@ -13,17 +13,17 @@ import pyarrow as pa
 import pytest
 
 from analysis.load import load_sweep
-from analysis.tables import ablation_table
+from analysis.tables.sweep_tables import ablation_table
 from pcore.config import override
-from pcore.cost import count_train_flops
+from pcore.evaluation.flops import count_train_flops
 from sweeps.__main__ import main as command
 from sweeps.baseline import addition
-from sweeps.engine import provenance
-from sweeps.engine.cli import main
-from sweeps.engine.drive import view_rows
+from sweeps.engine.launch.cli import main
+from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Sweep, axis, grid
-from sweeps.engine.store import Store
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial import provenance
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 STEPS = tuple(range(1, 101))
@@ -114,7 +114,7 @@ def test_reading_10000_trials(filled, monkeypatch, record):
     began = time.perf_counter()
     assert isinstance(Store(filled.root).load(record="trial"), pa.Table)
     cold = time.perf_counter() - began
-    monkeypatch.setattr("sweeps.engine.status.find_sweep", lambda name: LARGE)
+    monkeypatch.setattr("sweeps.commands.status.find_sweep", lambda name: LARGE)
     plan = seconds(lambda: make_plan(LARGE, "smoke", None, Store(filled.root)))
     fitted = make_plan(DEEPER, "smoke", None, Store(filled.root))
     assert {p.price.source for p in fitted.to_run if p.price} == {"fitted on 100 cells"}

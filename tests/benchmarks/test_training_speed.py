@@ -17,13 +17,13 @@ import pytest
 import torch
 
 from pcore.config import TrialConfig, override
-from pcore.cost import count_example_flops
-from pcore.data import TrainingBatch
-from pcore.evaluation_sets import evaluation_ids, make_test_set
-from pcore.judge import judge
-from pcore.train import Run, learning_rate
+from pcore.evaluation.flops import count_example_flops
+from pcore.evaluation.judge import judge
+from pcore.evaluation.test_sets import evaluation_ids, make_test_set
+from pcore.training.data import TrainingBatch
+from pcore.training.train import Run, learning_rate
 from sweeps.baseline import addition
-from tests.obvious import ObviousTrainer, find_right
+from tests.support.obvious import ObviousTrainer, find_right
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 CONFIGS: dict[str, TrialConfig] = {
@@ -36,7 +36,7 @@ ROUNDS = {"paper": 12, "laptop": 60}
 EVALUATED = {"paper": (60, 200), "laptop": (24, 500)}  # length, examples
 MEMORY = """
 import torch
-from pcore.train import Run
+from pcore.training.train import Run
 from tests.benchmarks.test_training_speed import CONFIGS, read_status
 torch.set_num_threads(1)
 torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], fused=True)  # imports what it needs

@@ -1,0 +1,1 @@
+"""The published claims, the rules that judge them, and our verdicts."""

@@ -1,0 +1,143 @@
+"""Heat maps: exact match over two lengths, for tasks whose examples have two."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib import patheffects
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+
+from analysis.figures import style
+from analysis.figures.marks import describe_counts
+from analysis.load import Results, select_checkpoint
+from pcore.tasks import TASKS
+
+MOST_COLUMNS = {1: 24, 2: 13, 3: 8}  # up to which every number and tick fits, by maps in a row
+
+
+def has_second_lengths(results: Results) -> bool:
+    """Whether examples were tested at several second lengths."""
+    seconds = results.evaluation.groupby("length")["second_length"].nunique()
+    return bool((seconds > 1).any())
+
+
+def plot_heat_map(results: Results, checkpoint: str = "last") -> Figure:
+    """Median exact match (%) over runs at every length and second length, a panel per cell.
+
+    The trained region is outlined. Raises ValueError if there are no second lengths.
+    """
+    if not has_second_lengths(results):
+        raise ValueError(f"sweep {results.sweep!r} was not tested at several second lengths")
+    rows = select_checkpoint(results, checkpoint).dropna(subset=["second_length"])
+    cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
+    lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
+    across = min(3, len(cells))
+    down = -(-len(cells) // across)
+    numbers = len(lengths) <= MOST_COLUMNS[across]
+    with style.apply():
+        width = style.WIDTH * 0.86 / across
+        height = np.clip(width * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
+        figure, panels = style.new_panels(float(height), down, across)
+        figure.get_layout_engine().set(h_pad=0.05)
+        mesh = None
+        for i, cell in enumerate(cells):
+            values, trained = _squares(rows[rows["cell"] == cell], lengths, seconds)
+            mesh = draw_map(panels[i], values, np.vectorize(whole_percent)(values), numbers)
+            _outline(panels[i], trained)
+            panels[i].set_title(cell, fontsize=7.5, loc="left")
+            is_left, is_bottom = i % across == 0, i + across >= len(cells)
+            _set_ticks(panels[i].set_xticks, lengths, MOST_COLUMNS[across], is_bottom)
+            _set_ticks(panels[i].set_yticks, seconds, 8, is_left)
+        for axes in panels[len(cells) :]:
+            axes.remove()
+        first, second = size_names(results)
+        used = panels[: len(cells)]
+        for i, axes in enumerate(used):
+            axes.set_ylabel(second if i % across == 0 else "")
+            axes.set_xlabel(first if i + across >= len(cells) else "")
+        bar = figure.colorbar(mesh, ax=used, label="exact match (%)", aspect=30, pad=0.015)
+        bar.outline.set_visible(False)
+        counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
+        text = "median over runs of exact match in %; outlined: trained; grey: not tested"
+        style.add_caption(figure, f"{text}; {counts}; checkpoint: {checkpoint}")
+    return figure
+
+
+def draw_map(
+    axes: Axes,
+    values: np.ndarray,
+    texts: np.ndarray,
+    is_printed: bool = True,
+    cmap: str | Colormap = style.MAP,
+    lines: str = "white",
+) -> QuadMesh:
+    """Fractions as squares, rows from below; the texts in them, in an ink that the colour bears.
+
+    lines: the colour between squares.
+    """
+    axes.set_facecolor(style.FAINT)
+    edges = (np.arange(size + 1) - 0.5 for size in reversed(values.shape))
+    squares = np.ma.masked_invalid(100 * values)
+    look = {"edgecolors": lines, "linewidth": 0.4}
+    mesh = axes.pcolormesh(*edges, squares, cmap=cmap, vmin=0, vmax=100, **look)
+    for edge in axes.spines.values():
+        edge.set_visible(False)
+    axes.tick_params(length=0)
+    for (row, column), value in np.ndenumerate(values):
+        if is_printed and not np.isnan(value):
+            place = {"ha": "center", "va": "center_baseline", "fontsize": 6.5}
+            axes.text(column, row, texts[row, column], color=style.ink_on(value, cmap), **place)
+    return mesh
+
+
+def whole_percent(fraction: float) -> str:
+    """0.987 as "99"; only all is 100 and only nothing is 0."""
+    if np.isnan(fraction):
+        return ""
+    if 0 < fraction < 1:
+        return "<1" if fraction < 0.005 else f"{min(round(100 * fraction), 99)}"
+    return f"{100 * fraction:.0f}"
+
+
+def size_names(results: Results) -> tuple[str, str]:
+    """What length and second length mean in the task of the sweep."""
+    tasks = results.trials["task.name"].dropna().unique()
+    names = TASKS[tasks[0]].size_names if len(tasks) == 1 and tasks[0] in TASKS else ()
+    return (names[0], names[1]) if len(names) > 1 else ("length", "second length")
+
+
+def _squares(
+    rows: pd.DataFrame, lengths: list[int], seconds: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Median exact match and whether it was trained, by second length (rows) and length."""
+    keys = ["second_length", "length"]
+    median = rows.groupby(keys)["exact_match"].median().unstack()
+    trained = rows.assign(inside=rows["range"] == "train").groupby(keys)["inside"].any().unstack()
+    square = {"index": seconds, "columns": lengths}
+    inside = trained.reindex(**square).eq(True).to_numpy(dtype=bool)
+    return median.reindex(**square).to_numpy(dtype=float), inside
+
+
+def _outline(axes: Axes, inside: np.ndarray) -> None:
+    """A line around the squares inside, dark on light and light on dark."""
+    halo = [patheffects.withStroke(linewidth=2.6, foreground="white")]
+    look = {"color": "black", "linewidth": 1.1, "path_effects": halo, "clip_on": False, "zorder": 4}
+    padded = np.pad(inside, 1)
+    x: list[float] = []
+    y: list[float] = []
+    for row, column in np.argwhere(padded[:, :-1] != padded[:, 1:]):
+        x += [column - 0.5, column - 0.5, np.nan]
+        y += [row - 1.5, row - 0.5, np.nan]
+    for row, column in np.argwhere(padded[:-1] != padded[1:]):
+        x += [column - 1.5, column - 0.5, np.nan]
+        y += [row - 0.5, row - 0.5, np.nan]
+    axes.plot(x, y, label="_trained", solid_capstyle="projecting", **look)
+
+
+def _set_ticks(put: Callable[..., object], values: list[int], most: int, is_labelled: bool) -> None:
+    """As many of the values as fit, at their squares."""
+    places = range(0, len(values), -(-len(values) // most))
+    put(places, [str(values[i]) if is_labelled else "" for i in places])

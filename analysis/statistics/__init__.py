@@ -1,0 +1,1 @@
+"""What runs can say: medians, intervals, tests, comparisons; data frames in, data frames out."""

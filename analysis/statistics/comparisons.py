@@ -1,0 +1,283 @@
+"""Differences between cells: arms of a sweep against a reference, or two result sets.
+
+Runs with the same seed and data seed are *paired* if both cells answered the same test set: what
+the two share drops out of their difference. A diverged run is wrong on every example of any test
+set. Reported: the median difference with the interval of `analysis.statistics.bootstrap`, and
+
+- the exact two-sided sign test of the pairs, ties left out: it speaks about new seeds. It takes
+  pairs for independent, although in a cross (4x2) some share a seed. n pairs cannot reach a p below
+  `least_p` = 2 * 0.5^n, 0.0625 for 5. Cells that are not paired have a permutation test instead;
+- the exact McNemar test on single examples: it speaks about *these* trained models only. Examples
+  of several pairs are not independent, so counts are never summed for a p; `num_gained` and
+  `num_lost` (examples that only the cell, only the reference has right) describe. Of the one-sided
+  p of K pairs, `p_mcnemar` = (K - u + 1) * p_(u) with u = K // 2 + 1, which is valid under any
+  dependence and says that *more than half* of the pairs differ (partial conjunction: Benjamini &
+  Heller 2008, Biometrics 64:1215); the better of the two directions is taken and doubled. For one
+  pair this is the ordinary exact McNemar test;
+- p adjusted by Holm over the rows of one table that have a p. `least_p_holm` is the smallest
+  adjusted p that the table could have shown: above 0.05, there are too few seeds to decide.
+"""
+
+from collections.abc import Sequence
+from math import comb
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.load import Results, select_checkpoint
+from analysis.statistics import bootstrap
+from analysis.statistics.runs import SEEDS
+
+WHOLE = ["n", "n_reference", "n_pairs", "wins", "ties", "losses"]
+EXAMPLES = ["num_mcnemar", "num_gained", "num_lost"]
+
+
+def compare_arms(
+    evaluation: pd.DataFrame,
+    lengths: int | Sequence[int],
+    reference: str | None = None,
+    cells: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """One row per cell other than the reference, of one checkpoint; positive: better than it.
+
+    The exact match of a run over several lengths is its mean over them; runs that were not tested
+    at all of them do not count. cells: all arms in order (default: those with rows); reference: one
+    of them (default: the first). Raises ValueError if it is none of them.
+    """
+    lengths = [lengths] if isinstance(lengths, int | np.integer) else sorted(lengths)
+    known = evaluation.sort_values("cell_order", kind="stable")["cell"].unique()
+    cells = list(known) if cells is None else list(cells)
+    reference = cells[0] if reference is None and cells else reference
+    if reference not in cells:
+        raise ValueError(f"no cell {reference!r} to compare with; there: {', '.join(cells)}")
+    rows = evaluation[evaluation["length"].isin(lengths)]
+    groups = {cell: rows[rows["cell"] == cell] for cell in cells}
+    name = {"reference": reference, "length": lengths[0] if len(lengths) == 1 else None}
+    name["lengths"] = ", ".join(map(str, lengths))
+    compared = [
+        {"cell": cell}
+        | name
+        | compare_runs(groups[cell], groups[reference], lengths)
+        | compare_examples(groups[cell], groups[reference])
+        for cell in cells
+        if cell != reference
+    ]
+    empty = compare_runs(rows[:0], rows[:0], lengths) | compare_examples(rows[:0], rows[:0])
+    frame = pd.DataFrame(compared, columns=["cell", *name, *empty])
+    frame = frame.astype(dict.fromkeys(["length", *WHOLE, *EXAMPLES], "Int64"))
+    frame["p_mcnemar_holm"] = adjust_holm(frame["p_mcnemar"])
+    return _add_holm(frame)
+
+
+def compare_results(a: Results, b: Results, checkpoint: str = "last") -> pd.DataFrame:
+    """B against A: one row per cell (by its label) and length that either has; positive: B better.
+
+    change: "only in A", "only in B", "equal" (all runs pair up and agree), "other runs" (those that
+    pair up agree) or "differs". is_same_configuration: the label means the same configuration in
+    both; NA if one is unknown. Holm goes over the cells of one length. Raises ValueError if one
+    lacks the checkpoint.
+    """
+    frames = [select_checkpoint(results, checkpoint) for results in (a, b)]
+    groups = [dict(list(frame.groupby(["cell", "length"]))) for frame in frames]
+    place = {cell: i for i, cell in enumerate(dict.fromkeys([*a.cells, *b.cells]))}
+    identities, rows = [_configurations(results) for results in (a, b)], []
+    for cell, length in sorted({*groups[0], *groups[1]}, key=lambda key: (place[key[0]], key[1])):
+        sides = zip(groups, frames, strict=True)
+        old, new = (group.get((cell, length), frame[:0]) for group, frame in sides)
+        known = {identity.get(cell) for identity in identities}
+        found = compare_runs(new, old, [length])
+        rows.append({"cell": cell, "length": length, "change": _describe_change(found)})
+        rows[-1] |= {"range": "/".join(sorted({*old["range"], *new["range"]}))}
+        rows[-1] |= {"is_same_configuration": None if None in known else len(known) == 1}
+        rows[-1] |= {"difference": found["median"] - found["median_reference"]} | found
+    first = ["cell", "length", "change", "range", "is_same_configuration", "difference"]
+    none = compare_runs(frames[0][:0], frames[0][:0], [])
+    frame = pd.DataFrame(rows, columns=[*first, *none])
+    kinds = dict.fromkeys(["length", *WHOLE], "Int64") | {"is_same_configuration": "boolean"}
+    frame = _add_holm(frame.astype(kinds), frame["length"])
+    return frame.rename(
+        columns={
+            "n": "n_b",
+            "n_reference": "n_a",
+            "median": "median_b",
+            "median_reference": "median_a",
+        }
+    )
+
+
+def compare_runs(
+    arm: pd.DataFrame, reference: pd.DataFrame, lengths: Sequence[int]
+) -> dict[str, Any]:
+    """Two cells at some lengths, from their evaluation rows: the columns about runs and seeds.
+
+    pairing: "paired", "other test sets", "no shared seeds" or "no runs". difference_median: the
+    median of paired differences, else the difference of medians.
+    """
+    ours, theirs = _exact_match(arm, lengths), _exact_match(reference, lengths)
+    pairs = pd.concat([ours, theirs], axis=1, join="inner", keys=["ours", "theirs"])
+    if ours.empty or theirs.empty:
+        pairing, found = "no runs", {}
+    elif not _share_test_sets(arm, reference):
+        pairing, found = "other test sets", _compare_unpaired(ours, theirs)
+    elif pairs.empty:
+        pairing, found = "no shared seeds", _compare_unpaired(ours, theirs)
+    else:
+        pairing, found = "paired", _compare_paired(pairs["ours"] - pairs["theirs"])
+    counts = {"n": len(ours), "n_reference": len(theirs), "n_pairs": 0}
+    counts |= {"median": ours.median(), "median_reference": theirs.median()}
+    nothing = dict.fromkeys(["difference_median", "low", "high"], np.nan) | {"interval": "none"}
+    nothing |= dict.fromkeys(["wins", "ties", "losses"])
+    nothing |= dict.fromkeys(["p_sign", "p_permutation", "least_p"], np.nan)
+    return counts | {"pairing": pairing, "is_paired": pairing == "paired"} | nothing | found
+
+
+def _compare_paired(differences: pd.Series) -> dict[str, Any]:
+    num_pairs, seeds = len(differences), differences.index.to_list()
+    low, high = bootstrap.median_interval(differences, seeds)
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    return {
+        "n_pairs": num_pairs,
+        "difference_median": differences.median(),
+        "low": low,
+        "high": high,
+        "interval": bootstrap.interval_kind(num_pairs, seeds),
+        "wins": wins,
+        "ties": num_pairs - wins - losses,
+        "losses": losses,
+        "p_sign": sign_test(wins, losses),
+        "least_p": min(1.0, 2 * 0.5**num_pairs),
+    }
+
+
+def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
+    seeds = ours.index.to_list(), theirs.index.to_list()
+    low, high = bootstrap.difference_interval(ours, theirs, seeds)
+    return {
+        "difference_median": ours.median() - theirs.median(),
+        "low": low,
+        "high": high,
+        "interval": bootstrap.difference_kind(seeds),
+        "p_permutation": bootstrap.permutation_test(ours, theirs),
+        "least_p": min(1.0, 2 / comb(len(ours) + len(theirs), len(ours))),
+    }
+
+
+def compare_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, Any]:
+    """McNemar's test over the pairs (`num_mcnemar` of them) of which single outcomes are known."""
+    counts = []
+    if "outcomes" in arm and _share_test_sets(arm, reference):
+        keys, kept = [*SEEDS, "length", "second_length"], ["outcomes", "status"]
+        rows = arm[[*keys, *kept]].merge(reference[[*keys, *kept]], on=keys)
+        for _, pair in rows.groupby(SEEDS):
+            values = pair[["outcomes_x", "status_x", "outcomes_y", "status_y"]]
+            found = [_count_discordant(*row) for row in values.itertuples(index=False)]
+            if None not in found:
+                counts.append(tuple(np.sum(found, axis=0).tolist()))
+    gained, lost = np.sum(counts, axis=0).tolist() if counts else (None, None)
+    numbers = {"num_mcnemar": len(counts), "num_gained": gained, "num_lost": lost}
+    return numbers | {"p_mcnemar": mcnemar_test(counts)}
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """p of the exact two-sided sign test."""
+    return min(1.0, 2 * binomial_tail(max(wins, losses), wins + losses))
+
+
+def mcnemar_test(discordant: Sequence[tuple[int, int]]) -> float:
+    """p of McNemar's exact test over pairs of runs, from the (gained, lost) examples of each.
+
+    Combined as the module says; nan without pairs.
+    """
+    if not discordant:
+        return np.nan
+    majority = len(discordant) // 2 + 1
+    directions = [
+        sorted(binomial_tail(pair[side], sum(pair)) for pair in discordant)[majority - 1]
+        for side in (0, 1)
+    ]
+    return min(1.0, 2 * (len(discordant) - majority + 1) * min(directions))
+
+
+def binomial_tail(least: int, num_trials: int) -> float:
+    """P(X >= least) for a binomial X with share 1/2: the first term, then ratios of terms."""
+    if least <= 0:
+        return 1.0
+    if 2 * least <= num_trials:  # the other tail is shorter and its terms fall
+        return 1 - binomial_tail(num_trials - least + 1, num_trials)
+    k = np.arange(least, num_trials)
+    relative = 1 + np.cumprod((num_trials - k) / (k + 1)).sum()
+    return float(comb(num_trials, least) / 2**num_trials * relative)
+
+
+def adjust_holm(p_values: Sequence[float] | pd.Series) -> np.ndarray:
+    """p-values adjusted by Holm's step-down rule, in their order; nan is not in the family."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]
+    adjusted = np.full(len(p), np.nan)
+    steps = p[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return adjusted
+
+
+def _add_holm(frame: pd.DataFrame, family: pd.Series | None = None) -> pd.DataFrame:
+    """Holm over the rows of each family (default: all rows), for p and for the least p."""
+    family = pd.Series(0, index=frame.index) if family is None else family
+    p = frame["p_sign"].fillna(frame["p_permutation"])
+    for name, values in {"p_holm": p, "least_p_holm": frame["least_p"]}.items():
+        frame[name] = values.groupby(family).transform(adjust_holm)
+    return frame
+
+
+def _exact_match(rows: pd.DataFrame, lengths: Sequence[int]) -> pd.Series:
+    """The mean over lengths of each run that was tested at all of them, by (seed, data_seed)."""
+    least = rows.groupby([*SEEDS, "length"])["exact_match"].min()  # over second lengths
+    runs = least.groupby(SEEDS).agg(["mean", "size"])
+    return runs.loc[runs["size"] == len(lengths), "mean"]
+
+
+def _share_test_sets(arm: pd.DataFrame, reference: pd.DataFrame) -> bool:
+    """Whether all runs answered the same examples; rows of diverged runs fit any test set."""
+    sets = []
+    for rows in (arm, reference):
+        rows = rows[rows["status"] != "diverged"]
+        keys = zip(rows["length"], rows["second_length"].fillna(0), rows["test_set"], strict=True)
+        sets.append(set(keys))
+    known = all(isinstance(name, str) and name for _, _, name in sets[0] | sets[1])
+    one_each = len({key[:2] for key in sets[0]}) == len(sets[0])
+    return known and one_each and (sets[0] == sets[1] or not (sets[0] and sets[1]))
+
+
+def _count_discordant(
+    ours: object, status: str, theirs: object, other_status: str
+) -> tuple[int, int] | None:
+    """(examples that only we, only they have right); None if single outcomes are not known."""
+    sides = [np.zeros(0, dtype=np.uint8)] * 2
+    has_diverged = [status == "diverged", other_status == "diverged"]
+    for i, packed in enumerate((ours, theirs)):
+        if has_diverged[i]:
+            continue
+        if not isinstance(packed, bytes) or not packed:
+            return None
+        sides[i] = np.frombuffer(packed, dtype=np.uint8)
+    size = max(map(len, sides))
+    if not any(has_diverged) and len(sides[0]) != len(sides[1]):
+        return None
+    first, second = (np.pad(side, (0, size - len(side))) for side in sides)
+    gained, lost = (np.bitwise_count(bits).sum() for bits in (first & ~second, second & ~first))
+    return int(gained), int(lost)
+
+
+def _describe_change(found: dict[str, Any]) -> str:
+    if not found["n"] or not found["n_reference"]:
+        return "only in B" if found["n"] else "only in A"
+    if not found["is_paired"] or found["wins"] + found["losses"]:
+        return "differs"
+    is_whole = found["n"] == found["n_reference"] == found["n_pairs"]
+    return "equal" if is_whole else "other runs"
+
+
+def _configurations(results: Results) -> dict[str, str]:
+    """The identity of each cell's configuration, of the cells with any attempt."""
+    known = results.trials.dropna(subset=["cell_id"])
+    return known.groupby("cell")["cell_id"].first().to_dict()

@@ -1,0 +1,74 @@
+"""What the mechanism files of a sweep say, as frames: how like the theorem heads attend, and what
+failures go by.
+
+`Results.mechanism` holds their rows (`sweeps.engine.store.mechanism`) with the columns of the run.
+"""
+
+import pandas as pd
+
+from analysis.load import RUN, Results
+
+CAUSES = {  # breakdowns and findings of pcore.diagnosis.causes: how figures name them
+    "place": "place in answer",
+    "first wrong place": "place in answer",
+    "significance": "significance",
+    "longest carry chain": "carry chain",
+    "run of the carry": "carry chain",
+    "difference of operand lengths": "operand lengths",
+    "position ID": "position ID",
+    "position ID at the stop": "ID at the stop",
+    "training of the ID": "training of the ID",
+    "start": "start of counting",
+}
+PATTERNS = ("next", "same")
+
+
+def pattern_masses(results: Results) -> pd.DataFrame:
+    """How far a run's heads show each pattern of the theorem at its longest trained length.
+
+    Columns of the run, `length`, `next`, `same`: the attention that the best head for the pattern
+    puts on predicted keys other than BOS, over the most it could; averaged over levels of IDs.
+    `pattern`: the smaller of the two. Runs without coupled IDs are left out.
+    """
+    rows = results.mechanism
+    rows = rows[(rows["kind"] == "head") & rows["pattern"].notna() & (rows["most_beyond_bos"] > 0)]
+    if rows.empty:
+        return pd.DataFrame(columns=[*RUN, "length", *PATTERNS, "pattern"])
+    rows = rows[rows["length"] == rows.groupby("trial_id")["length"].transform("min")]
+    share = rows["mass_beyond_bos"] / rows["most_beyond_bos"]
+    keys = [*RUN, "length", "pattern", "level"]
+    best = rows.assign(share=share).groupby(keys, sort=False)["share"].max()
+    wide = best.groupby(level=keys[:-1], sort=False).mean().unstack("pattern")
+    wide["pattern"] = wide[list(PATTERNS)].min(axis=1)
+    return wide.reset_index().rename_axis(columns=None)
+
+
+def cause_strengths(results: Results) -> pd.DataFrame:
+    """How strong each cause is in each cell: columns cell, then one per cause, 0 to 1.
+
+    The mean over the analysed lengths of a run at which examples failed (weighted by failures; a
+    cause that is not named has strength 0), then the median over runs. Cells without failures have
+    no row.
+    """
+    rows = results.mechanism
+    failures = rows[rows["kind"] == "failures"].drop_duplicates(["trial_id", "length"])
+    kinds = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
+    failures = failures.assign(weight=failures[kinds].sum(axis=1))
+    failures = failures.loc[failures["weight"] > 0, ["cell", "trial_id", "length", "weight"]]
+    causes = rows[rows["kind"] == "cause"]
+    if failures.empty or causes.empty:
+        return pd.DataFrame(columns=["cell"])
+    stems = causes["cause"].map(lambda name: CAUSES.get(name.partition(" (")[0]))
+    causes = causes.assign(cause=stems).dropna(subset=["cause"])
+    strongest = causes.groupby(["trial_id", "length", "cause"])["strength"].max().unstack("cause")
+    names = [name for name in dict.fromkeys(CAUSES.values()) if name in strongest]
+    found = failures.merge(strongest[names].reset_index(), on=["trial_id", "length"], how="left")
+    found[names] = found[names].fillna(0.0).astype(float)
+    weighted = (
+        found[names]
+        .mul(found["weight"], axis=0)
+        .assign(cell=found["cell"], trial_id=found["trial_id"])
+    )
+    runs = weighted.groupby(["cell", "trial_id"], sort=False).sum()
+    runs = runs.div(found.groupby(["cell", "trial_id"], sort=False)["weight"].sum(), axis=0)
+    return runs.groupby(level="cell", sort=False).median().reset_index()

@@ -1,0 +1,189 @@
+"""What runs say about a cell: medians, shares, their intervals, and generalizable lengths.
+
+All functions are pure and take or return frames with the columns of `Results.evaluation`; exact
+match is a fraction in [0, 1]. How the interval of a median is made:
+`analysis.statistics.bootstrap`.
+
+A run *solves* a length if its exact match is above 0.95. L95 of a run: the largest tested length
+such that it and every smaller tested length (train, near and test together) is solved; 0 if the
+smallest is not. If the largest tested length is solved, L95 is a lower bound and shown as "≥". L95
+of a cell: the same rule on the median over its runs (the authors' rule); its interval is the
+bootstrap of that rule (L95 of the median curve of each resample; whole runs are resampled, with all
+their lengths), below 5 runs the least and the largest L95 of a run. With second lengths, a length
+has the *smallest* exact match over the second lengths tested with it.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from analysis.load import CELL, KEYS, KINDS, RUN
+from analysis.statistics.bootstrap import (
+    LEAST_BOOTSTRAP,
+    LEVEL,
+    Interval,
+    Seeds,
+    interval_kind,
+    median_interval,
+    percentiles,
+    resample_above,
+)
+from pcore.evaluation.stopping import SOLVED
+
+SEEDS = ["seed", "data_seed"]
+
+
+class L95(NamedTuple):
+    """A generalizable length; is_lower_bound if the largest tested length was solved."""
+
+    length: int
+    is_lower_bound: bool
+
+
+def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -> Interval:
+    """The Wilson score interval of a share; (0, 1) if nothing was tried."""
+    if num_trials == 0:
+        return Interval(0.0, 1.0)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share = num_successes / num_trials
+    centre = share + z * z / (2 * num_trials)
+    spread = z * sqrt(share * (1 - share) / num_trials + z * z / (4 * num_trials**2))
+    scale = 1 + z * z / num_trials
+    low = 0.0 if num_successes == 0 else (centre - spread) / scale
+    high = 1.0 if num_successes == num_trials else (centre + spread) / scale
+    return Interval(low, high)
+
+
+def summarize(
+    exact_match: Sequence[float] | np.ndarray, seeds: Seeds | None = None
+) -> dict[str, float | int | str]:
+    """All statistics of the runs of one cell at one length; seeds: (seed, data_seed) of each run.
+
+    Without seeds the interval takes the runs for independent.
+    """
+    values = np.asarray(exact_match, dtype=float)
+    num_runs, num_solved = len(values), int((values > SOLVED).sum())
+    low, high = median_interval(values, seeds)
+    share_low, share_high = wilson_interval(num_solved, num_runs)
+    return {
+        "n": num_runs,
+        "median": float(np.median(values)) if num_runs else np.nan,
+        "low": low,
+        "high": high,
+        "interval": interval_kind(num_runs, seeds),
+        "worst": float(values.min()) if num_runs else np.nan,
+        "best": float(values.max()) if num_runs else np.nan,
+        "num_solved": num_solved,
+        "share_solved": num_solved / num_runs if num_runs else np.nan,
+        "share_low": share_low,
+        "share_high": share_high,
+    }
+
+
+def length_statistics(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """`summarize` for every cell, checkpoint, range, length and second length, in that order."""
+    rows = [
+        dict(zip([*CELL, *KEYS], key, strict=True))
+        | summarize(group["exact_match"], group[SEEDS].to_numpy())
+        for key, group in evaluation.groupby([*CELL, *KEYS], dropna=False, sort=True)
+    ]
+    columns = [*CELL, *KEYS, *summarize([])]
+    frame = pd.DataFrame(rows, columns=columns).astype({"second_length": "Int64"})
+    order = ["cell_order", "cell", "checkpoint", "length", "second_length"]
+    return frame.sort_values(order, kind="stable", ignore_index=True)
+
+
+def run_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """One exact match per run and length, of one checkpoint: the least over second lengths."""
+    return evaluation.groupby([*RUN, "length"], as_index=False)["exact_match"].min()
+
+
+def cell_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """`summarize` over the `run_curves` of each cell at each length, of one checkpoint."""
+    groups = run_curves(evaluation).groupby(["cell_order", "cell", "length"], sort=True)
+    rows = [
+        dict(zip(["cell_order", "cell", "length"], key, strict=True))
+        | summarize(group["exact_match"], group[SEEDS].to_numpy())
+        for key, group in groups
+    ]
+    return pd.DataFrame(rows, columns=["cell_order", "cell", "length", *summarize([])])
+
+
+def generalizable_length(
+    lengths: Sequence[int] | pd.Series, exact_match: Sequence[float] | pd.Series
+) -> L95:
+    """L95 of a curve in any order; each length once. L95(0, False) for an empty curve."""
+    longest = 0
+    for length, value in sorted(zip(lengths, exact_match, strict=True)):
+        if not value > SOLVED:
+            return L95(longest, False)
+        longest = int(length)
+    return L95(longest, longest > 0)
+
+
+def run_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """L95 of every run, of one checkpoint: columns of `RUN`, l95, l95_is_lower_bound."""
+    rows = []
+    for key, curve in run_curves(evaluation).groupby(RUN, sort=False):
+        l95 = generalizable_length(curve["length"], curve["exact_match"])
+        rows.append([*key, *l95])
+    return pd.DataFrame(rows, columns=[*RUN, "l95", "l95_is_lower_bound"])
+
+
+def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """L95 of every cell with its interval, of one checkpoint, cells in order; see the module.
+
+    l95_high_is_lower_bound: the upper end of the interval is the largest tested length.
+    """
+    rows = []
+    for (order, cell), runs in run_curves(evaluation).groupby(["cell_order", "cell"], sort=True):
+        table = runs.pivot(index=[*SEEDS, "trial_id"], columns="length", values="exact_match")
+        seeds = table.index.to_frame()[SEEDS].to_numpy()
+        l95 = generalizable_length(table.columns, table.median())
+        interval = l95_interval(table.to_numpy(), list(table.columns), seeds)
+        kind, ends_above = interval_kind(len(table), seeds), interval.high == table.columns[-1]
+        rows.append([cell, order, len(table), *l95, *interval, ends_above, kind])
+    names = ["n", "l95", "l95_is_lower_bound", "l95_low", "l95_high", "l95_high_is_lower_bound"]
+    return pd.DataFrame(rows, columns=[*CELL, *names, "interval"])
+
+
+def l95_interval(exact_match: np.ndarray, lengths: Sequence[int], seeds: Seeds) -> Interval:
+    """The interval of a cell's L95: runs in rows, ascending lengths in columns."""
+    if len(exact_match) < LEAST_BOOTSTRAP:
+        num_solved = np.cumprod(exact_match > SOLVED, axis=1).sum(axis=1)
+        ends = num_solved.min(), num_solved.max()
+    else:
+        solved, counts = resample_above(exact_match, SOLVED, seeds)
+        num_solved = np.cumprod(solved, axis=1).sum(axis=1)
+        reached = np.bincount(num_solved, weights=counts, minlength=len(lengths) + 1)
+        ends = percentiles(np.arange(len(reached)), reached)
+    low, high = (int([0, *lengths][int(end)]) for end in ends)
+    return Interval(low, high)
+
+
+def train_exact_match(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """Columns of `RUN` and exact_match of each run, pooled over all examples of the train range."""
+    train = evaluation[evaluation["range"] == "train"]
+    counts = train.groupby(RUN, as_index=False)[["num_correct", "num_examples"]].sum()
+    counts["exact_match"] = counts["num_correct"] / counts["num_examples"]
+    return counts
+
+
+def failure_shares(evaluation: pd.DataFrame) -> pd.DataFrame:
+    """How answers fail, per cell and key: number of failures and share of each kind (nan if none).
+
+    Runs that diverged answer nothing and are left out.
+    """
+    ran = evaluation[evaluation["status"] == "ok"]
+    frame = ran.groupby([*CELL, *KEYS], dropna=False, as_index=False, sort=True)[
+        ["num_examples", *KINDS]
+    ].sum()
+    frame["num_failures"] = frame[KINDS].sum(axis=1)
+    for kind in KINDS:
+        share = frame[kind] / frame["num_failures"].where(frame["num_failures"] > 0)
+        frame[kind.replace("num_", "share_")] = share
+    return frame.sort_values(["cell_order", *KEYS], kind="stable", ignore_index=True)

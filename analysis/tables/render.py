@@ -1,0 +1,139 @@
+"""A `Table` as terminal text, Markdown, LaTeX or CSV; the notes stand under each.
+
+CSV: the numbers with full precision, then the notes as lines that start with "# "
+(read it with `pandas.read_csv(path, comment="#")`, or cut at the first such line).
+"""
+
+import csv
+import textwrap
+
+import pandas as pd
+
+from analysis.tables.sweep_tables import Entry, Table
+
+WIDTH = 120  # columns of a terminal
+LEAST_LABEL_WIDTH = 12
+GAP = "  "
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # `\\` followed by "[" would be read as its option
+    "–": "--",
+    "−": r"$-$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "×": r"$\times$",
+    "…": r"\ldots{}",
+}
+
+
+def render_files(table: Table) -> dict[str, str]:
+    """The table as it is written beside figures, by the ending of the file."""
+    return {
+        "md": render_markdown(table),
+        "tex": render_latex(table),
+        "csv": render_csv(table),
+    }
+
+
+def render_text(table: Table) -> str:
+    """For a terminal: aligned columns, intervals on a second line, at most 120 columns wide."""
+    rows = (table.header, *table.rows)
+    others = [max(len(text) for row in rows for text in row[i]) for i in range(1, len(rows[0]))]
+    room = WIDTH - sum(others) - len(GAP) * len(others)
+    lines = [line for row in rows for line in _stack(row, max(LEAST_LABEL_WIDTH, room))]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(table.header))]
+    rule = "─" * (sum(widths) + len(GAP) * (len(widths) - 1))
+    printed = [
+        GAP.join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
+        for line in lines
+    ]
+    head = len(_stack(table.header, WIDTH))
+    notes = [
+        part
+        for note in table.notes
+        for part in textwrap.wrap(note, WIDTH - 2, initial_indent="  ", subsequent_indent="    ")
+    ]
+    return "\n".join([table.title, rule, *printed[:head], rule, *printed[head:], rule, *notes, ""])
+
+
+def _stack(row: tuple[Entry, ...], label_width: int) -> list[list[str]]:
+    """The printed lines of a row: values, details, and the rest of a long label."""
+    label = textwrap.wrap(row[0].text, label_width) or [""]
+    rest = [[entry.text for entry in row[1:]], [entry.detail for entry in row[1:]]]
+    height = max(len(label), 2 if any(rest[1]) else 1)
+    empty = [""] * len(rest[0])
+    label += [""] * (height - len(label))
+    rest += [empty] * (height - len(rest))
+    return [[name, *values] for name, values in zip(label, rest[:height], strict=True)]
+
+
+def render_markdown(table: Table) -> str:
+    """A Markdown table with the notes as a list."""
+
+    def line(row: tuple[Entry, ...]) -> str:
+        fields = [" ".join(filter(None, entry)).replace("|", r"\|") for entry in row]
+        return f"| {' | '.join(fields)} |"
+
+    rule = "|" + "|".join([":--", *["--:"] * (len(table.header) - 1)]) + "|"
+    rows = [line(table.header), rule, *map(line, table.rows)]
+    return "\n".join(
+        [f"**{table.title}**", "", *rows, "", *(f"- {note}" for note in table.notes), ""]
+    )
+
+
+def render_latex(table: Table) -> str:
+    """A tabular with booktabs rules, details in small print, and the notes as plain lines below."""
+
+    def lines(row: tuple[Entry, ...]) -> list[str]:
+        first = " & ".join(escape_latex(entry.text) for entry in row) + r" \\"
+        if not any(entry.detail for entry in row):
+            return [first]
+        small = [rf"{{\scriptsize {escape_latex(e.detail)}}}" if e.detail else "" for e in row]
+        return [first[:-3] + r" \\[-2pt]", " & ".join(small) + r" \\"]
+
+    columns = "l" + "r" * (len(table.header) - 1)
+    body = [line for row in table.rows for line in lines(row)]
+    return "\n".join(
+        [
+            f"% {table.title}; needs \\usepackage{{booktabs}}",
+            rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+            r"\toprule",
+            *lines(table.header),
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+            r"{\footnotesize\raggedright",
+            *(escape_latex(note) + r"\par" for note in table.notes),
+            "}",
+            "",
+        ]
+    )
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX prints as it stands."""
+    return "".join(LATEX.get(character, character) for character in text)
+
+
+def render_csv(table: Table) -> str:
+    """Numbers with full precision, then the notes; see the module."""
+    return frame_csv(table.numbers) + "".join(f"# {note}\n" for note in table.notes)
+
+
+def frame_csv(frame: pd.DataFrame) -> str:
+    """A frame as CSV: text quoted, numbers as they are, empty where nothing was measured."""
+    return frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

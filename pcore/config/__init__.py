@@ -1,0 +1,47 @@
+"""What a trial is: its settings, its flat dictionary and identity, its random generators."""
+
+from pcore.config.flat import (
+    GROUPS,
+    NUMERICS,
+    SEEDS,
+    Scalar,
+    canonical,
+    coerce,
+    flatten,
+    format_numbers,
+    known_fields,
+    override,
+    trial_id,
+    unflatten,
+    without_seeds,
+)
+from pcore.config.trial import (
+    DataConfig,
+    EvalConfig,
+    ModelConfig,
+    OptimConfig,
+    PositionConfig,
+    TrialConfig,
+)
+
+__all__ = [
+    "GROUPS",
+    "NUMERICS",
+    "SEEDS",
+    "DataConfig",
+    "EvalConfig",
+    "ModelConfig",
+    "OptimConfig",
+    "PositionConfig",
+    "Scalar",
+    "TrialConfig",
+    "canonical",
+    "coerce",
+    "flatten",
+    "format_numbers",
+    "known_fields",
+    "override",
+    "trial_id",
+    "unflatten",
+    "without_seeds",
+]

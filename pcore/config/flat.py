@@ -1,0 +1,205 @@
+"""The one flat dictionary that stands for a trial, and the identity that follows from it.
+
+`flatten` gives {"model.num_layers": 1, "task.zero_pad": True, ...}: wire format, MLflow parameters,
+Parquet columns and hash input. `unflatten` reads it back, fills defaults, coerces by annotation
+(`lr=1` and `lr=1.0` are one trial) and refuses unknown names with the nearest right one.
+"""
+
+import dataclasses
+import hashlib
+import json
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from pcore.config.trial import (
+    DataConfig,
+    EvalConfig,
+    ModelConfig,
+    OptimConfig,
+    PositionConfig,
+    TrialConfig,
+)
+from pcore.registry import name_of, nearest, own_code_hashes, resolve
+from pcore.tasks import TASKS, Task
+
+# Part of every trial's identity; raise it when the same configuration would give other numbers.
+NUMERICS = 1
+
+Scalar: TypeAlias = int | float | bool | str | None
+
+GROUPS: dict[str, type] = {
+    "position": PositionConfig,
+    "model": ModelConfig,
+    "data": DataConfig,
+    "optim": OptimConfig,
+    "eval": EvalConfig,
+}
+SEEDS = ("seed", "data_seed")
+
+
+def flatten(config: TrialConfig) -> dict[str, Scalar]:
+    """The flat dictionary of a trial: dotted names to scalars, in declaration order.
+
+    Tuples become text.
+    """
+    flat: dict[str, Scalar] = {"task.name": name_of(type(config.task), TASKS)}
+    for group in ("task", *GROUPS):
+        values = getattr(config, group)
+        for f in dataclasses.fields(values):
+            flat[f"{group}.{f.name}"] = _to_scalar(getattr(values, f.name))
+    return flat | {name: getattr(config, name) for name in SEEDS}
+
+
+def unflatten(flat: Mapping[str, Any]) -> TrialConfig:
+    """The trial of a flat dictionary; missing names take their defaults.
+
+    Raises ValueError for an unknown name (naming the nearest) or a value that its annotation does
+    not admit.
+    """
+    return override(TrialConfig(), flat)
+
+
+def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
+    """A copy of `config` with the dotted names in `changes` replaced."""
+    task = config.task
+    if "task.name" in changes and changes["task.name"] != name_of(type(task), TASKS):
+        task = resolve(str(changes["task.name"]), TASKS, "task")()
+    by_group: dict[str, dict[str, Any]] = {group: {} for group in ("task", *GROUPS, "")}
+    known = known_fields(type(task))
+    for name, value in changes.items():
+        if name == "task.name":
+            continue
+        if name not in known:
+            raise ValueError(f"unknown field {name!r}.{nearest(name, known)}")
+        group, _, leaf = name.rpartition(".")
+        by_group[group][leaf] = coerce(value, known[name], name)
+    replaced: dict[str, Any] = {
+        group: dataclasses.replace(getattr(config, group), **by_group[group]) for group in GROUPS
+    }
+    replaced["task"] = dataclasses.replace(task, **by_group["task"])
+    return dataclasses.replace(config, **replaced, **by_group[""])
+
+
+def known_fields(task: type[Task]) -> dict[str, Any]:
+    """Every dotted name that a trial of this task has, with its annotation."""
+    fields: dict[str, Any] = {}
+    for group, cls in {"task": task, **GROUPS}.items():
+        hints = get_type_hints(cls)
+        fields |= {f"{group}.{f.name}": hints[f.name] for f in dataclasses.fields(cls)}
+    return {"task.name": str, **fields, **dict.fromkeys(SEEDS, int)}
+
+
+def trial_id(config: TrialConfig) -> str:
+    """The identity of a trial: 16 hex digits of a hash of its canonical form."""
+    return hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
+
+
+def canonical(config: TrialConfig) -> str:
+    """The text that is hashed: sorted JSON of the flat dictionary and the numerics version.
+
+    A task or encoding of the user's own code brings the hash of its source with it.
+    A field added later is declared with `metadata={"absent": value}`: with that value the trial
+    hashes as it did before.
+    """
+    flat = flatten(config)
+    for group in ("task", *GROUPS):
+        values = getattr(config, group)
+        for f in dataclasses.fields(values):
+            if "absent" in f.metadata and getattr(values, f.name) == f.metadata["absent"]:
+                del flat[f"{group}.{f.name}"]
+    names = {name: str(flat[name]) for name in ("task.name", "position.encoding")}
+    content = flat | own_code_hashes(names) | {"numerics": NUMERICS}
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def without_seeds(config: TrialConfig) -> TrialConfig:
+    """The cell a trial belongs to: its configuration with both seeds at 0."""
+    return dataclasses.replace(config, seed=0, data_seed=0)
+
+
+# Coercion -----------------------------------------------------------------------------------------
+
+
+def coerce(value: Any, annotation: Any, name: str) -> Any:
+    """`value` (often text) as the type of a field. Raises ValueError that names the field."""
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        if value is None or (isinstance(value, str) and value.lower() == "none"):
+            return None
+        annotation = next(a for a in get_args(annotation) if a is not type(None))
+        return coerce(value, annotation, name)
+    if origin is Literal:
+        if value not in get_args(annotation):
+            raise ValueError(f"{name}={value!r} is not one of: {', '.join(get_args(annotation))}")
+        return value
+    if origin is tuple:
+        return _coerce_tuple(value, get_args(annotation)[0], name)
+    try:
+        if annotation is bool:
+            return _coerce_bool(value)
+        if annotation is int:
+            return _coerce_int(value)
+        if annotation is float and not isinstance(value, bool):
+            return float(value)
+        if annotation is str and isinstance(value, str):
+            return value
+    except (ValueError, TypeError, KeyError, OverflowError):
+        pass
+    raise ValueError(
+        f"{name}={value!r} is not a valid {getattr(annotation, '__name__', annotation)}"
+    )
+
+
+def _coerce_bool(value: Any) -> bool:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if isinstance(value, bool):
+        return value
+    return words[str(value).lower()]
+
+
+def _coerce_int(value: Any) -> int:
+    if isinstance(value, bool):
+        raise ValueError
+    if isinstance(value, int) or (isinstance(value, str) and value.strip("+-").isdecimal()):
+        return int(value)  # not by way of a float, which rounds large seeds
+    number = float(value)
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _coerce_tuple(value: Any, item: type, name: str) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        parts: list[Any] = [part.strip() for part in value.split(",") if part.strip()]
+        if item is int:
+            return tuple(number for part in parts for number in _parse_range(part, name))
+        return tuple(parts)
+    if not isinstance(value, (list, tuple, range)):
+        value = [value]
+    return tuple(coerce(part, item, name) for part in value)
+
+
+def _parse_range(text: str, name: str) -> range:
+    ends, _, step = text.partition(":")
+    low, _, high = ends.partition("-")
+    try:
+        return range(int(low), int(high or low) + 1, int(step or 1))
+    except ValueError:
+        raise ValueError(
+            f"{name}: {text!r} is not a length, a range like 1-10 or a range with a step "
+            "like 5-200:5"
+        ) from None
+
+
+def _to_scalar(value: Any) -> Scalar:
+    return format_numbers(value) if isinstance(value, tuple) else value
+
+
+def format_numbers(values: tuple[Any, ...]) -> str:
+    """(1, 2, 3) as "1-3", (5, 10, 15) as "5-15:5", anything else comma-separated."""
+    if len(values) > 2 and all(isinstance(v, int) for v in values):
+        step = values[1] - values[0]
+        if step > 0 and values == tuple(range(values[0], values[-1] + 1, step)):
+            return f"{values[0]}-{values[-1]}" + (f":{step}" if step > 1 else "")
+    return ",".join(map(str, values))

@@ -1,0 +1,174 @@
+"""What a trial is: frozen dataclasses, one group of settings each.
+
+Defaults are the published settings of addition, 1 layer, trained on 1-30 digits (arXiv 2405.20671,
+table of hyper-parameters). `pcore.training.validate` checks what concerns several groups at once.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import Task
+from pcore.tasks.candidates import Candidate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PositionConfig:
+    """From relative IDs to what acts in the model.
+
+    encoding: a name of `pcore.encodings.ENCODINGS` or `package.module:Class`.
+    ids: coupled = the task's relative IDs; sequential = 0, 1, 2, ... over query, '=' and response;
+        abacus = index of a digit inside its run of digits; randomized = a sorted random subset of
+        [1, max_position], one ID per token, drawn at test time too (start and test_* do not apply);
+        candidates = couplings read off the tokens without knowing the task
+        (`pcore.tasks.candidates`).
+    candidate: which of the candidates; all = each of them, as a level of its own.
+    start: where counting starts in training. fixed = 1; random = uniform in
+        [1, max_position - largest relative ID]; wrapped = uniform in [1, max_position], IDs beyond
+        max_position go on at 1.
+    max_start: largest random start; 0 = as far as max_position allows.
+    test_policy: where counting starts in evaluation. fixed = at test_start; random and wrapped as
+        in training, drawn from a generator that is the same for every trial.
+    test_start: the ID at which counting starts in evaluation when test_policy is fixed.
+    max_position: largest position ID. max_positions: one for each level instead; () = the same.
+    level_tables: one table (learned) or set of weights (t5, fire) for all levels, or one for each.
+    id_scale_max: in training all IDs of a batch are multiplied by one random integer in
+        [1, id_scale_max].
+    table_init: rows of a learned table. normal = N(0, 1); orthogonal = orthogonal rows of norm
+        sqrt(d_model); rotation = powers of one rotation with evenly spaced frequencies (orthogonal
+        too up to d_model rows), seen through a random orthogonal matrix. freeze_table: do not train
+        it.
+    rotary_base: base of the rotary frequencies.
+    """
+
+    encoding: str = "learned"
+    ids: Literal["coupled", "sequential", "abacus", "randomized", "candidates"] = "coupled"
+    candidate: Candidate = field(default="all", metadata={"absent": "all"})
+    start: Literal["fixed", "random", "wrapped"] = "random"
+    max_start: int = 0
+    test_policy: Literal["fixed", "random", "wrapped"] = "fixed"
+    test_start: int = 1
+    max_position: int = 202
+    max_positions: tuple[int, ...] = ()
+    level_tables: Literal["shared", "separate"] = "shared"
+    id_scale_max: int = 1
+    table_init: Literal["normal", "orthogonal", "rotation"] = "normal"
+    freeze_table: bool = False
+    rotary_base: float = 10000.0
+
+    def level_limits(self, num_levels: int) -> tuple[int, ...]:
+        """Largest position ID on each level. Raises ValueError if max_positions names others."""
+        if not self.max_positions:
+            return (self.max_position,) * num_levels
+        if len(self.max_positions) != num_levels:
+            raise ValueError(
+                f"position.max_positions has {len(self.max_positions)} entries, "
+                f"position.ids={self.ids} has {num_levels} level(s) of IDs here"
+            )
+        return self.max_positions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig:
+    """Decoder-only Transformer. norm_placement: before and after each sublayer (both), or only one
+    of them.
+
+    attention_scale: none = raw dot products (published); log-length = times log(number of visible
+        keys).
+    query_init: normal = query weights as random as the others (published); zero = all 0, so that
+        no two positions attend to each other by chance at first (Yang et al. 2022,
+        arXiv 2203.03466, appendix D.2).
+    kind: trained, or constructed = weights by hand from the theorem on the task (`pcore.theory`),
+        evaluated as they are; all other fields of this group do nothing then.
+    num_bits: P of a constructed model, bits of a position vector; 0 = trained.
+    """
+
+    num_layers: int = 1
+    num_heads: int = 4
+    d_model: int = 512
+    d_head: int = 128
+    d_ff: int = 2048
+    norm: Literal["rms", "layer"] = "rms"
+    norm_placement: Literal["both", "pre", "post"] = "both"
+    attention_scale: Literal["none", "log-length"] = "none"
+    query_init: Literal["normal", "zero"] = field(default="normal", metadata={"absent": "normal"})
+    kind: Literal["trained", "constructed"] = field(
+        default="trained", metadata={"absent": "trained"}
+    )
+    num_bits: int = field(default=0, metadata={"absent": 0})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataConfig:
+    """Training examples: lengths in [min_length, max_length]; `num_examples` made once, or None for
+    fresh ones for ever.
+    """
+
+    min_length: int = 1
+    max_length: int = 30
+    num_examples: int | None = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimConfig:
+    """AdamW. The learning rate rises linearly over `warmup_fraction` of the steps, then falls by a
+    cosine to `final_lr_fraction` of its top. `grad_clip`: largest global norm, 0 = off."""
+
+    learning_rate: float = 1e-4
+    num_steps: int = 50_000
+    batch_size: int = 1000
+    warmup_fraction: float = 0.01
+    final_lr_fraction: float = 0.1
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    grad_clip: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvalConfig:
+    """What is measured. Lengths are tuples; as text "12", "1-10", "5-200:5" or a comma-separated
+    mix.
+
+    train_lengths: lengths of the train range to report; () = all of them. near_lengths: for tuning;
+        never reported as the result. test_lengths: the reported range; never used for any choice.
+    second_lengths: for tasks with two lengths, crossed with all of the above; () = the task's own
+        (num_operands, a square).
+    num_examples: test examples per length.
+    checkpoints: which checkpoints are evaluated. last; best = least loss on held-out examples of
+        the train range; oracle = least loss at the largest test length, which leaks the test range:
+        only to compare with the paper.
+    num_checks: how often during training the candidates for best and oracle are measured.
+    attention_factor: multiplies attention logits in evaluation only (1 = off).
+    stop_error: above 0, evaluation leaves a length as soon as it is known on which side of 95 %
+        exact match lies, wrong with at most this probability (`pcore.evaluation.stopping`). 0 = all
+        examples, as published numbers want it.
+    """
+
+    train_lengths: tuple[int, ...] = ()
+    near_lengths: tuple[int, ...] = ()
+    test_lengths: tuple[int, ...] = tuple(range(35, 201, 5))
+    second_lengths: tuple[int, ...] = ()
+    num_examples: int = 2000
+    checkpoints: tuple[str, ...] = ("last",)
+    num_checks: int = 20
+    attention_factor: float = 1.0
+    stop_error: float = field(default=0.0, metadata={"absent": 0.0})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialConfig:
+    """One trial, completely.
+
+    `seed` decides initial weights, `data_seed` the examples, their order and their starts.
+    """
+
+    task: Task = field(default_factory=Addition)
+    position: PositionConfig = field(default_factory=PositionConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    seed: int = 0
+    data_seed: int = 0

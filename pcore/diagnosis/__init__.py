@@ -1,0 +1,1 @@
+"""Why a trained model fails and what its heads look at."""

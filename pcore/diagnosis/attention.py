@@ -1,0 +1,219 @@
+"""What the heads of a trained model look at: attention averaged over many examples of one length.
+
+Next to it stands what the heads of the construction look at (`pcore.diagnosis.patterns`). Weights
+come from a
+second pass of its own, `attention_weights`, because the fused kernel of training and evaluation
+does not give them out. Source of the picture: arXiv 2405.20671, section on Theorem 5.1.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from string import ascii_lowercase
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pcore.config import TrialConfig
+from pcore.diagnosis.patterns import (
+    Likeness,
+    compare,
+    even_weights,
+    has_coupled_ids,
+    overlap,
+    predicted_keys,
+    visible_keys,
+)
+from pcore.evaluation.predict import with_examples
+from pcore.evaluation.test_sets import evaluation_ids, make_test_set
+from pcore.model.transformer import Block, Transformer
+from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
+from pcore.training.validate import check_test_length, task_name
+
+TOKENS_PER_BATCH = 8192  # bounds the memory of attention matrices, does not change results
+
+
+class NoExamples(ValueError):
+    """Among the examples that were drawn there is none with the layout that is averaged."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """What one head does, averaged over the queries from '=' on and over examples.
+
+    bos: the weight of BOS. entropy: in nats. largest: the largest weight of a query.
+    likenesses: to each pattern on each level; none if the model has no coupled IDs.
+    """
+
+    layer: int
+    head: int
+    bos: float
+    entropy: float
+    largest: float
+    likenesses: tuple[Likeness, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttentionMap:
+    """Attention averaged over examples of one length and one layout; T tokens, EOS not among them.
+
+    num_left_out: examples of that length with another layout (a shorter response, for instance).
+    factor: on the logits, as in evaluation. first_query: the place of '='. predicted: the attention
+    of the construction by level and pattern. even: likeness of even attention, the baseline.
+    """
+
+    length: int
+    num_examples: int
+    num_left_out: int
+    factor: float
+    labels: tuple[str, ...]
+    first_query: int
+    weights: Float[Tensor, "L H T T"]
+    predicted: Float[Tensor, "P 2 Q T"] | None
+    heads: tuple[Head, ...]
+    even: tuple[Likeness, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values["weights"] = self.weights.tolist()
+        values["predicted"] = None if self.predicted is None else self.predicted.tolist()
+        for name in ("heads", "even"):
+            values[name] = [dataclasses.asdict(entry) for entry in values[name]]
+        return values
+
+
+@torch.no_grad()
+def attention_weights(
+    model: Transformer, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
+) -> Float[Tensor, "L B H T T"]:
+    """The attention weights of every layer, in float32.
+
+    Training and evaluation never come here; `tests/pcore/diagnosis/test_attention.py` holds it
+    against them.
+    """
+    x, found = model.embed(tokens, ids), list[Tensor]()
+    num_tokens = tokens.shape[1]
+    at = torch.arange(num_tokens, device=tokens.device).expand_as(tokens)
+    hidden = torch.ones(num_tokens, num_tokens, device=x.device, dtype=torch.bool).triu(1)
+    encoding, factor = model.encoding, model.attention_factor
+    for layer, block in enumerate(cast(Iterable[Block], model.blocks)):
+        _, q, k, _ = block.project(x, ids, None, encoding)
+        scores = (block.attention.scale_queries(q, at, factor) @ k.transpose(2, 3)).float()
+        bias = encoding.bias(ids, ids, layer)
+        scores = scores if bias is None else scores + bias
+        found.append(scores.masked_fill(hidden, -math.inf).softmax(dim=3))
+        x, _ = block(x, ids, at, encoding, factor)
+    return torch.stack(found)
+
+
+def average_attention(
+    model: Transformer, config: TrialConfig, length: int, num_examples: int = 1000
+) -> AttentionMap:
+    """Attention of a trained model at one length, as it is evaluated (start, attention factor)."""
+    layout = _largest_layout(config.task, length)
+    batch, ids, num_left_out = _draw_examples(config, layout, length, num_examples)
+    first_query = layout.num_query
+    keys = None
+    if has_coupled_ids(config):
+        keys = predicted_keys(batch.relative_ids[0], first_query)
+    sums = _Sums(keys, first_query)
+    device, old_factor = model.embedding.device, model.attention_factor
+    model.attention_factor = config.eval.attention_factor
+    for rows in torch.arange(len(ids)).split(max(1, TOKENS_PER_BATCH // ids.shape[1])):
+        parts = (part[rows, :-1].to(device) for part in (batch.tokens, ids))
+        sums.add(attention_weights(model, *parts).cpu())
+    model.attention_factor = old_factor
+    even = even_weights(visible_keys(first_query, ids.shape[1] - 1))
+    return AttentionMap(
+        length=length,
+        num_examples=len(ids),
+        num_left_out=num_left_out,
+        factor=config.eval.attention_factor,
+        labels=(config.task.bos, *label_tokens(layout)),
+        first_query=first_query,
+        weights=(sums.weights / sums.count).float(),
+        predicted=None if keys is None else even_weights(keys),
+        heads=sums.heads(config.task.levels),
+        even=() if keys is None else compare(even, keys, config.task.levels),
+    )
+
+
+def label_tokens(layout: Layout) -> list[str]:
+    """Query and response as a3 a2 a1 + b3 b2 b1 = c1 c2 c3 c4.
+
+    A letter for every run of content, in the order in which they stand; the number is the place in
+    the run, in arithmetic counted from the ones digit.
+    """
+    letters: dict[tuple[int, bool], str] = {}
+    labels: list[str] = []
+    for place, source in enumerate(layout.sources):
+        if not isinstance(source, Symbol):
+            labels.append(source)
+            continue
+        number = len(letters)
+        letter = ascii_lowercase[number % 26] * (1 + number // 26)
+        run = (source.field, place >= layout.num_query)
+        labels.append(f"{letters.setdefault(run, letter)}{source.place + 1}")
+    return labels
+
+
+class _Sums:
+    """Running sums over examples: of weights, and of what cannot be read off their average."""
+
+    def __init__(self, keys: Bool[Tensor, "P 2 Q T"] | None, first_query: int):
+        self.keys, self.first_query, self.count = keys, first_query, 0
+        self.weights = self.entropy = self.largest = self.overlap = torch.zeros(())
+
+    def add(self, weights: Float[Tensor, "L B H T T"]) -> None:
+        self.count += weights.shape[1]
+        self.weights = self.weights + weights.double().sum(dim=1)
+        at = weights[:, :, :, self.first_query :]
+        self.entropy = self.entropy + torch.special.entr(at).sum(dim=4).mean(dim=3).sum(dim=1)
+        self.largest = self.largest + at.amax(dim=4).mean(dim=3).sum(dim=1)
+        if self.keys is not None:
+            self.overlap = self.overlap + overlap(at, self.keys).sum(dim=1)
+
+    def heads(self, levels: tuple[str, ...]) -> tuple[Head, ...]:
+        found: list[Head] = []
+        for layer, head in torch.cartesian_prod(*map(torch.arange, self.entropy.shape)).tolist():
+            at = (self.weights[layer, head, self.first_query :] / self.count).float()
+            likenesses: tuple[Likeness, ...] = ()
+            if self.keys is not None:
+                likenesses = compare(at, self.keys, levels, self.overlap[layer, head] / self.count)
+            found.append(
+                Head(
+                    layer=layer,
+                    head=head,
+                    bos=float(at[:, 0].mean()),
+                    entropy=float(self.entropy[layer, head]) / self.count,
+                    largest=float(self.largest[layer, head]) / self.count,
+                    likenesses=likenesses,
+                )
+            )
+        return tuple(found)
+
+
+def _largest_layout(task: Task, length: int) -> Layout:
+    task.check_length(length)
+    return task.at_test().layout(task.largest_shape(length, task.default_second(length)))
+
+
+def _draw_examples(
+    config: TrialConfig, layout: Layout, length: int, count: int
+) -> tuple[Batch, Int[Tensor, "B T P"], int]:
+    """Test examples with this layout, their position IDs, and how many others were drawn."""
+    check_test_length(config, length)
+    second = config.task.default_second(length)
+    batch = make_test_set(with_examples(config, count), length, second)
+    ids = evaluation_ids(batch, config)
+    none = (NO_ID,) * config.task.num_levels
+    wanted = torch.tensor([none, *layout.relative_ids, none])
+    if batch.relative_ids.shape[1:] != wanted.shape:
+        raise NoExamples(f"no example of {task_name(config.task)} at length {length} is that long")
+    fits = (batch.relative_ids == wanted).flatten(1).all(dim=1)
+    fits &= batch.response_mask.sum(dim=1) == len(layout.sources) - layout.num_query + 1
+    return Batch(*(part[fits] for part in batch)), ids[fits], int((~fits).sum())

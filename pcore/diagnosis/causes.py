@@ -1,0 +1,142 @@
+"""What a diagnosis says, in sentences: the causes of failure, strongest first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pcore.config import format_numbers
+from pcore.diagnosis.breakdowns import Breakdown, Tally
+from pcore.diagnosis.failures import Diagnosis
+from pcore.diagnosis.probes import NEVER, OFTEN, RARELY
+
+LEAST = 0.1  # explained variance below which a breakdown is no cause
+VISITS = {NEVER: "never trained", RARELY: "rarely trained", OFTEN: "often trained"}
+# How the cases of a breakdown are named: "{}" stands for the keys. Of causes that explain equally
+# much the one that stands first here is told first: it says more.
+PHRASES = {
+    "training of the ID": "where the position ID was {}",
+    "run of the carry": "where the carry into the digit has come {} places",
+    "difference of operand lengths": "when the shortest operand lacks {} digits of the longest",
+    "longest carry chain": "when the longest carry chain is {} places",
+    "position ID": "at position ID {}",
+    "position ID at the stop": "when it must stop at position ID {}",
+    "place": "at place {} of the response",
+    "significance": "at the digit of significance {} (1 = ones digit)",
+    "first wrong place": "at place {} of the response",
+}
+KINDS = {
+    "missed stop": "It does not stop: all symbols right, but EOS is missing behind the last one",
+    "early stop": "It stops too early: its first error is an EOS",
+    "wrong symbol": "It writes wrong symbols: its first error is a symbol other than EOS",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cause:
+    """One finding.
+
+    strength: the share of failures of a kind, or what a breakdown explains times the share of
+    failures (as tested) that are of its kind.
+    """
+
+    name: str
+    strength: float
+    sentence: str
+
+
+def name_causes(diagnosis: Diagnosis) -> tuple[Cause, ...]:
+    """The commonest kind of failure, then the breakdowns that explain most of right and wrong.
+
+    Empty if nothing failed in any way of asking.
+    """
+    causes: list[Cause] = []
+    if diagnosis.num_failed:
+        numbers = (diagnosis.num_missed_stop, diagnosis.num_early_stop, diagnosis.num_wrong_symbol)
+        number, name = max(zip(numbers, KINDS, strict=True))
+        share = number / diagnosis.num_failed
+        text = f"{KINDS[name]} ({percent(share)} of {diagnosis.num_failed} failures)."
+        causes.append(Cause(name=name, strength=share, sentence=text))
+    causes += _compare_starts(diagnosis)
+    told = {breakdown.name for breakdown in diagnosis.breakdowns}
+    found = [
+        (_weigh(breakdown, diagnosis), breakdown)
+        for breakdown in diagnosis.breakdowns
+        if not (breakdown.name == "first wrong place" and "place" in told)
+    ]
+    found.sort(key=lambda entry: (-round(entry[0], 1), _rank(entry[1].name)))
+    for strength, breakdown in found:
+        if strength < LEAST:
+            continue
+        sentence = (
+            f"{_describe(breakdown)} Explains {percent(breakdown.explained)} of right and wrong."
+        )
+        causes.append(Cause(name=breakdown.name, strength=strength, sentence=sentence))
+    return tuple(causes)
+
+
+def _compare_starts(diagnosis: Diagnosis) -> list[Cause]:
+    """Whether the same examples fail much more, or much less, where counting starts elsewhere."""
+    if diagnosis.num_failed_elsewhere is None:
+        return []
+    tested = diagnosis.num_failed / diagnosis.num_examples
+    elsewhere = diagnosis.num_failed_elsewhere / diagnosis.num_examples
+    strength = abs(tested - elsewhere)
+    if strength < LEAST:
+        return []
+    less = "fewer" if elsewhere < tested else "more"
+    text = f"Other starts fail {less} of the same examples ({percent(elsewhere)} instead of "
+    text += f"{percent(tested)}): it is a matter of position IDs, not of length alone."
+    return [Cause(name="start", strength=strength, sentence=text)]
+
+
+def _weigh(breakdown: Breakdown, diagnosis: Diagnosis) -> float:
+    """What a breakdown explains times the share of failures that it speaks of."""
+    if breakdown.about == "everything" or not diagnosis.num_failed:
+        return breakdown.explained
+    missed = diagnosis.num_missed_stop / diagnosis.num_failed
+    return breakdown.explained * (missed if breakdown.about == "stop" else 1 - missed)
+
+
+def worst_keys(breakdown: Breakdown) -> tuple[Tally, ...]:
+    """The keys that fail at least half as often as the worst one."""
+    worst = max((tally.share for tally in breakdown.tallies), default=0.0)
+    return tuple(t for t in breakdown.tallies if t.num_wrong and t.share >= worst / 2)
+
+
+def percent(share: float) -> str:
+    """0.987 as "98.7 %"; only all is 100 % and only nothing is 0 %."""
+    if share in (0, 1):
+        return f"{100 * share:.0f} %"
+    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
+
+
+def name_keys(breakdown: Breakdown, tallies: Sequence[Tally]) -> str:
+    """The keys of tallies as ranges, or as words."""
+    keys = tuple(tally.key for tally in tallies)
+    if _stem(breakdown.name) == "training of the ID":
+        return " or ".join(VISITS[key] for key in keys)
+    return format_numbers(keys).replace(",", ", ")
+
+
+def _describe(breakdown: Breakdown) -> str:
+    bad = worst_keys(breakdown)
+    rest = [tally for tally in breakdown.tallies if tally not in bad]
+    phrase = PHRASES.get(_stem(breakdown.name), f"where {breakdown.name} is {{}}")
+    level = breakdown.name.removeprefix(_stem(breakdown.name))
+    text = f"Wrong in {_share(bad)} of {breakdown.unit} "
+    text += f"{phrase.format(name_keys(breakdown, bad))}{level}, in {_share(rest)} of all others"
+    return f"{text} ({breakdown.asked})."
+
+
+def _share(tallies: Sequence[Tally]) -> str:
+    cases = sum(tally.num_cases for tally in tallies)
+    return percent(sum(tally.num_wrong for tally in tallies) / cases) if cases else "none"
+
+
+def _stem(name: str) -> str:
+    """The name of a breakdown without its level."""
+    return name.partition(" (")[0]
+
+
+def _rank(name: str) -> int:
+    names = list(PHRASES)
+    return names.index(_stem(name)) if _stem(name) in names else len(names)

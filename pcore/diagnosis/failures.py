@@ -1,0 +1,184 @@
+"""Where a trained model fails at one length, as counts: by place, carry, position ID, operands.
+
+Counts only, divided later, like `pcore.evaluation.judge`; `pcore.diagnosis.causes` puts them into
+words. The model is
+asked up to three times, because as it is tested some causes cannot be told apart:
+
+    as tested        the test set as evaluation poses it
+    other starts     the same examples with starts drawn as in training, so that the ID of a digit
+                     and its significance are no longer the same thing
+    other operands   addition: the longest operand as long, the others of any length up to that
+
+Predictions are teacher-forced: an error stands at its place and drags no others behind it.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pcore.config import PositionConfig, TrialConfig
+from pcore.config.seeding import make_generator
+from pcore.diagnosis.breakdowns import NOT_COUNTED, Asked, Breakdown, break_down
+from pcore.diagnosis.carries import carry_runs, has_carry_runs
+from pcore.diagnosis.probes import count_visits, grade_visits
+from pcore.encodings import find_encoding
+from pcore.encodings.position_ids import level_names, select_relative_ids
+from pcore.evaluation.judge import failure_kinds
+from pcore.evaluation.predict import Answers, predict_targets
+from pcore.evaluation.test_sets import evaluation_ids, make_test_set
+from pcore.model.transformer import LanguageModel
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import NO_ID, Batch, draw_integers
+from pcore.training.validate import check_test_length
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diagnosis:
+    """Kinds of failure as tested (those of `pcore.evaluation.judge.Counts`), and all breakdowns.
+
+    num_failed_elsewhere: failures of the same examples at other starts; None if not asked.
+    """
+
+    length: int
+    num_examples: int
+    num_missed_stop: int
+    num_early_stop: int
+    num_wrong_symbol: int
+    num_failed_elsewhere: int | None
+    breakdowns: tuple[Breakdown, ...]
+
+    @property
+    def num_failed(self) -> int:
+        return self.num_missed_stop + self.num_early_stop + self.num_wrong_symbol
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One flat row for every tally."""
+        for breakdown in self.breakdowns:
+            about = {"length": self.length, "breakdown": breakdown.name}
+            about |= {"asked": breakdown.asked, "unit": breakdown.unit}
+            for tally in breakdown.tallies:
+                yield about | dataclasses.asdict(tally)
+
+
+def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> Diagnosis:
+    """Count the failures of a trained model on the test set of a length, by possible causes."""
+    check_test_length(config, length)
+    batch = make_test_set(config, length, config.task.default_second(length))
+    ids = evaluation_ids(batch, config)
+    answers = predict_targets(model, batch, ids, config)
+    breakdowns = [*_by_place(batch, answers, config), *_by_carry(batch, answers, config)]
+    elsewhere = None
+    if (spread := _other_starts(config)) is None:
+        breakdowns += _by_position_id(batch, answers, ids, config, "as tested")
+    else:
+        ids = evaluation_ids(batch, config, spread)
+        moved = predict_targets(model, batch, ids, config)
+        breakdowns += _by_position_id(batch, moved, ids, config, "other starts")
+        elsewhere = int(moved.wrong.any(dim=1).sum())
+    breakdowns += _by_operands(model, config, length)
+    eos = config.task.vocab.index[config.task.eos]
+    kinds = failure_kinds(answers.predicted, answers.targets, answers.wrong, eos)
+    missed, early, symbol = (int(kind.sum()) for kind in kinds)
+    return Diagnosis(
+        length=length,
+        num_examples=len(batch.tokens),
+        num_missed_stop=missed,
+        num_early_stop=early,
+        num_wrong_symbol=symbol,
+        num_failed_elsewhere=elsewhere,
+        breakdowns=tuple(breakdown for breakdown in breakdowns if breakdown.tallies),
+    )
+
+
+def _by_place(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
+    """By place of the first error among examples right so far, and by the digit to be written."""
+    wrong, asked = answers.wrong, "as tested"
+    right_so_far = wrong.int().cumsum(dim=1) - wrong.int() == 0
+    keys = _places(answers).where(right_so_far, NOT_COUNTED)
+    yield break_down("first wrong place", asked, "predictions", keys, wrong)
+    for level, name in enumerate(config.task.levels):
+        keys = _ids_at(batch.relative_ids[:, :, level], answers.places + 1, answers)
+        yield break_down(name, asked, "predictions", keys, wrong, "symbols")
+
+
+def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
+    """By the run of the carry into a digit, and by the longest run of an example."""
+    task = config.task
+    if not isinstance(task, Addition) or not has_carry_runs(task):
+        return
+    runs = carry_runs(batch, task)
+    digits = _ids_at(batch.relative_ids[:, :, 0], answers.places + 1, answers)
+    keys = runs.gather(1, (digits - 1).clamp(min=0)).where(digits != NO_ID, NOT_COUNTED)
+    wrong = answers.wrong
+    yield break_down("run of the carry", "as tested", "predictions", keys, wrong, "symbols")
+    longest, failed = runs.amax(dim=1), wrong.any(dim=1)
+    yield break_down("longest carry chain", "as tested", "examples", longest, failed)
+
+
+def _by_position_id(
+    batch: Batch, answers: Answers, ids: Int[Tensor, "B T P"], config: TrialConfig, asked: Asked
+) -> Iterator[Breakdown]:
+    """By place, and by the ID of the token that predicts: at digits, at the stop, by training."""
+    visits = count_visits(config)
+    if visits is None:
+        return
+    wrong, unit = answers.wrong, "predictions"
+    yield break_down("place", asked, unit, _places(answers), wrong)
+    stop = answers.targets == config.task.vocab.index[config.task.eos]
+    relative_ids = select_relative_ids(batch, config.position, config.task)
+    names = level_names(config.task, config.position)
+    for level, grades in enumerate(grade_visits(visits)):
+        name = f" ({names[level]})" if len(visits) > 1 else ""
+        own = ids[:, :, level].where(relative_ids[:, :, level] != NO_ID, NOT_COUNTED)
+        keys = _ids_at(own, answers.places, answers)
+        at_symbol, at_stop = keys.where(~stop, NOT_COUNTED), keys.where(stop, NOT_COUNTED)
+        yield break_down(f"position ID{name}", asked, unit, at_symbol, wrong, "symbols")
+        yield break_down(f"position ID at the stop{name}", asked, unit, at_stop, wrong, "stop")
+        known = keys.clamp(0, len(grades) - 1)
+        graded = grades[known].where(keys != NOT_COUNTED, NOT_COUNTED)
+        yield break_down(f"training of the ID{name}", asked, unit, graded, wrong)
+
+
+def _by_operands(model: LanguageModel, config: TrialConfig, length: int) -> Iterator[Breakdown]:
+    """By how many digits the shortest operand has less than the longest one."""
+    task = config.task
+    low = min(config.data.min_length, length)
+    if not isinstance(task, Addition) or low == length:
+        return
+    rng = make_generator("operands", length)
+    count = config.eval.num_examples
+    sizes = draw_integers(low, length, (count, len(task.sizes_at(length))), rng)
+    longest = draw_integers(0, sizes.shape[1] - 1, (count, 1), rng)
+    sizes = sizes.scatter(1, longest, length)
+    batch = task.at_test().sample(sizes, rng)
+    answers = predict_targets(model, batch, evaluation_ids(batch, config), config)
+    keys, failed = length - sizes.amin(dim=1), answers.wrong.any(dim=1)
+    yield break_down("difference of operand lengths", "other operands", "examples", keys, failed)
+
+
+def _other_starts(config: TrialConfig) -> PositionConfig | None:
+    """The position scheme with evaluation starts as in training; None if that changes nothing."""
+    position = config.position
+    uses_ids = find_encoding(position.encoding).uses_ids
+    if not uses_ids or position.start == "fixed" or position.ids == "randomized":
+        return None
+    return dataclasses.replace(position, test_policy=position.start)
+
+
+def _places(answers: Answers) -> Int[Tensor, "B R"]:
+    """1, 2, 3, ... along the response and EOS."""
+    numbers = torch.arange(1, answers.real.shape[1] + 1).expand_as(answers.places)
+    return numbers.where(answers.real, NOT_COUNTED)
+
+
+def _ids_at(
+    ids: Int[Tensor, "B T"], places: Int[Tensor, "B R"], answers: Answers
+) -> Int[Tensor, "B R"]:
+    """The IDs of the tokens at these places; NOT_COUNTED beside targets and without an ID."""
+    assert NOT_COUNTED == NO_ID
+    return ids.gather(1, places).where(answers.real, NOT_COUNTED)

@@ -1,0 +1,152 @@
+"""From relative IDs to position IDs: which stream of IDs, and where counting starts.
+
+position ID = start + relative ID, in [1, max_position]; a token without a relative ID gets 0 (row 0
+of a learned table is an ordinary trained row). Each level has its own start. Streams:
+
+- coupled: the task's relative IDs (arXiv 2405.20671, section 3).
+- sequential: 0, 1, 2, ... over query, '=' and response; none on BOS and EOS.
+- abacus: index of a digit inside its run of digits, none on everything else (McLeish et al. 2024,
+  arXiv 2405.17399). Equal IDs mean equal significance only if every number stands ones digit first:
+  zero_pad=False, reverse_query=True, reverse_response=True. Published: start=random, max_start=100.
+- candidates: couplings that follow from the tokens alone (`pcore.tasks.candidates`), a level for
+each.
+- randomized: the sequential stream picks from a sorted random subset of [1, max_position], drawn
+  anew for every example, in evaluation too (Ruoss et al. 2023, arXiv 2305.16843).
+
+At test time counting starts at test_start, or anywhere if test_policy says so; randomized draws a
+subset again. Random choices of evaluation come from one fixed generator on the CPU, so row b of a
+test set has the same IDs in every trial, on every device. The wrapped start is ours.
+"""
+
+from functools import lru_cache
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from pcore.config import PositionConfig
+from pcore.config.seeding import make_generator
+from pcore.tasks.base import NO_ID, Batch, Symbol, Task
+from pcore.tasks.candidates import (
+    candidate_ids,
+    chosen_candidates,
+    index_in_runs,
+    max_candidate_ids,
+)
+from pcore.vocab import DIGITS, Vocab
+
+
+def select_relative_ids(batch: Batch, position: PositionConfig, task: Task) -> Int[Tensor, "B T P"]:
+    """The stream of relative IDs that the position scheme uses.
+
+    Coupled IDs have the levels of the task, candidates one for each; all others have one.
+    """
+    if position.ids == "coupled":
+        return batch.relative_ids
+    if position.ids == "candidates":
+        return candidate_ids(batch, task, chosen_candidates(position.candidate))
+    places = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+    if position.ids == "abacus":
+        return index_in_runs(_is_digit(batch.tokens, task.vocab), places).unsqueeze(2)
+    eos = (batch.tokens != 0).sum(dim=1, keepdim=True) - 1
+    inside = (places > 0) & (places < eos)
+    return torch.where(inside, places - 1, NO_ID).unsqueeze(2)
+
+
+def draw_position_ids(
+    relative_ids: Int[Tensor, "B T P"], position: PositionConfig, rng: torch.Generator
+) -> Int[Tensor, "B T P"]:
+    """Position IDs of a training batch; one start per example and level."""
+    ids = _draw(relative_ids, position, position.start, rng)
+    if position.id_scale_max > 1:
+        scale = torch.randint(1, position.id_scale_max + 1, (1,), generator=rng, device=rng.device)
+        ids = ids * scale
+    return ids
+
+
+def test_position_ids(
+    relative_ids: Int[Tensor, "B T P"], position: PositionConfig
+) -> Int[Tensor, "B T P"]:
+    """Position IDs of a whole test set: row b always gets the same ones.
+
+    Pass all examples at once: random IDs of a part would begin again with those of row 0.
+    """
+    if position.ids != "randomized" and position.test_policy == "fixed":
+        return torch.where(relative_ids == NO_ID, 0, relative_ids + position.test_start)
+    rng = make_generator("test-ids")
+    return _draw(relative_ids.cpu(), position, position.test_policy, rng).to(relative_ids.device)
+
+
+def level_names(task: Task, position: PositionConfig) -> tuple[str, ...]:
+    """Names of the levels of the stream of IDs that a trial uses."""
+    if position.ids == "coupled":
+        return task.levels
+    if position.ids == "candidates":
+        return chosen_candidates(position.candidate)
+    return (position.ids,)
+
+
+def num_levels(task: Task, position: PositionConfig) -> int:
+    """P of the stream of IDs that a trial uses."""
+    return len(level_names(task, position))
+
+
+@lru_cache(maxsize=4096)
+def max_relative_ids(
+    task: Task, ids: str, length: int, second: int | None = None, candidate: str = "all"
+) -> tuple[int, ...]:
+    """Largest relative ID per level of the stream `ids` at this length."""
+    if ids == "coupled":
+        return task.max_relative_ids(length, second)
+    if ids == "candidates":
+        layout = task.layout(task.largest_shape(length, second))
+        return max_candidate_ids(layout, chosen_candidates(candidate))
+    if ids != "abacus":
+        return (task.num_tokens(length, second) - 3,)  # BOS and EOS carry none, counting is from 0
+    longest = run = 0
+    for source in task.layout(task.largest_shape(length, second)).sources:
+        run = run + 1 if isinstance(source, Symbol) or source in DIGITS else 0
+        longest = max(longest, run)
+    return (longest - 1,)
+
+
+def _draw(
+    relative_ids: Int[Tensor, "B T P"],
+    position: PositionConfig,
+    policy: str,
+    rng: torch.Generator,
+) -> Int[Tensor, "B T P"]:
+    batch, _, levels = relative_ids.shape
+    if position.ids == "randomized":
+        return _pick_from_subset(relative_ids.squeeze(2), position, rng).unsqueeze(2)
+    limits = torch.tensor(position.level_limits(levels), device=relative_ids.device)
+    unit = torch.rand(batch, 1, levels, generator=rng, device=rng.device, dtype=torch.float64)
+    if policy == "fixed":
+        room = torch.ones_like(unit)
+    elif policy == "wrapped":
+        room = limits
+    else:
+        room = limits - relative_ids.amax(dim=1, keepdim=True)
+        room = room.clamp(max=position.max_start) if position.max_start else room
+    ids = 1 + (unit * room).long() + relative_ids
+    if policy == "wrapped":
+        ids = 1 + (ids - 1) % limits
+    return torch.where(relative_ids == NO_ID, 0, ids)
+
+
+def _pick_from_subset(
+    relative_ids: Int[Tensor, "B T"], position: PositionConfig, rng: torch.Generator
+) -> Int[Tensor, "B T"]:
+    """Entry number `relative ID` of a sorted subset of [1, max_position], one per example."""
+    (limit,) = position.level_limits(1)
+    sizes = relative_ids.amax(dim=1, keepdim=True) + 1
+    unit = torch.rand(len(sizes), limit, generator=rng, device=rng.device)
+    subset = unit.argsort(dim=1)[:, : int(sizes.max())] + 1
+    spare = torch.arange(subset.shape[1], device=subset.device) >= sizes
+    subset = subset.masked_fill(spare, limit + 1).sort(dim=1).values
+    return torch.where(relative_ids == NO_ID, 0, subset.gather(1, relative_ids.clamp(min=0)))
+
+
+def _is_digit(tokens: Int[Tensor, "B T"], vocab: Vocab) -> Bool[Tensor, "B T"]:
+    digits = [vocab.index[d] for d in DIGITS if d in vocab.index]
+    return torch.isin(tokens, torch.tensor(digits, dtype=torch.long, device=tokens.device))

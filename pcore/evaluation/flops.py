@@ -1,0 +1,53 @@
+"""What a trial costs before it runs: tokens and floating-point operations of its configuration.
+
+Counts what the computation needs, not what an implementation happens to do: multiplications and
+additions of matrix products, backward = twice forward; no norms, no activations, no padding of
+batches to their longest example.
+"""
+
+from pcore.config import TrialConfig
+from pcore.evaluation.test_sets import evaluation_lengths, make_held_out_set
+from pcore.vocab import PAD_TOKEN
+
+
+def count_flops(config: TrialConfig) -> float:
+    """Operations of a whole trial: training and all evaluations."""
+    lengths = [length for values in evaluation_lengths(config).values() for length in values]
+    evaluation = sum(config.eval.num_examples * count_example_flops(config, n) for n in lengths)
+    return count_train_flops(config) + evaluation * len(config.eval.checkpoints)
+
+
+def count_train_flops(config: TrialConfig) -> float:
+    """Operations of all training steps, every example taken as one of typical length."""
+    num_examples = config.optim.num_steps * config.optim.batch_size
+    return 3 * num_examples * count_example_flops(config, typical_length(config))
+
+
+def count_train_tokens(config: TrialConfig) -> int:
+    """Tokens of all training examples, BOS and EOS included: their mean over 1,000 examples of the
+    train range times the number of examples.
+    """
+    tokens = make_held_out_set(config).tokens
+    mean = float((tokens != PAD_TOKEN).sum()) / len(tokens)
+    return round(config.optim.num_steps * config.optim.batch_size * mean)
+
+
+def count_example_flops(config: TrialConfig, length: int) -> float:
+    """Operations of the forward pass of one example: all blocks on all tokens, but the last block's
+    queries and feed-forward on targets only.
+    """
+    m, num_tokens = config.model, config.task.num_tokens(length)
+    layout = config.task.layout(config.task.largest_shape(length))
+    num_targets = len(layout.sources) - layout.num_query + 1
+    inner = m.num_heads * m.d_head
+    keys = 4 * m.d_model * inner
+    queries = 4 * m.d_model * inner + 6 * m.d_model * m.d_ff + 4 * num_tokens * inner
+    inside = (m.num_layers - 1) * num_tokens * (keys + queries)
+    outputs = num_targets * (queries + 2 * m.d_model * len(config.task.vocab))
+    return inside + num_tokens * keys + outputs
+
+
+def typical_length(config: TrialConfig) -> int:
+    """The longer of two lengths drawn from the train range, in the mean."""
+    data = config.data
+    return max(data.min_length, round((data.min_length + 2 * data.max_length) / 3))

@@ -1,0 +1,117 @@
+"""Checkpoints on disk: the state of a running trial, and the weights of a finished one.
+
+Both are plain tensors and values (loaded with `weights_only=True`), made and read as bytes so that
+they can live on any storage; files are written so that they are whole or absent. A model checkpoint
+carries its configuration, so that `pcore solve FILE` needs nothing else.
+"""
+
+import io
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pcore.config import TrialConfig, flatten, trial_id, unflatten
+from pcore.model.transformer import Transformer, make_model
+
+
+def save_model(
+    path: str | Path, config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int
+) -> None:
+    """Write the weights of a trial under one checkpoint policy."""
+    _save(Path(path), pack_model(config, weights, policy=policy, step=step))
+
+
+def pack_model(config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int) -> bytes:
+    """The weights of a trial under one checkpoint policy, as the bytes of a file."""
+    weights = {name: tensor.cpu() for name, tensor in weights.items()}
+    return _pack({"config": flatten(config), "policy": policy, "step": step, "model": weights})
+
+
+def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
+    """The model of a checkpoint, ready for evaluation on the CPU.
+
+    Raises ValueError if the file is not one.
+    """
+    if not Path(path).is_file():
+        raise ValueError(f"no checkpoint at {path}")
+    return unpack_model(Path(path).read_bytes(), str(path))
+
+
+def unpack_model(data: bytes, name: str) -> tuple[Transformer, TrialConfig]:
+    """The model in the bytes of a checkpoint file called `name`, ready for evaluation on the CPU.
+
+    Raises ValueError if it is not one.
+    """
+    try:
+        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for a damaged file
+        raise ValueError(f"{name} is not a readable checkpoint: {error}") from error
+    if not isinstance(payload, dict) or not {"config", "model"} <= set(payload):
+        raise ValueError(f"{name} is not a model checkpoint of pcore")
+    config = unflatten(payload["config"])
+    if config.model.kind == "constructed":
+        raise ValueError(f"{name} is a constructed model: see `pcore construct`")
+    model = make_model(config)
+    model.load_state_dict(payload["model"])
+    return model.eval(), config
+
+
+def save_state(path: str | Path, config: TrialConfig, state: dict[str, Any]) -> None:
+    """Write the complete state of a running trial (`Report.state()`)."""
+    _save(Path(path), pack_state(config, state))
+
+
+def load_state(path: str | Path, config: TrialConfig) -> dict[str, Any] | None:
+    """The state in a file to resume a trial from; None if there is none that fits."""
+    try:
+        return unpack_state(Path(path).read_bytes(), config)
+    except OSError:
+        return None
+
+
+def pack_state(config: TrialConfig, state: dict[str, Any]) -> bytes:
+    """The complete state of a running trial (`Report.state()`), as the bytes of a file."""
+    return _pack({"trial_id": trial_id(config), "state": state})
+
+
+def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
+    """The state to resume a trial from; None if it is damaged or belongs to another trial."""
+    try:
+        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception:  # torch raises many kinds for a damaged file
+        return None
+    if not isinstance(payload, dict) or payload.get("trial_id") != trial_id(config):
+        return None
+    return payload["state"]
+
+
+def read_progress(data: bytes) -> tuple[int, int]:
+    """Steps made and results found in the bytes of a state; (-1, 0) if it is damaged."""
+    try:
+        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)["state"]
+        return int(state["step"]), len(state.get("results", ()))
+    except Exception:
+        return -1, 0
+
+
+def _pack(payload: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    torch.save(payload, out)
+    return out.getvalue()
+
+
+def _save(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,95 @@
+"""Batches almost without padding: examples of like length side by side, in one long row of tokens.
+
+What treats each token by itself (embedding, projections, norms, feed-forward) works on the row;
+only attention goes part by part, each part padded to its own longest example. For CPUs, which pay
+for every padded token: padding of a uniform mixture of lengths is two fifths of all tokens. A GPU
+prefers batches of static shape (`pcore.model.static`).
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from pcore.model.targets import find_targets
+
+PART_TOKENS = 60  # what one more part costs, in tokens that could be computed instead
+
+
+class Part(NamedTuple):
+    """n examples of T tokens each, and the places within them whose next token is a target.
+
+    Examples with fewer targets repeat their last place.
+    """
+
+    num_rows: int
+    num_tokens: int
+    places: Int[Tensor, "n R"]
+
+    @property
+    def everywhere(self) -> Int[Tensor, "n T"]:
+        """Every place, which predicts in all blocks but the last."""
+        return torch.arange(self.num_tokens).expand(self.num_rows, -1)
+
+
+class RaggedBatch(NamedTuple):
+    """All parts of a batch, one behind the other: N tokens with their IDs, the last token of an
+    example (which nothing follows) left out, and M places of targets.
+
+    queries: where among the N tokens the M places are. targets: their next tokens, or NO_TARGET.
+    """
+
+    tokens: Int[Tensor, "1 N"]
+    ids: Int[Tensor, "1 N P"]
+    parts: Sequence[Part]
+    queries: Int[Tensor, " M"]
+    targets: Int[Tensor, " M"]
+
+
+def make_ragged(
+    tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"], response_mask: Bool[Tensor, "B T"]
+) -> RaggedBatch:
+    """The examples of a padded batch (0 = padding), the longest part first."""
+    lengths, order = (tokens != 0).sum(dim=1).sort(stable=True)
+    rows_of, row_ids, parts, queries, targets = [], [], [], [], []
+    first = 0
+    for begin, end in cut_lengths(lengths):
+        rows, width = order[begin:end], int(lengths[end - 1])
+        part_tokens = tokens[rows, :width]
+        places, part_targets = find_targets(part_tokens, response_mask[rows, :width])
+        starts = first + torch.arange(end - begin).unsqueeze(1) * (width - 1)
+        targets.append(part_targets.flatten())
+        queries.append((starts + places).flatten())
+        rows_of.append(part_tokens[:, :-1].flatten())
+        row_ids.append(ids[rows, : width - 1].flatten(0, 1))
+        parts.append(Part(end - begin, width - 1, places))
+        first += (end - begin) * (width - 1)
+    return RaggedBatch(
+        torch.cat(rows_of)[None],
+        torch.cat(row_ids)[None],
+        parts,
+        torch.cat(queries),
+        torch.cat(targets),
+    )
+
+
+def cut_lengths(lengths: Int[Tensor, " B"]) -> list[tuple[int, int]]:
+    """Begin and end of every part of rows of rising lengths: the cheapest of all ways to cut them,
+    counting PART_TOKENS for every part.
+    """
+    values, counts = (t.tolist() for t in lengths.unique_consecutive(return_counts=True))
+    ends = [0, *itertools.accumulate(counts)]
+    best, cut = [0.0], [0]  # cost of the first i kinds of length, and where its last part begins
+    for i, width in enumerate(values, start=1):
+        costs = [best[j] + (ends[i] - ends[j]) * width + PART_TOKENS for j in range(i)]
+        best.append(min(costs))
+        cut.append(costs.index(best[-1]))
+    parts: list[tuple[int, int]] = []
+    i = len(values)
+    while i:
+        parts.append((ends[cut[i]], ends[i]))
+        i = cut[i]
+    return parts

@@ -1,0 +1,86 @@
+"""Batches of static shape: what a compiled training step takes, and a GPU without waiting for it.
+
+Every batch is padded to the longest example of the train range and to the largest number of
+targets, so a step is always the same computation: it is compiled once and needs no value of a
+tensor on the host. Padding changes nothing but the order in which numbers are added: behind the
+last real token nothing is read, and a padded target carries no loss.
+"""
+
+from typing import NamedTuple
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from pcore.config import TrialConfig
+from pcore.model.targets import NO_TARGET, find_targets
+from pcore.model.transformer import LanguageModel
+
+WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of so many
+RARE_UNIT = 32  # shapes beyond the usual one come in multiples of so many: few of them
+
+
+class StaticBatch(NamedTuple):
+    """tokens and position IDs without the last token, which nothing follows; places whose next
+    token is a target, and these targets.
+    """
+
+    tokens: Int[Tensor, "B T"]
+    ids: Int[Tensor, "B T P"]
+    places: Int[Tensor, "B R"]
+    targets: Int[Tensor, "B R"]
+
+
+def static_shape(config: TrialConfig, num_tokens: int, num_targets: int) -> tuple[int, int]:
+    """T and R of a static batch that holds examples of so many tokens and targets.
+
+    Those of the longest trained shape, which almost every batch needs; a task that draws larger
+    shapes gets a few larger ones.
+    """
+    task, longest = config.task, config.data.max_length
+    layout = task.layout(task.largest_shape(longest))
+    usual_width = _round_up(len(layout.sources) + 1, WIDTH_UNIT)  # BOS, without EOS
+    usual_targets = len(layout.sources) - layout.num_query + 1
+    width = usual_width if num_tokens - 1 <= usual_width else _round_up(num_tokens - 1, RARE_UNIT)
+    if num_targets <= usual_targets:
+        return width, usual_targets
+    return width, min(_round_up(num_targets, RARE_UNIT), width - 1)
+
+
+def make_static(
+    tokens: Int[Tensor, "B T"],
+    ids: Int[Tensor, "B T P"],
+    response_mask: Bool[Tensor, "B T"],
+    width: int | None = None,
+    num_targets: int | None = None,
+) -> StaticBatch:
+    """A training batch with `width` tokens and `num_targets` places per row; None = as many as its
+    longest row has.
+    """
+    places, targets = find_targets(tokens, response_mask, num_targets)
+    tokens, ids = tokens[:, :-1], ids[:, :-1]
+    missing = 0 if width is None else width - tokens.shape[1]
+    # A model reads R = T as "at every place"; the query in front of the targets rules that out.
+    assert places.shape[1] < tokens.shape[1] + missing, (places.shape, tokens.shape, missing)
+    return StaticBatch(F.pad(tokens, (0, missing)), F.pad(ids, (0, 0, 0, missing)), places, targets)
+
+
+def mean_loss(
+    model: LanguageModel,
+    tokens: Int[Tensor, "B T"],
+    ids: Int[Tensor, "B T P"],
+    places: Int[Tensor, "B R"],
+    targets: Int[Tensor, "B R"],
+) -> Tensor:
+    """Mean cross-entropy over all targets of a static batch, in float32."""
+    logits = model(tokens, ids, places)
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=NO_TARGET)
+
+
+def count_targets(response_mask: Bool[Tensor, "B T"]) -> int:
+    """The largest number of targets of an example; waits for the device."""
+    return int(response_mask.sum(dim=1).max())
+
+
+def _round_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

@@ -1,0 +1,342 @@
+"""`train(config)` yields reports; whoever consumes them decides what to do. Nothing calls back.
+
+Adam with linear warm-up and cosine decay, gradient clipping, mean cross-entropy over all targets of
+the batch (arXiv 2405.20671, appendix). A report can hand out the complete state; `train(config,
+state=...)` goes on from it exactly: on a CPU an interrupted run equals an uninterrupted one bit for
+bit.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pcore.config import OptimConfig, TrialConfig
+from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
+from pcore.evaluation.predict import autocast
+from pcore.evaluation.test_sets import make_held_out_set, make_test_set
+from pcore.model.compiled import Compiled, Loss, can_compile
+from pcore.model.ragged import make_ragged
+from pcore.model.static import StaticBatch, mean_loss
+from pcore.model.targets import NO_TARGET
+from pcore.model.transformer import Transformer, make_model
+from pcore.tasks.base import Batch
+from pcore.theory.constructed import make_constructed
+from pcore.training.data import TrainingBatch, TrainingData
+from pcore.training.validate import validate
+
+
+class Diverged(RuntimeError):
+    """The training loss is not finite."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """One sign of life. loss: mean training loss since the last report (nats per target);
+    grad_norm: before clipping, of the last step; seconds: in training steps so far, this process
+    only. `results`: counts per length so far; behind the last step there is a report for each.
+    `checkpoints` come with the very last report: the evaluated weights by policy.
+    compiled: whether the steps of this process ran compiled.
+    """
+
+    step: int
+    num_steps: int
+    loss: float
+    learning_rate: float
+    grad_norm: float
+    seconds: float
+    results: tuple[LengthResult, ...] = ()
+    checkpoints: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    state: Callable[[], dict[str, Any]] = dict
+    compiled: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.checkpoints)
+
+    @property
+    def share(self) -> float:
+        """Of the training steps that are done, 0 to 1."""
+        return self.step / self.num_steps if self.num_steps else 1.0
+
+
+def train(
+    config: TrialConfig,
+    *,
+    device: str | torch.device = "cpu",
+    state: dict[str, Any] | None = None,
+    report_every: int = 50,
+    compile: bool = False,
+) -> Iterator[Report]:
+    """Train one trial from its start or from `state`, then evaluate it.
+
+    A report every `report_every` steps and behind the last one, then one for each evaluated length,
+    then one with the weights. The state of any of them goes on behind it.
+    compile: translate the training step (`pcore.model.compiled`), which changes no more than
+    rounding; without a compiler it trains as if not asked to.
+    Raises ValueError for a configuration that cannot work, before any compute; Diverged when the
+    loss is not finite.
+    """
+    validate(config)
+    if config.model.kind == "constructed":
+        yield evaluate_constructed(config, device)
+        return
+    run = Run(config, device, compile)
+    if state is not None:
+        run.load_state_dict(state)
+    since = time.perf_counter()
+    while not run.trained:
+        rate = learning_rate(config.optim, run.step)
+        loss, grad_norm = run.update(run.data.next_batch(), rate)
+        run.count(loss)
+        if not run.is_due(report_every):
+            continue
+        yield run.report(rate, grad_norm, time.perf_counter() - since)
+    yield from run.evaluate(time.perf_counter() - since)
+
+
+def evaluate_constructed(config: TrialConfig, device: str | torch.device) -> Report:
+    """The only report of a constructed model; every checkpoint policy has the same weights."""
+    model = make_constructed(config).to(device)
+    policies = config.eval.checkpoints
+    return Report(
+        step=0,
+        num_steps=0,
+        loss=math.nan,
+        learning_rate=0.0,
+        grad_norm=0.0,
+        seconds=0.0,
+        results=tuple(r for name in policies for r in evaluate_lengths(model, config, name, 0)),
+        checkpoints=dict.fromkeys(policies, model.state_dict()),
+    )
+
+
+class Run:
+    """Everything that changes while a trial trains.
+
+    dtype: of autocast in training; None = bf16 on a GPU, float32 on a CPU.
+    """
+
+    def __init__(
+        self,
+        config: TrialConfig,
+        device: str | torch.device,
+        compile: bool = False,
+        dtype: torch.dtype | None = None,
+    ):
+        self.config, self.device, self.dtype = config, torch.device(device), dtype
+        compile = compile and can_compile(config)
+        self.model: Transformer = make_model(config).to(device)
+        o = config.optim
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=o.learning_rate,
+            betas=(o.beta1, o.beta2),
+            eps=o.eps,
+            weight_decay=o.weight_decay,
+            fused=True,
+        )
+        # A GPU prefers one large batch of a fixed shape; a CPU pays for every padded token.
+        static = compile or self.device.type != "cpu"
+        self.data = TrainingData(config, device, static)
+        self.mean_loss = Compiled(mean_loss, self.device, compile)
+        self.step, self.last_report = 0, 0
+        self.loss_sum = torch.zeros((), device=device)
+        self.facts: dict[str, float] = {}  # of the last report
+        self.results: list[LengthResult] = []
+        self.candidates = {name: Candidate(batch) for name, batch in candidate_sets(config).items()}
+
+    def update(self, batch: TrainingBatch | StaticBatch, rate: float) -> tuple[Tensor, Tensor]:
+        """One optimizer step; the loss and the gradient norm, left on the device."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss = self.mean_loss.use(lambda function: self.backward(batch, function))
+        limit = self.config.optim.grad_clip or math.inf
+        grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=True)
+        self.optimizer.step()
+        return loss, grad_norm
+
+    def backward(self, batch: TrainingBatch | StaticBatch, function: Loss = mean_loss) -> Tensor:
+        """Leave the gradients of the mean loss in the parameters; that loss.
+
+        function: gives it for a batch of static shape.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        if isinstance(batch, StaticBatch):
+            with autocast(self.device, self.dtype):
+                mean = function(self.model, *batch)
+            mean.backward()
+            return mean.detach().clone()  # the next replay of a CUDA graph overwrites the original
+        mean = ragged_loss(self.model, batch)
+        mean.backward()
+        return mean.detach()
+
+    @property
+    def trained(self) -> bool:
+        """All steps are done; evaluation may not be."""
+        return self.step >= self.config.optim.num_steps
+
+    def count(self, loss: Tensor) -> None:
+        """An optimizer step was made with this mean loss."""
+        self.loss_sum += loss
+        self.step += 1
+        self.track_candidates()
+
+    def is_due(self, report_every: int) -> bool:
+        """Whether a report belongs behind the step just made."""
+        return self.step % report_every == 0 or self.trained
+
+    def report(self, rate: float, grad_norm: Tensor, seconds: float) -> Report:
+        """What happened since the last report. Raises Diverged if its mean loss is not finite."""
+        mean = float(self.loss_sum) / (self.step - self.last_report)
+        self.loss_sum, self.last_report = torch.zeros((), device=self.device), self.step
+        if not math.isfinite(mean):
+            raise Diverged(f"training loss is {mean} after step {self.step}")
+        self.facts = {"loss": mean, "learning_rate": rate, "grad_norm": float(grad_norm)}
+        return self.look(seconds)
+
+    def look(self, seconds: float) -> Report:
+        """Where the trial stands; seconds: in training steps of this process."""
+        return Report(
+            step=self.step,
+            num_steps=self.config.optim.num_steps,
+            loss=self.facts["loss"],
+            learning_rate=self.facts["learning_rate"],
+            grad_norm=self.facts["grad_norm"],
+            seconds=seconds,
+            results=tuple(self.results),
+            state=self.state_dict,
+            compiled=self.mean_loss.active,
+        )
+
+    def track_candidates(self) -> None:
+        """Measure the candidates for the policies `best` and `oracle` at evenly spaced steps."""
+        num_steps, checks = self.config.optim.num_steps, self.config.eval.num_checks
+        if (
+            not self.candidates
+            or self.step * checks // num_steps == (self.step - 1) * checks // num_steps
+        ):
+            return
+        for candidate in self.candidates.values():
+            counts = evaluate(self.model, candidate.batch, self.config)
+            candidate.offer(counts.loss_sum / counts.num_tokens, self.step, self.model)
+
+    def evaluate(self, seconds: float) -> Iterator[Report]:
+        """Every checkpoint policy at every length that has no result yet: a report for each, and
+        the last one of the trial.
+
+        The weights of a policy go into a model of their own, so that a state saved in between holds
+        the trained ones.
+        """
+        model, chosen = copy.deepcopy(self.model), self.chosen_weights()
+        done = {result.key for result in self.results}
+        for name, (step, weights) in chosen.items():
+            model.load_state_dict(weights)
+            for result in evaluate_lengths(model, self.config, name, step, done):
+                self.results.append(result)
+                yield self.look(seconds)
+        checkpoints = {name: weights for name, (_, weights) in chosen.items()}
+        yield replace(self.look(seconds), checkpoints=checkpoints)
+
+    def chosen_weights(self) -> dict[str, tuple[int, dict[str, Tensor]]]:
+        """Step and weights of every checkpoint policy of the configuration."""
+        chosen = {"last": (self.step, snapshot(self.model.state_dict()))} | {
+            name: (c.step, c.weights) for name, c in self.candidates.items()
+        }
+        return {name: chosen[name] for name in self.config.eval.checkpoints}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that exact resume needs, as tensors and plain values."""
+        return {
+            "step": self.step,
+            "last_report": self.last_report,
+            "loss_sum": self.loss_sum.clone(),
+            "facts": dict(self.facts),
+            "results": [result.to_plain() for result in self.results],
+            "model": snapshot(self.model.state_dict()),
+            "optimizer": snapshot(self.optimizer.state_dict()),
+            "data": self.data.state_dict(),
+            "candidates": {
+                name: {"loss": c.loss, "step": c.step, "weights": c.weights}
+                for name, c in self.candidates.items()
+            },
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step, self.last_report = state["step"], state["last_report"]
+        self.loss_sum = state["loss_sum"].to(self.device)
+        self.facts = dict(state.get("facts", {}))
+        self.results = [LengthResult.from_plain(values) for values in state.get("results", [])]
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(snapshot(state["optimizer"]))
+        self.data.load_state_dict(state["data"])
+        for name, kept in state["candidates"].items():
+            candidate = self.candidates[name]
+            candidate.loss, candidate.step, candidate.weights = (
+                kept["loss"],
+                kept["step"],
+                kept["weights"],
+            )
+
+
+@dataclass(slots=True)
+class Candidate:
+    """The best checkpoint so far on one set of examples."""
+
+    batch: Batch
+    loss: float = math.inf
+    step: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, loss: float, step: int, model: Transformer) -> None:
+        if loss < self.loss:
+            self.loss, self.step, self.weights = loss, step, snapshot(model.state_dict())
+
+
+def snapshot(value: Any) -> Any:
+    """A copy of a state whose tensors have memory of their own: those of a stacked model are views
+    of tensors that hold all members, and `copy.deepcopy` would copy these whole.
+    """
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {name: snapshot(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [snapshot(part) for part in value]
+    return value
+
+
+def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
+    """The examples on which each checkpoint policy other than `last` chooses."""
+    sets: dict[str, Batch] = {}
+    if "best" in config.eval.checkpoints:
+        sets["best"] = make_held_out_set(config)
+    if "oracle" in config.eval.checkpoints:
+        sets["oracle"] = make_test_set(config, max(config.eval.test_lengths))
+    return sets
+
+
+def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
+    """Mean cross-entropy over all targets of a padded batch, almost without computing padding."""
+    ragged = make_ragged(*batch)
+    return F.cross_entropy(model.forward_ragged(ragged), ragged.targets, ignore_index=NO_TARGET)
+
+
+def learning_rate(optim: OptimConfig, step: int) -> float:
+    """The rate of step 0, 1, ...
+
+    Linear from 0 to its top, then a cosine to `final_lr_fraction` of it.
+    """
+    warmup = max(1, round(optim.warmup_fraction * optim.num_steps))
+    if step < warmup:
+        return optim.learning_rate * (step + 1) / warmup
+    progress = (step - warmup) / max(1, optim.num_steps - warmup)
+    low = optim.final_lr_fraction
+    return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))

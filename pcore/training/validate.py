@@ -1,0 +1,208 @@
+"""Refuse configurations that cannot work, before any compute, with a sentence one can act on."""
+
+from pcore.config import PositionConfig, TrialConfig, format_numbers
+from pcore.encodings import find_encoding
+from pcore.encodings.position_ids import level_names, max_relative_ids, num_levels
+from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.registry import name_of
+from pcore.tasks import TASKS, Task
+from pcore.theory.constructed import check_constructed
+from pcore.vocab import DIGITS
+
+CHECKPOINTS = ("last", "best", "oracle")
+
+
+def validate(config: TrialConfig) -> None:
+    """Raise ValueError with what is wrong, its value and the limit."""
+    if config.model.kind == "constructed":
+        check_constructed(config)
+    elif config.model.num_bits:
+        raise ValueError(f"model.num_bits={config.model.num_bits} needs model.kind=constructed")
+    _check_numbers(config)
+    _check_ranges(config)
+    _check_positions(config)
+
+
+def check_test_length(config: TrialConfig, length: int) -> None:
+    """Raise ValueError if a model of this configuration cannot be tested at `length`."""
+    config.task.check_length(length)
+    position, encoding = config.position, find_encoding(config.position.encoding)
+    fixed = position.test_policy == "fixed" and position.ids != "randomized"
+    if encoding.uses_ids and (encoding.bounded or not fixed):
+        second = config.task.default_second(length)
+        _check_length(config, length, second, position.test_start if fixed else 1)
+
+
+def _check_numbers(config: TrialConfig) -> None:
+    p, m, o, d, e = config.position, config.model, config.optim, config.data, config.eval
+    at_least_one = {
+        "model.num_layers": m.num_layers,
+        "model.num_heads": m.num_heads,
+        "model.d_model": m.d_model,
+        "model.d_head": m.d_head,
+        "model.d_ff": m.d_ff,
+        "data.min_length": d.min_length,
+        "optim.batch_size": o.batch_size,
+        "eval.num_examples": e.num_examples,
+        "eval.num_checks": e.num_checks,
+        "position.max_position": p.max_position,
+        "position.id_scale_max": p.id_scale_max,
+        "position.test_start": p.test_start,
+    }
+    if m.kind == "trained":
+        at_least_one["optim.num_steps"] = o.num_steps
+    for name, value in at_least_one.items():
+        if value < 1:
+            raise ValueError(f"{name}={value} is below 1")
+    positive = {
+        "optim.learning_rate": o.learning_rate,
+        "optim.eps": o.eps,
+        "position.rotary_base": p.rotary_base,
+        "eval.attention_factor": e.attention_factor,
+    }
+    for name, value in positive.items():
+        if not value > 0:
+            raise ValueError(f"{name}={value} must be above 0")
+    fractions = {
+        "optim.warmup_fraction": o.warmup_fraction,
+        "optim.final_lr_fraction": o.final_lr_fraction,
+        "optim.beta1": o.beta1,
+        "optim.beta2": o.beta2,
+    }
+    for name, value in fractions.items():
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name}={value} must be between 0 and 1")
+    if not 0 <= e.stop_error < 1:
+        raise ValueError(f"eval.stop_error={e.stop_error} must be at least 0 and below 1")
+    for name, value in {
+        "position.max_start": p.max_start,
+        "optim.weight_decay": o.weight_decay,
+        "optim.grad_clip": o.grad_clip,
+    }.items():
+        if not value >= 0:
+            raise ValueError(f"{name}={value} is below 0")
+    for name, values in {
+        "position.max_positions": p.max_positions,
+        "eval.second_lengths": e.second_lengths,
+    }.items():
+        if values and min(values) < 1:
+            raise ValueError(f"{name} holds {min(values)}, which is below 1")
+    if d.max_length < d.min_length:
+        raise ValueError(f"data.max_length={d.max_length} is below data.min_length={d.min_length}")
+    if d.num_examples is not None and d.num_examples < o.batch_size:
+        raise ValueError(
+            f"data.num_examples={d.num_examples} is below optim.batch_size={o.batch_size}"
+        )
+    if len(set(e.checkpoints)) != len(e.checkpoints) or not e.checkpoints:
+        raise ValueError(
+            f"eval.checkpoints={e.checkpoints} must name different policies, at least one"
+        )
+    for name in e.checkpoints:
+        if name not in CHECKPOINTS:
+            raise ValueError(f"eval.checkpoints: {name!r} is not one of: {', '.join(CHECKPOINTS)}")
+    if "oracle" in e.checkpoints and not e.test_lengths:
+        raise ValueError("eval.checkpoints: 'oracle' needs eval.test_lengths")
+
+
+def _check_ranges(config: TrialConfig) -> None:
+    ranges = evaluation_lengths(config)
+    low, high = config.data.min_length, config.data.max_length
+    for length in ranges["train"]:
+        if not low <= length <= high:
+            raise ValueError(
+                f"eval.train_lengths: {length} is outside the train range {low}-{high}"
+            )
+    for name in ("near", "test"):
+        for length in ranges[name]:
+            if low <= length <= high:
+                raise ValueError(
+                    f"eval.{name}_lengths: {length} lies in the train range {low}-{high}"
+                )
+    if both := set(ranges["near"]) & set(ranges["test"]):
+        raise ValueError(
+            f"eval.near_lengths and eval.test_lengths overlap at length {min(both)}: "
+            "tuning would see the test range"
+        )
+    for name, lengths in ranges.items():
+        if len(set(lengths)) != len(lengths):
+            raise ValueError(f"eval.{name}_lengths names a length twice")
+    if config.eval.second_lengths and len(config.task.size_names) < 2:
+        raise ValueError("eval.second_lengths is set, but the task has only one length")
+    for length in (high, *(length for lengths in ranges.values() for length in lengths)):
+        config.task.check_length(length)
+
+
+def _check_positions(config: TrialConfig) -> None:
+    position, task = config.position, config.task
+    encoding = find_encoding(position.encoding)
+    if not encoding.uses_ids:
+        encoding.check(position, config.model, 1)
+        return
+    if not task.has_coupling and position.ids in ("coupled", "abacus"):
+        raise ValueError(
+            f"position.ids={position.ids} does not fit this format of the task, which has no "
+            "coupling: use position.ids=sequential or position.encoding=none"
+        )
+    if position.ids == "abacus" and not set(DIGITS) & set(task.vocab.symbols):
+        raise ValueError(f"position.ids=abacus numbers digits, {task_name(task)} has none")
+    if position.ids == "randomized":
+        _check_randomized(position)
+    if position.candidate != "all" and position.ids != "candidates":
+        raise ValueError(
+            f"position.candidate={position.candidate} has no meaning with "
+            f"position.ids={position.ids}: use position.ids=candidates"
+        )
+    if position.id_scale_max > 1 and encoding.bounded:
+        raise ValueError(
+            f"position.id_scale_max={position.id_scale_max} needs an encoding without a largest "
+            f"ID, position.encoding={position.encoding} has one"
+        )
+    encoding.check(position, config.model, num_levels(task, position))
+    _check_reach(config, encoding.bounded)
+
+
+def _check_randomized(position: PositionConfig) -> None:
+    default = PositionConfig()
+    for name in ("start", "max_start", "test_policy", "test_start"):
+        if (value := getattr(position, name)) != getattr(default, name):
+            raise ValueError(
+                f"position.{name}={value} has no meaning with position.ids=randomized, which draws "
+                f"every ID: leave it at {getattr(default, name)}"
+            )
+
+
+def _check_reach(config: TrialConfig, bounded: bool) -> None:
+    """Every ID of training and evaluation must fit where something holds it to max_position."""
+    position, data = config.position, config.data
+    randomized = position.ids == "randomized"
+    if bounded or randomized or position.start != "fixed":
+        trained = config.task.trained_seconds(data.min_length, data.max_length)
+        _check_length(config, data.max_length, max(trained) if trained else None, start=1)
+    if bounded or randomized or position.test_policy != "fixed":
+        start = position.test_start if position.test_policy == "fixed" else 1
+        longest = max(max(lengths) for lengths in evaluation_lengths(config).values() if lengths)
+        _check_length(config, longest, max(config.eval.second_lengths, default=None), start)
+
+
+def _check_length(config: TrialConfig, length: int, second: int | None, start: int) -> None:
+    position, task = config.position, config.task
+    largest = max_relative_ids(task, position.ids, length, second, position.candidate)
+    limits = position.level_limits(len(largest))
+    field = "max_positions" if position.max_positions else "max_position"
+    value = format_numbers(limits) if position.max_positions else position.max_position
+    for level, (limit, relative) in enumerate(zip(limits, largest, strict=True)):
+        if limit >= relative + start:
+            continue
+        where = f"{task_name(task)} at length {length}"
+        if second is not None and len(task.size_names) > 1:
+            where += f" and {task.size_names[1]} {second}"
+        name = level_names(task, position)[level]
+        below = f" on level {name!r}" if len(largest) > 1 else ""
+        raise ValueError(
+            f"position.{field}={value} is below {relative + start}{below}, which {where} needs"
+        )
+
+
+def task_name(task: Task) -> str:
+    """The name of a task as it stands in messages."""
+    return name_of(type(task), TASKS)

@@ -1,0 +1,1 @@
+"""What `python -m sweeps` can do with a store: list, status, merge, diagnose, collect garbage."""

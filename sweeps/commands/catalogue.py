@@ -1,0 +1,78 @@
+"""Which sweeps there are: every script in `sweeps/` that defines SWEEP, and scripts named by their
+path.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from pcore.registry import nearest
+from sweeps.commands.tables import TABLES
+from sweeps.engine.spec import Sweep
+from sweeps.engine.store.store import Store
+
+FOLDER = Path(__file__).resolve().parents[1]
+
+
+def sweep_names() -> list[str]:
+    """Names of the sweeps in this folder, by name."""
+    files = [file for file in FOLDER.glob("*.py") if not file.stem.startswith("_")]
+    return sorted(file.stem for file in files if "\nSWEEP = " in file.read_text())
+
+
+def find_sweep(name: str) -> Sweep:
+    """The sweep of a name (`depth_ablation`), a script of ours or a script elsewhere
+    (`my/own_sweep.py`).
+
+    Raises ValueError naming the nearest.
+    """
+    known = sweep_names()
+    path = Path(name)
+    if path.suffix == ".py" and path.resolve().parent != FOLDER:
+        if not path.is_file():
+            raise ValueError(f"no sweep script {name}")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    elif path.stem in known:
+        module = importlib.import_module(f"sweeps.{path.stem}")
+    else:
+        raise ValueError(f"no sweep {name!r}.{nearest(path.stem, known)}")
+    sweep = getattr(module, "SWEEP", None)
+    if not isinstance(sweep, Sweep):
+        raise ValueError(f"{name} defines no SWEEP")
+    return sweep
+
+
+def chosen_views(
+    store: Store, names: Sequence[str], scale: str | None = None
+) -> list[tuple[str, str]]:
+    """(sweep, scale) of the views of a store: of these sweeps (none = all), at this scale or all.
+
+    Raises ValueError if there are none.
+    """
+    wanted = {find_sweep(name).name for name in names}
+    views = [
+        view
+        for view in store.view_names()
+        if (not wanted or view[0] in wanted) and scale in (None, view[1])
+    ]
+    if not views:
+        raise ValueError(f"{store.root} holds no such view")
+    return views
+
+
+def find_table(name: str) -> list[Sweep]:
+    """The sweeps of a table of the report; a sweep is a table too.
+
+    Raises ValueError naming the nearest.
+    """
+    known = sweep_names()
+    if name in TABLES:
+        return [find_sweep(member) for member in TABLES[name]]
+    if name in known:
+        return [find_sweep(name)]
+    raise ValueError(f"no table {name!r}.{nearest(name, [*TABLES, *known])}")

@@ -1,0 +1,217 @@
+"""Looking after a store and a machine: `python -m sweeps mirror`, `doctor` and `gc`."""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from sweeps.commands.catalogue import chosen_views
+from sweeps.engine.launch.launch import view_folder
+from sweeps.engine.launch.leases import Launch
+from sweeps.engine.options import find_results
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.processes import Process
+from sweeps.engine.trial.provenance import ROOT
+
+PACKAGES = ("torch", "ray", "mlflow", "pyarrow", "optuna")
+
+
+def rebuild_mirror(options: argparse.Namespace) -> int:
+    """Write the runs of every chosen view into MLflow, in place of what it shows of them."""
+    from sweeps.engine.launch.tracking import Mirror, find_uri, shown_view
+
+    store = Store(find_results(options.results))
+    uri = find_uri(options.tracking_uri, store)
+    views = chosen_views(store, options.sweeps, options.scale)
+    failed = False
+    for sweep, scale in views:
+        shown = shown_view(store, sweep, scale)
+        mirror = Mirror(shown, store, uri, anew=True)
+        problem = mirror.close(view_folder(shown.view, store), patience=float("inf"))
+        print(f"{sweep} [{scale}]: " + (problem or f"{len(shown.labels)} trials in {uri}"))
+        failed = failed or problem is not None
+    return 1 if failed else 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing the doctor looked at. fix: what to do; empty if it is well."""
+
+    what: str
+    state: str
+    fix: str = ""
+
+
+def examine(options: argparse.Namespace) -> int:
+    """Print every finding; 1 if one needs a fix."""
+    findings = [*_machine(), *_storage(options), *_tracking(options), *_cluster(options)]
+    width = max(len(f.what) for f in findings)
+    for f in findings:
+        print(f"  {'!!' if f.fix else 'ok'}  {f.what:<{width}}  {f.state}")
+        if f.fix:
+            print(f"      {'':<{width}}  fix: {f.fix}")
+    bad = sum(bool(f.fix) for f in findings)
+    print(f"\n{bad} of {len(findings)} need a fix" if bad else f"\nall {len(findings)} are well")
+    return 1 if bad else 0
+
+
+def _machine() -> Iterable[Finding]:
+    pinned = _pinned()
+    yield Finding(what="Python", state=platform.python_version())
+    for name in PACKAGES:
+        try:
+            have = version(name)
+        except PackageNotFoundError:
+            yield Finding(what=name, state="not installed", fix="make .venv/installed")
+            continue
+        want = pinned.get(name, "")
+        same = not want or have.split("+")[0] == want
+        fix = "" if same else f"pip install {name}=={want} (requirements.lock)"
+        yield Finding(what=name, state=have, fix=fix)
+    memory = _free_memory()
+    cpus = len(os.sched_getaffinity(0))
+    need = 0.5 * cpus  # a worker with torch takes about 0.4 GB
+    yield Finding(what="CPUs", state=f"{cpus}, load {os.getloadavg()[0]:.1f}")
+    yield Finding(
+        what="free memory",
+        state=f"{memory:.1f} GB",
+        fix="" if memory > need else f"{need:.1f} GB for {cpus} trials; use --cpus-per-trial",
+    )
+    import torch
+
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    yield Finding(what="GPUs", state=", ".join(gpus) or "none (--device cpu)")
+
+
+def _pinned() -> dict[str, str]:
+    file = ROOT / "requirements.lock"
+    lines = file.read_text().splitlines() if file.is_file() else []
+    pairs = (line.partition("==") for line in lines if "==" in line)
+    return {name.strip().partition("[")[0]: value.strip() for name, _, value in pairs}
+
+
+def _free_memory() -> float:
+    try:
+        text = Path("/proc/meminfo").read_text()
+        line = next(line for line in text.splitlines() if line.startswith("MemAvailable"))
+        return int(line.split()[1]) / 1e6
+    except (OSError, StopIteration):
+        return float("inf")
+
+
+def _storage(options: argparse.Namespace) -> Iterable[Finding]:
+    store = Store(find_results(options.results))
+    try:
+        store.prepare()
+    except ValueError as error:
+        fix = "choose another folder with --results, or mend its rights or credentials"
+        yield Finding(what="results", state=str(error), fix=fix)
+        return
+    yield Finding(what="results", state=f"{store.root} can be written")
+    if not store.folder.remote:
+        free = shutil.disk_usage(store.root).free / 1e9
+        fix = "" if free > 1 else "free some space, or python -m sweeps gc --weights --yes"
+        yield Finding(what="free disk", state=f"{free:.1f} GB", fix=fix)
+    for other in Launch(store.folder).living():
+        yield Finding(what="running", state=f"{other} holds {len(other.trials)} trials")
+
+
+def _tracking(options: argparse.Namespace) -> Iterable[Finding]:
+    from sweeps.engine.launch.tracking import check_server, find_uri
+
+    uri = find_uri(options.tracking_uri, Store(find_results(options.results)))
+    problem = check_server(uri)
+    fix = "start the server, or leave it: rows are kept, `python -m sweeps mirror` catches up"
+    yield Finding(what="MLflow", state=problem or uri, fix=fix if problem else "")
+
+
+def _cluster(options: argparse.Namespace) -> Iterable[Finding]:
+    address = options.ray_address or os.environ.get("RAY_ADDRESS")
+    mode = os.environ.get("RAY_AUTH_MODE", "")
+    token = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    file = Path.home() / ".ray" / "auth_token"
+    state = f"RAY_AUTH_MODE={mode or 'not set'}, token " + (
+        "in the environment" if token else f"in {file}" if file.is_file() else "absent"
+    )
+    fix = ""
+    if address and mode == "token" and not token and not file.is_file():
+        fix = "copy the head's ~/.ray/auth_token here, or set RAY_AUTH_TOKEN"
+    if address and not mode:
+        fix = "set RAY_AUTH_MODE=token on the head and here (disabled only on loopback)"
+    yield Finding(what="Ray authentication", state=state, fix=fix)
+    if not address:
+        yield Finding(what="Ray", state="embedded: every run starts its own on this machine")
+        return
+    from sweeps.engine.launch.ray_cluster import Slots, describe_cluster, ray_session
+
+    store = Store(find_results(options.results))
+    try:
+        with ray_session(address, Slots(), store) as slots:
+            yield Finding(what="Ray", state=f"{address}: {slots} trials at once")
+            for line in describe_cluster():
+                yield Finding(what="node", state=line)
+    except (ValueError, ConnectionError, RuntimeError) as error:
+        fix = "see the message; the head's address, its token, same code and shared results"
+        yield Finding(what="Ray", state=str(error).splitlines()[0], fix=fix)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rubbish:
+    """A file that nobody needs, and why."""
+
+    name: str
+    size: int
+    why: str
+
+
+def collect_garbage(options: argparse.Namespace) -> int:
+    """List, and with --yes remove, what no result depends on; never a shard or a view."""
+    store = Store(find_results(options.results))
+    with Launch(store.folder) as launch:
+        busy = {name for other in launch.living() for name in other.trials}
+        found = list(_rubbish(store, options.older_than, options.weights, busy))
+        for item in found:
+            print(f"  {item.size:>12,}  {item.name}  ({item.why})")
+        total = sum(item.size for item in found) / 1e6
+        if options.yes:
+            store.folder.delete(item.name for item in found)
+            for item in found:
+                store.folder.remove_if_empty(item.name.rpartition("/")[0])
+    done = "removed" if options.yes else "would be removed (add --yes)"
+    print(f"{len(found)} files, {total:.1f} MB {done}")
+    return 0
+
+
+def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterable[Rubbish]:
+    visible, now = store.visible(), time.time()
+    for entry in store.folder.list("checkpoints"):
+        name, kind = entry.name.split("/")[1], entry.name.rpartition("/")[2]
+        if name in busy:
+            continue
+        finished = name in visible and visible[name].finished
+        if kind == "state.pt":
+            if finished:
+                yield Rubbish(name=entry.name, size=entry.size, why="its trial is finished")
+            elif now - entry.modified > age:
+                yield Rubbish(name=entry.name, size=entry.size, why="state of an old attempt")
+        elif weights and finished and now - entry.modified > age:
+            yield Rubbish(name=entry.name, size=entry.size, why="weights of a finished trial")
+    for entry in store.folder.list(hidden=True):
+        if entry.name.endswith(".tmp") and now - entry.modified > min(age, 86400.0):
+            yield Rubbish(name=entry.name, size=entry.size, why="a write that was cut short")
+    for entry in store.folder.list("running"):
+        if entry.name.removeprefix("running/").removesuffix(".json") in busy:
+            continue
+        try:
+            owner = json.loads(store.folder.read(entry.name))["process"]
+        except (FileNotFoundError, ValueError):
+            continue
+        name = entry.name.removeprefix("running/").removesuffix(".json")
+        if Process(**owner).is_gone() and name in visible and visible[name].status == "ok":
+            yield Rubbish(name=entry.name, size=entry.size, why="its trial is finished")

@@ -1,0 +1,103 @@
+"""Results of one store added to another: `python -m sweeps merge FROM INTO`.
+
+What both machines computed is kept once for each, as two attempts at a trial; readers see one. No
+result in INTO is ever changed, so a merge can be repeated at any time. States of unfinished trials
+come along, of two the one that is further: the next slice goes on with it wherever it runs. Not
+copied: packs (made anew), markers of who runs, MLflow, reports.
+"""
+
+import argparse
+from collections.abc import Iterable
+
+from pcore.model.checkpoint import read_progress
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.mechanism import FOLDER as MECHANISM
+from sweeps.engine.store.store import Store
+
+KINDS = {
+    "trials": "shards",
+    "views": "views",
+    MECHANISM: "mechanism files",
+    "checkpoints": "weights and states",
+}
+
+
+def merge_stores(options: argparse.Namespace) -> int:
+    """Copy what INTO lacks, and say what was there.
+
+    Raises ValueError if FROM holds no results, or INTO holds something else than a store.
+    """
+    source, target = Store(options.source), Store(options.target)
+    if source.root == target.root:
+        raise ValueError(f"FROM and INTO are both {source.root}")
+    _check_source(source)
+    _check_target(target)
+    target.prepare()
+    for folder, kind in KINDS.items():
+        if folder == "checkpoints" and options.no_weights:
+            continue
+        copied, same, other = _copy(source, target, folder)
+        line = f"{kind}: {copied} copied, {same} were there"
+        print(line + (f", {len(other)} differ and stay as they were" if other else ""))
+        for name in other:
+            print(f"  {name}")
+    finished = sum(shard.finished for shard in target.visible().values())
+    print(f"{target.root} holds {finished} finished trials")
+    return 0
+
+
+def _check_source(store: Store) -> None:
+    if not store.shards() and not store.folder.list("checkpoints"):
+        raise ValueError(f"{store.root} holds no trials: it is no results folder, or an empty one")
+
+
+def _check_target(store: Store) -> None:
+    """A new folder is fine; a typing error that leads into some other folder is not."""
+    names = {entry.name.partition("/")[0] for entry in store.folder.list()}
+    if names and not names & set(KINDS):
+        found = ", ".join(sorted(names)[:5])
+        raise ValueError(f"{store.root} is no results folder: it holds {found}")
+
+
+def _copy(source: Store, target: Store, folder: str) -> tuple[int, int, list[str]]:
+    """How many files were copied, how many were there alike, and the names of those that are there
+    with other contents.
+    """
+    there = {entry.name for entry in target.folder.list(folder)}
+    copied, same, other = 0, 0, list[str]()
+    for name in _names(source, target, folder):
+        if name not in there:
+            target.folder.write(name, source.folder.read(name))
+            copied += 1
+        elif _alike(source.folder, target.folder, name):
+            same += 1
+        elif name.endswith("/state.pt"):
+            new = source.folder.read(name)
+            if read_progress(new) > read_progress(target.folder.read(name)):
+                target.folder.write(name, new)
+                copied += 1
+            else:
+                same += 1
+        else:
+            other.append(name)
+    return copied, same, other
+
+
+def _names(source: Store, target: Store, folder: str) -> Iterable[str]:
+    """Whole files worth having: no shard that was cut short, no state of a trial that is finished
+    on either side.
+    """
+    if folder == "trials":
+        return [shard.name for shard in source.shards()]
+    finished = {
+        name
+        for store in (source, target)
+        for name, shard in store.visible().items()
+        if shard.finished
+    }
+    names = [entry.name for entry in source.folder.list(folder)]
+    return [n for n in names if not (n.endswith("/state.pt") and n.split("/")[1] in finished)]
+
+
+def _alike(source: Folder, target: Folder, name: str) -> bool:
+    return name.startswith("trials/") or source.read(name) == target.read(name)

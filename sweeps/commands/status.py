@@ -1,0 +1,143 @@
+"""What a store holds of sweeps and trials, for people: `python -m sweeps status` and `why`."""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pcore.config import canonical, trial_id, unflatten
+from sweeps.commands.catalogue import find_sweep, sweep_names
+from sweeps.engine.launch.leases import Launch
+from sweeps.engine.options import find_results
+from sweeps.engine.plan import align, format_seconds, trial_states
+from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
+from sweeps.engine.store.store import Shard, Store
+from sweeps.engine.trial.provenance import hash_sources
+
+COLUMNS: tuple[str, ...] = ("cell", "trials", "done", "diverged", "missing", "failed", "stale")
+
+
+def show_status(options: argparse.Namespace) -> int:
+    """Print a table per sweep. Without names: a line per view of the store."""
+    store = Store(find_results(options.results))
+    if options.sweeps:
+        sweeps = [find_sweep(name) for name in options.sweeps]
+        print("\n\n".join(_sweep_status(s, options.scale, options.seeds, store) for s in sweeps))
+    else:
+        print(_store_status(store))
+    for other in Launch(store.folder).living():
+        print(f"\nrunning: {other} holds {len(other.trials)} trials")
+    return 0
+
+
+def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -> str:
+    """Cells and counts. stale = finished by other code than today's; failed = not finished, and the
+    last attempt ended badly.
+    """
+    trials = sweep.trials(scale, seeds)
+    states = trial_states(trials, store)
+    stale = _stale_trials(store, [t.id for t in trials])
+    rows: list[tuple[str, ...]] = [COLUMNS]
+    for label, members in _by_cell(trials).items():
+        count = Counter(states[t.id] for t in members)
+        failed = count["failed"] + count["retry"] + count["stopped"]
+        numbers = (count["done"], count["diverged"], count["missing"], failed)
+        old = sum(t.id in stale for t in members)
+        rows.append((label, *map(str, (len(members), *numbers, old))))
+    total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
+    rows.append(("all", *total))
+    return f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
+
+
+def _store_status(store: Store) -> str:
+    views = store.view_names()
+    if not views:
+        return f"no sweep has been run into {store.root}"
+    visible = store.visible()
+    rows: list[tuple[str, ...]] = [("sweep", "scale", *COLUMNS[1:-1])]
+    for sweep, scale in views:
+        names = store.load_view(sweep, scale).column("trial_id").unique().to_pylist()
+        count = Counter(visible[n].status if n in visible else "missing" for n in names)
+        failed = len(names) - count["ok"] - count["diverged"] - count["missing"]
+        numbers = (len(names), count["ok"], count["diverged"], count["missing"], failed)
+        rows.append((sweep, scale, *map(str, numbers)))
+    return align(rows, num_text=2)
+
+
+def _stale_trials(store: Store, names: Sequence[str]) -> set[str]:
+    """Finished trials whose rows were made by other sources of pcore than today's."""
+    table = store.load(names, "trial", ["trial_id", "status", "code_hash"])
+    code = hash_sources()
+    return {
+        row["trial_id"]
+        for row in table.to_pylist()
+        if row["status"] in ("ok", "diverged") and row["code_hash"] != code
+    }
+
+
+def show_trial(options: argparse.Namespace) -> int:
+    """Print everything about the trial whose id begins with the given letters."""
+    store = Store(find_results(options.results))
+    shards = [s for s in store.shards() if s.trial_id.startswith(options.trial)]
+    names = sorted({shard.trial_id for shard in shards})
+    if len(names) > 1:
+        few = ", ".join(names[:5])
+        raise ValueError(f"{len(names)} trials begin with {options.trial!r}: {few}, ...")
+    if names:
+        print(_stored_trial(names[0], shards, store))
+        return 0
+    for sweep, scale, trial in _planned_trials():
+        if trial.id.startswith(options.trial):
+            print(f"{trial.id}: {trial.cell.label}, seed {trial.config.seed}")
+            print(f"a trial of {sweep} [{scale}] that was never run into {store.root}")
+            print(f"\ncanonical form:\n{canonical(trial.config)}")
+            return 0
+    raise ValueError(f"no trial {options.trial!r} in {store.root}, nor in any sweep")
+
+
+def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
+    rows = store.load_shards(shards, "trial").sort_by("attempt").to_pylist()
+    flat: dict[str, Any] = json.loads(rows[-1]["config_json"])
+    lines = [f"trial {name}", ""]
+    for row in rows:
+        took = format_seconds(row["wall_seconds"]) if row["wall_seconds"] else "-"
+        resumed = f", resumed at step {row['first_step']}" if row["first_step"] else ""
+        lines.append(
+            f"attempt {row['attempt']}: {row['status']}, {row['started_at']}, {took} on "
+            f"{row['host']} ({row['device'] or '?'}), commit {(row['git_commit'] or '?')[:10]}, "
+            f"code {row['code_hash']}{resumed}"
+        )
+        if row["error"]:
+            lines.append("    " + str(row["error"]).strip().replace("\n", "\n    "))
+    lines += ["", "used by:", *_uses(name, store), "", "kept files:"]
+    lines += [f"  {e.name} ({e.size} bytes)" for e in store.folder.list(f"checkpoints/{name}")]
+    lines += ["", "configuration:", *(f"  {key} = {value}" for key, value in flat.items())]
+    config = unflatten(flat)
+    lines += ["", "canonical form (its SHA-256 begins with the trial id):", canonical(config)]
+    if trial_id(config) != name:
+        lines.append(f"today's code gives this configuration the id {trial_id(config)}")
+    return "\n".join(lines)
+
+
+def _uses(name: str, store: Store) -> Iterable[str]:
+    for sweep, scale in store.view_names():
+        for row in store.load_view(sweep, scale).to_pylist():
+            if row["trial_id"] == name:
+                table = f"reports/{sweep}-{scale}/table.*"
+                yield f"  {sweep} [{scale}], cell {row['cell']!r}, in {table}"
+
+
+def _planned_trials() -> Iterable[tuple[str, Scale, Trial]]:
+    for name in sweep_names():
+        sweep = find_sweep(name)
+        for scale in SCALES:
+            for trial in sweep.trials(scale):
+                yield name, scale, trial
+
+
+def _by_cell(trials: Sequence[Trial]) -> Mapping[str, list[Trial]]:
+    cells: dict[str, list[Trial]] = {}
+    for trial in trials:
+        cells.setdefault(trial.cell.label, []).append(trial)
+    return cells

@@ -1,0 +1,204 @@
+"""One launch of sweeps: plan them, run what is missing, report."""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sweeps.engine.launch.scheduler import Runner
+from sweeps.engine.options import (
+    check_run,
+    count_threads,
+    find_results,
+    guess_slots,
+    is_local,
+    start_seconds,
+)
+from sweeps.engine.plan import (
+    Plan,
+    PlannedTrial,
+    count_states,
+    format_seconds,
+    in_order,
+    make_plan,
+    predict_wall,
+    trim,
+)
+from sweeps.engine.prices.price import describe_error
+from sweeps.engine.spec import Sweep
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Outcome
+
+FAILED, REFUSED, INTERRUPTED = 1, 2, 130
+MAX_LINES = 20  # of unfinished trials listed at the end
+
+
+def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
+    """Run what the store lacks of these sweeps. Exit codes: 0 all trials finished, 1 some did not.
+
+    Raises ValueError, before anything starts, for what cannot work.
+    """
+    check_run(options)
+    sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
+    store, num_slots = Store(find_results(options.results)), guess_slots(options)
+    plans = plan_sweeps(sweeps, options, store, num_slots)
+    store.prepare()
+    for plan in plans:
+        store.write_view(view_rows(plan))
+        print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
+    print(f"results: {store.root}")
+    began, pending = time.monotonic(), in_order(plans, num_slots)
+    if pending:
+        wall = predict_wall(pending, num_slots, start_seconds(options))
+        print(f"predicted: {format_seconds(wall)} on {num_slots} slots")
+        print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
+        sys.stdout.flush()
+    mirrors = _start_mirrors(plans, store, options)
+
+    def on_finish(outcome: Outcome) -> None:
+        if outcome.status not in ("paused", "unsaved", "stopped"):
+            for mirror in mirrors:
+                mirror.add(outcome.trial_id)
+
+    runner = Runner(options, store, on_finish)
+    title = ", ".join(f"{plan.sweep.name} [{plan.scale}]" for plan in plans)
+    complete = not pending or runner.run_until_done(title, pending)
+    code = _report(plans, store, options, runner)
+    for plan, mirror in zip(plans, mirrors, strict=False):
+        if problem := mirror.close(report_folder(plan, store)):
+            print(
+                f"MLflow mirror incomplete ({problem}); the rows in {store.root} are complete",
+                file=sys.stderr,
+            )
+    if pairs := _predicted_and_taken(pending, runner.last):
+        print(describe_error(pairs))
+    if pending:
+        print(f"launch ended after {format_seconds(time.monotonic() - began)}")
+    return code if complete else FAILED
+
+
+def _predicted_and_taken(
+    pending: Sequence[PlannedTrial], outcomes: Mapping[str, Outcome]
+) -> list[tuple[float, float]]:
+    """Seconds of the trials that this launch ran from their first step to their end, alone: a
+    price is that of a trial by itself.
+    """
+    known = [(p.price, outcomes[p.trial.id]) for p in pending if p.trial.id in outcomes]
+    return [
+        (price.seconds, outcome.seconds)
+        for price, outcome in known
+        if price and outcome.status == "ok" and outcome.first_step == 0 and outcome.stacked == 1
+    ]
+
+
+def plan_sweeps(
+    sweeps: Sequence[Sweep], options: argparse.Namespace, store: Store, num_slots: int
+) -> list[Plan]:
+    """The plans of these sweeps, cut down to the budget if there is one."""
+    plans = [
+        make_plan(
+            sweep,
+            options.scale,
+            options.seeds,
+            store,
+            options.device,
+            retry_errors=options.retry_errors,
+            num_threads=count_threads(options),
+            local=is_local(options),
+        )
+        for sweep in sweeps
+    ]
+    if options.budget:
+        asked = sum(len(plan.trials) for plan in plans)
+        plans = trim(plans, num_slots, options.budget, start_seconds(options))
+        if (kept := sum(len(plan.trials) for plan in plans)) < asked:
+            print(
+                f"the budget of {format_seconds(options.budget)} holds {kept} of {asked} trials: "
+                "fewer replicates of every cell"
+            )
+    return plans
+
+
+def view_rows(plan: Plan) -> list[dict[str, object]]:
+    """The rows of the view of a plan: which trial belongs to which cell."""
+    order = {
+        label: i for i, label in enumerate(dict.fromkeys(p.trial.cell.label for p in plan.trials))
+    }
+    return [
+        {
+            "sweep": plan.sweep.name,
+            "scale": plan.scale,
+            "title": plan.sweep.title,
+            "claim": plan.sweep.claim.strip(),
+            "cell": planned.trial.cell.label,
+            "cell_order": order[planned.trial.cell.label],
+            "trial_id": planned.trial.id,
+            "seed": planned.trial.config.seed,
+            "data_seed": planned.trial.config.data_seed,
+        }
+        for planned in plan.trials
+    ]
+
+
+def report_folder(plan: Plan, store: Store) -> Path:
+    """Where table and figure of a sweep are written."""
+    return view_folder(f"{plan.sweep.name}-{plan.scale}", store)
+
+
+def view_folder(view: str, store: Store) -> Path:
+    """Where what is drawn of a view is written: beside a local store, else in ./reports."""
+    place = Path("reports") if store.folder.remote else store.folder.local / "reports"
+    return place / view
+
+
+def _start_mirrors(plans: Sequence[Plan], store: Store, options: argparse.Namespace):
+    if options.no_mlflow:
+        return []
+    from sweeps.engine.launch.tracking import Mirror, find_uri, shown_plan
+
+    uri = find_uri(options.tracking_uri, store)
+    return [Mirror(shown_plan(plan), store, uri) for plan in plans]
+
+
+def _report(
+    plans: Sequence[Plan], store: Store, options: argparse.Namespace, runner: Runner
+) -> int:
+    """Draw tables and figures with the command that anyone can repeat, and say what failed."""
+    failed = False
+    for plan in plans:
+        command = ["-m", "analysis", "table", plan.sweep.name, "--scale", plan.scale]
+        command += ["--results", store.root]
+        if not options.no_report:
+            print(flush=True)
+            failed |= subprocess.run([sys.executable, *command], check=False).returncode != 0
+        print(f"\nredraw: python {' '.join(command)}", flush=True)
+    problems = [line for plan in plans for line in _unfinished_lines(plan, store, runner)]
+    for line in problems[:MAX_LINES]:
+        print(line)
+    if len(problems) > MAX_LINES:
+        print(f"... and {len(problems) - MAX_LINES} more")
+    return FAILED if failed or any(not line.startswith("diverged") for line in problems) else 0
+
+
+def _unfinished_lines(plan: Plan, store: Store, runner: Runner) -> list[str]:
+    """A line for every trial that is not ok; the text of each error once."""
+    visible, lines, told = store.visible(), list[str](), set[str]()
+    for planned in plan.trials:
+        shard, outcome = visible.get(planned.trial.id), runner.last.get(planned.trial.id)
+        status = shard.status if shard else "not finished"
+        if status == "ok":
+            continue
+        if outcome is not None and outcome.status in ("stopped", "unsaved"):
+            status = outcome.status
+        line = f"{status}: {planned.trial.cell.label}, seed {planned.trial.config.seed}"
+        line += f" ({planned.trial.id})"
+        text = outcome.error if outcome is not None and status != "diverged" else ""
+        if not text and shard is not None and status == "error":
+            text = str(store.load_shards([shard], "trial", ["error"]).to_pylist()[0]["error"])
+        if text and text not in told:
+            told.add(text)
+            line += "\n    " + text.strip().replace("\n", "\n    ")
+        lines.append(line)
+    return lines

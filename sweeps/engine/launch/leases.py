@@ -1,0 +1,171 @@
+"""Two launches on one results folder never run the same trial.
+
+    RESULTS/launches/<launch>.json    who: host, process, state (idle, asking, running), trials
+    RESULTS/launches/<launch>.beat    a counter that rises while the launch lives
+
+A launch writes down which trials it asks for and only then looks at the others, so of two that
+begin at once at least one sees the other. Trials of a running launch are left to it. Between two
+that ask, the one with the larger name withdraws until the smaller has its answer, the smaller waits
+until nobody else asks for its trials. Nothing depends on clocks of two machines being alike: a
+launch of another machine is dead when its counter stood still for `PATIENCE` seconds of *our*
+clock, and alive until then. Needs a storage that shows a finished write to all readers (local, NFS
+with closed files, S3).
+"""
+
+import json
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.trial.processes import Process, this_process
+
+BEAT = 5.0  # seconds between two signs of life
+PATIENCE = 30.0  # seconds without one after which a launch of another machine is dead
+POLL = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Other:
+    """Another launch: its name, who runs it, and the trials it holds."""
+
+    name: str
+    state: str
+    process: Process
+    started_at: str
+    trials: frozenset[str]
+
+    def __str__(self) -> str:
+        p = self.process
+        return f"process {p.pid} on {p.host} (since {self.started_at})"
+
+
+class Launch:
+    """One launch's place in the results folder, from `with` to its end."""
+
+    def __init__(self, folder: Folder, say: Callable[[str], None] = print):
+        self.folder, self.say = folder, say
+        self.name = uuid.uuid4().hex[:12]
+        self.process = this_process()
+        self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.deposed = False  # another launch took this one for dead
+        self.seen: dict[str, tuple[bytes, float]] = {}  # counters of others, and since when
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> "Launch":
+        self._declare("idle", frozenset())  # first: what the dead leave behind has an owner
+        self.folder.write(self._file("beat"), b"0")
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.thread.join(timeout=10)
+        with suppress(OSError):
+            self.folder.delete([self._file("beat"), self._file("json")])
+
+    def claim(self, trials: Iterable[str]) -> dict[str, Other]:
+        """Take these trials; returns those that another living launch holds. Waits while another
+        one is asking for some of them.
+        """
+        wanted = frozenset(trials)
+        while True:
+            self._declare("asking", wanted)
+            others = self.living(wanted)
+            asking = [o.name for o in others if o.state == "asking"]
+            if not asking:
+                taken = {name: o for o in others for name in o.trials & wanted}
+                self._declare("running", wanted - set(taken))
+                return taken
+            if min(asking) < self.name:
+                self._declare("idle", frozenset())
+                while any(o.state == "asking" and o.name < self.name for o in self.living(wanted)):
+                    time.sleep(POLL)
+            else:
+                time.sleep(POLL)
+
+    def living(self, trials: frozenset[str] | None = None) -> list[Other]:
+        """The other launches that live (and hold some of these trials); what dead ones left behind
+        is removed.
+        """
+        found: list[Other] = []
+        for entry in self.folder.list("launches"):
+            name = entry.name.removeprefix("launches/").removesuffix(".json")
+            if name == self.name or not entry.name.endswith(".json"):
+                continue
+            if (other := self._read(name)) is None:
+                continue
+            concerns = trials is None or other.trials & trials
+            if self._is_dead(other) if concerns else other.process.is_gone():
+                self.folder.delete([f"launches/{name}.beat", f"launches/{name}.json"])
+            elif concerns:
+                found.append(other)
+        return found
+
+    def _is_dead(self, other: Other) -> bool:
+        if (gone := other.process.is_gone()) is not None:
+            return gone
+        try:
+            beat = self.folder.read(f"launches/{other.name}.beat")
+        except FileNotFoundError:
+            beat = b""
+        now = time.monotonic()
+        last, since = self.seen.get(other.name, (None, now))
+        if beat != last:
+            self.seen[other.name] = (beat, now)
+            return False
+        return now - since > PATIENCE
+
+    def _read(self, name: str) -> Other | None:
+        try:
+            saved = json.loads(self.folder.read(f"launches/{name}.json"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return Other(
+            name=name,
+            state=saved["state"],
+            process=Process(**saved["process"]),
+            started_at=saved["started_at"],
+            trials=frozenset(saved["trials"]),
+        )
+
+    def _declare(self, state: str, trials: frozenset[str]) -> None:
+        saved = {
+            "state": state,
+            "process": self.process.as_dict(),
+            "started_at": self.started_at,
+            "trials": sorted(trials),
+        }
+        self.folder.write(self._file("json"), json.dumps(saved).encode())
+
+    def _beat(self) -> None:
+        count = 0
+        while not self.stop.wait(BEAT):
+            count += 1
+            with suppress(OSError):  # a full disk does not end a launch; silence might
+                self.folder.write(self._file("beat"), str(count).encode())
+            with suppress(OSError):
+                if not self.folder.exists(self._file("json")):
+                    self._depose()
+                    return
+
+    def _depose(self) -> None:
+        """After a long sleep another launch may have taken our trials: stop rather than run them
+        twice.
+        """
+        if not self.stop.is_set():
+            self.deposed = True
+            self.say("another launch took this one for dead and goes on with its trials; stopping")
+            # Ctrl-C to ourselves, which also ends a wait; a job in the background may ignore it.
+            heard = callable(signal.getsignal(signal.SIGINT))
+            number = signal.SIGINT if heard else signal.SIGTERM
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def _file(self, kind: str) -> str:
+        return f"launches/{self.name}.{kind}"

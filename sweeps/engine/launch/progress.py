@@ -1,0 +1,141 @@
+"""What a person sees while a sweep runs: one live line on a terminal, plain lines elsewhere."""
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import TextIO
+
+from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
+from sweeps.engine.trial.attempt import Outcome
+
+SIGNS = {"ok": "ok", "done": "ok", "paused": "paused"}
+BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
+
+
+class Progress:
+    """Counts done / running / failed and predicts the time left. Its methods may be called from any
+    thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pending: Sequence[PlannedTrial],
+        num_slots: int,
+        out: TextIO | None = None,
+    ):
+        self.name, self.num_slots, self.out = name, num_slots, out or sys.stdout
+        self.pending = {planned.trial.id: planned for planned in pending}
+        # Running trials: share done, time of start, how many trials train as one model with it.
+        self.steps: dict[str, tuple[float, float, int]] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.reasons: set[str] = set()  # for which trials were stopped
+        self.started, self.last_sign = time.monotonic(), time.monotonic()
+        self.last_line = float("-inf")
+        self.lock, self.closed = threading.RLock(), threading.Event()
+        self.live = self.out.isatty()
+        self.thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> "Progress":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed.set()
+        self.thread.join()
+        if self.live:
+            self._write("\r\x1b[2K")
+        self._log(0)
+
+    def advanced(self, trial_id: str, share: float, stacked: int = 0) -> None:
+        """A running trial has done this share of its steps. stacked: how many trials train as one
+        model; 0 = as many as when it began.
+        """
+        with self.lock:
+            _, began, before = self.steps.get(trial_id, (0.0, time.monotonic(), 1))
+            self.steps[trial_id] = (share, began, stacked or before)
+            self.last_sign = time.monotonic()
+
+    def finished(self, outcome: Outcome) -> None:
+        """A trial has ended; says how in one line."""
+        with self.lock:
+            self.last_sign = time.monotonic()
+            self.steps.pop(outcome.trial_id, None)
+            if outcome.trial_id in self.outcomes or outcome.trial_id not in self.pending:
+                return
+            self.outcomes[outcome.trial_id] = outcome
+            trial = self.pending[outcome.trial_id].trial
+            seeds = f"seed {trial.config.seed}"
+            if trial.config.data_seed != trial.config.seed:
+                seeds += f", data seed {trial.config.data_seed}"
+            if outcome.status == "stopped" and not self._first_of(outcome):
+                return
+            sign = SIGNS.get(outcome.status, outcome.status.upper())
+            text = outcome.summary or (outcome.error.strip().splitlines() or [""])[-1]
+            took = format_seconds(outcome.seconds)
+            self.say(f"  {sign:<8} {trial.cell.label}, {seeds}  ({took})  {text}".rstrip())
+            self._log(BUSY)
+
+    def _first_of(self, outcome: Outcome) -> bool:
+        """Whether this reason to stop is new: one message for all the trials that it stops."""
+        new = outcome.error not in self.reasons
+        self.reasons.add(outcome.error)
+        return new
+
+    def say(self, text: str) -> None:
+        """Print a line above the live one."""
+        with self.lock:
+            self._write(f"\r\x1b[2K{text}\n" if self.live else f"{text}\n")
+
+    def line(self) -> str:
+        """The state of the sweep in one line."""
+        with self.lock:
+            failed = sum(o.status not in SIGNS for o in self.outcomes.values())
+            done, total = len(self.outcomes) - failed, len(self.pending)
+            elapsed = format_seconds(time.monotonic() - self.started)
+            left = self._seconds_left()
+            about = f", about {format_seconds(left)} left" if left is not None else ""
+            counts = f"{done}/{total} done, {len(self.steps)} running, {failed} failed"
+            return f"{self.name}: {counts}, {elapsed} so far{about}"
+
+    def _seconds_left(self) -> float | None:
+        """Predicted work that is left, corrected by how the predictions did so far."""
+        price = {name: p.price.seconds for name, p in self.pending.items() if p.price}
+        if len(price) < len(self.pending):
+            return None
+        now = time.monotonic()
+        predicted = sum(price[name] for name, o in self.outcomes.items() if o.status == "ok")
+        actual = sum(o.seconds for o in self.outcomes.values() if o.status == "ok")
+        for name, (share, began, stacked) in self.steps.items():
+            if share > 0.1:
+                predicted += share * price[name]
+                actual += (now - began) / stacked
+        ratio = actual / predicted if predicted > 0 else 1.0
+        waiting = [
+            p
+            for name, p in self.pending.items()
+            if name not in self.outcomes and name not in self.steps
+        ]
+        running = [price[name] * (1 - share) for name, (share, *_) in self.steps.items()]
+        total = sum(running) + sum(price[p.trial.id] for p in waiting)
+        floor = max([*running, predict_wall(waiting, self.num_slots)])
+        return ratio * max(total / self.num_slots, floor)
+
+    def _tick(self) -> None:
+        while not self.closed.wait(0.5):
+            if self.live:
+                self._write(f"\r\x1b[2K{self.line()}")
+            self._log(QUIET)
+
+    def _log(self, every: float) -> None:
+        """Where there is no live line, the state of the sweep, at most so often."""
+        with self.lock:
+            if not self.live and time.monotonic() - self.last_line > every:
+                self.last_line = time.monotonic()
+                self._write(self.line() + "\n")
+
+    def _write(self, text: str) -> None:
+        with self.lock:
+            self.out.write(text)
+            self.out.flush()

@@ -1,0 +1,1 @@
+"""What a trial will cost in seconds, from what finished trials took."""

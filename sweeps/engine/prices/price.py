@@ -1,0 +1,206 @@
+"""What a trial will cost in seconds: measured, fitted to measured trials, or probed.
+
+A cell that the store has measured costs what it took. Other shapes are predicted by the cost model
+fitted to all measured ones (`cost_model`). Where there are too few of these, or none that is
+comparable, a few training steps are timed here (`probe`). A prediction, not a promise.
+"""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from pcore.config import TrialConfig
+from pcore.evaluation.flops import count_example_flops, count_flops
+from pcore.training.train import Run, learning_rate
+from sweeps.engine.prices.cost_model import (
+    MAX_FOLDS,
+    Shape,
+    cross_validate,
+    fit,
+    is_enough,
+    shape_of,
+    typical_model,
+)
+from sweeps.engine.prices.measured import by_shape, measurements, read_measured
+from sweeps.engine.store.store import Store
+
+CONSTRUCTED_RATE = 2e10  # operations of the trained model of that configuration, per second
+PROBE_FLOPS = 2e10  # a probe step larger than this is made smaller by cutting the batch
+FAR = 4.0  # a step that takes so many times more or less than all measured ones is probed
+CLOSE = 0.3  # a prediction within 30 % is called close
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """Predicted seconds of one trial on one slot, and where the prediction comes from: "measured",
+    "fitted on N cells" or "probed".
+    """
+
+    seconds: float
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Prices:
+    """The price of each cell, by its id. note: how good fitted prices are; empty if none is."""
+
+    by_cell: Mapping[str, Price]
+    note: str = ""
+
+
+def price_cells(
+    cells: Mapping[str, TrialConfig],
+    store: Store,
+    device: str = "cpu",
+    num_threads: int = 1,
+    local: bool = True,
+) -> Prices:
+    """The prices of cells, by their ids. local: the trials will run on this host, whose speed can
+    be probed.
+    """
+    if not cells:
+        return Prices(by_cell={})
+    pricing = _Pricing(store, device, num_threads)
+    if local and not pricing.measured.here:
+        trained = [config for config in cells.values() if config.model.kind == "trained"]
+        pricing.calibrate(trained)
+    prices = {cell: pricing.price(cell, config) for cell, config in cells.items()}
+    fitted = any(price.source.startswith("fitted") for price in prices.values())
+    return Prices(by_cell=prices, note=pricing.describe() if fitted else "")
+
+
+class _Pricing:
+    """Everything that the prices of one plan have in common."""
+
+    def __init__(self, store: Store, device: str, num_threads: int):
+        self.device, self.num_threads = device, num_threads
+        self.measured = read_measured(store, device, num_threads)
+        self.sample = measurements(by_shape(self.measured.sample, device))
+        self.fitted = is_enough(self.sample)
+        self.model = fit(self.sample) if self.sample else typical_model()
+        self.steps = [m.training / m.shape.training[0] for m in self.sample]
+        configs = [cell.config for cell in self.measured.sample]
+        self.known = {_parts(config) for config in configs}
+        self.speed = 1.0  # time here over time where the rows were measured
+        self.probed: dict[Shape, float] = {}
+
+    def calibrate(self, configs: Sequence[TrialConfig]) -> None:
+        """Compare the rows, measured on other hosts, with this one."""
+        if not configs:
+            return
+        middle = configs[len(configs) // 2]
+        self.speed = statistics.median(self.probe(c) for c in (configs[0], middle, configs[-1]))
+
+    def price(self, cell: str, config: TrialConfig) -> Price:
+        if config.model.kind == "constructed":  # evaluated only: seconds at most
+            return Price(seconds=count_flops(config) / CONSTRUCTED_RATE, source="guessed")
+        if cell in self.measured.seconds:
+            return Price(seconds=self.measured.seconds[cell] * self.speed, source="measured")
+        shape = shape_of(config, self.device)
+        seconds = self.model.seconds(shape)
+        if self.fitted and not self._is_far(shape) and self._is_known(config):
+            source = f"fitted on {len(self.measured.sample)} cells"
+            return Price(seconds=seconds * self.speed, source=source)
+        return Price(seconds=seconds * self.probe(config), source="probed")
+
+    def probe(self, config: TrialConfig) -> float:
+        """How much longer a training step takes here than the model says."""
+        small = smaller(config)
+        shape = shape_of(small, self.device)
+        if shape not in self.probed:
+            seconds = probe(small, self.device, self.num_threads)
+            self.probed[shape] = seconds / self.model.predict(shape, "training")
+        return self.probed[shape]
+
+    def describe(self) -> str:
+        """The error of the model, from shapes that were left out of the fit."""
+        ratios = [took / predicted for predicted, took in cross_validate(self.sample, MAX_FOLDS)]
+        return (
+            f"cost model: fitted on {len(self.measured.sample)} cells; "
+            f"shapes left out of the fit took {describe_ratios(ratios)}"
+        )
+
+    def _is_far(self, shape: Shape) -> bool:
+        step = self.model.predict(shape, "training") / shape.training[0]
+        return not min(self.steps) / FAR <= step <= max(self.steps) * FAR
+
+    def _is_known(self, config: TrialConfig) -> bool:
+        """False for own code of which no trial was measured: it may do anything."""
+        own = ":" in config.position.encoding or not _is_ours(config)
+        return not own or _parts(config) in self.known
+
+
+def _parts(config: TrialConfig) -> tuple[str, type]:
+    return config.position.encoding, type(config.task)
+
+
+def _is_ours(config: TrialConfig) -> bool:
+    return type(config.task).__module__.startswith("pcore.")
+
+
+def describe_error(pairs: Sequence[tuple[float, float]]) -> str:
+    """How well trials were predicted, from the predicted and the measured seconds of each."""
+    ratios = [took / predicted for predicted, took in pairs]
+    whole = sum(took for _, took in pairs) / sum(predicted for predicted, _ in pairs)
+    return (
+        f"cost model: {len(pairs)} trials took {whole:.2f}x of their predicted time "
+        f"(one trial {min(ratios):.2f}x to {max(ratios):.2f}x; {count_close(ratios)} of "
+        f"{len(pairs)} within 30 %)"
+    )
+
+
+def describe_ratios(ratios: Sequence[float]) -> str:
+    """ "0.90x to 1.20x of their prediction (half within 4 %, 9 of 9 within 30 %)"."""
+    half = 100 * statistics.median(abs(ratio - 1) for ratio in ratios)
+    return (
+        f"{min(ratios):.2f}x to {max(ratios):.2f}x of their prediction "
+        f"(half within {half:.0f} %, {count_close(ratios)} of {len(ratios)} within 30 %)"
+    )
+
+
+def count_close(ratios: Sequence[float]) -> int:
+    """How many measured times are within 30 % of their prediction."""
+    return sum(abs(ratio - 1) <= CLOSE for ratio in ratios)
+
+
+def smaller(config: TrialConfig) -> TrialConfig:
+    """The same step, on so many examples that it takes no more than PROBE_FLOPS."""
+    per_example = 3 * count_example_flops(config, config.data.max_length)
+    batch_size = max(1, min(config.optim.batch_size, int(PROBE_FLOPS / per_example)))
+    return dataclasses.replace(
+        config,
+        optim=dataclasses.replace(config.optim, batch_size=batch_size, num_steps=1),
+        data=dataclasses.replace(config.data, num_examples=None),
+        eval=dataclasses.replace(config.eval, checkpoints=("last",)),
+        seed=0,
+        data_seed=0,
+    )
+
+
+def probe(config: TrialConfig, device: str, num_threads: int = 1, num_steps: int = 5) -> float:
+    """Seconds of one training step of this configuration, the median of a few."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    torch.set_flush_denormal(True)  # as an attempt does
+    run = Run(config, device)
+    rate = learning_rate(config.optim, 0)
+    run.update(run.data.next_batch(), rate)
+    seconds = timed(lambda: run.update(run.data.next_batch(), rate), num_steps, device)
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(False)
+    return seconds
+
+
+def timed(step: Callable[[], object], count: int, device: str) -> float:
+    """Median seconds of `step` over `count` calls."""
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        step()
+        if device != "cpu":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)

@@ -1,0 +1,262 @@
+"""How much work of each kind a trial is: what its duration depends on, whatever the machine.
+
+Counts what this implementation does: ragged batches on a CPU, the last block at targets
+only, evaluation in parts of as many examples as fit (`pcore.evaluation.predict`).
+`pcore.evaluation.flops` counts what the
+computation needs. `sweeps.engine.prices.cost_model` fits seconds per unit of each amount.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+from pcore.config import ModelConfig, PositionConfig, TrialConfig
+from pcore.config.seeding import make_generator
+from pcore.encodings import Encoding, find_encoding
+from pcore.encodings.position_ids import draw_position_ids, num_levels, select_relative_ids
+from pcore.evaluation.predict import examples_per_part
+from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.model.ragged import make_ragged
+from pcore.model.shared_tokens import find_distinct
+from pcore.model.static import count_targets
+from pcore.tasks import Task
+from pcore.training.data import TrainingBatch
+
+SAMPLE = 256  # examples drawn to see how long they are and how their batches are cut
+MAX_SAMPLE = 1024  # of one batch; larger ones are taken as multiples of it
+HELD_OUT = 1000  # examples of a candidate set
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """Amounts of one trial, its training or its evaluation.
+
+    calls: steps of training, or 1 for an evaluation. blocks: parts of batches times blocks, what
+    comes before and after all of them counted as one more. parameter_steps: parameters times
+    optimizer steps. tokens: of all batches, padding included. multiplications: floating-point
+    operations of matrix products. scores: elements of attention matrices. biased_scores: those to
+    which an encoding adds a bias, times its levels; learned_biases: likewise, if the bias is
+    trained. rotations: elements of rotated queries and keys. activations: elements of all other
+    tensors of blocks. drawn_tokens: tokens of examples made.
+    Backward passes count as twice the forward one.
+    """
+
+    calls: float
+    blocks: float
+    parameter_steps: float
+    tokens: float
+    multiplications: float
+    scores: float
+    biased_scores: float
+    learned_biases: float
+    rotations: float
+    activations: float
+    drawn_tokens: float
+
+    def amounts(self) -> tuple[float, ...]:
+        """All amounts in the order of `AMOUNTS`."""
+        return tuple(getattr(self, name) for name in AMOUNTS)
+
+
+AMOUNTS = tuple(f.name for f in dataclasses.fields(Work))
+
+
+class _Pass(NamedTuple):
+    """Forward passes over so many examples in all, of T tokens, with logits at R places of each."""
+
+    num_passes: float
+    num_examples: float
+    num_tokens: int
+    num_targets: int
+
+
+def count_training(config: TrialConfig, device: str = "cpu") -> Work:
+    """The work of all training steps, measuring candidates for `best` and `oracle` included.
+
+    device: a CPU cuts batches into parts of like length.
+    """
+    steps, batch_size = config.optim.num_steps, config.optim.batch_size
+    data = config.data
+    passes, drawn = _typical_batches(
+        config.task, data.min_length, data.max_length, batch_size, device == "cpu"
+    )
+    shared = device == "cpu" and _share_tokens(
+        config.task, config.position, data.min_length, data.max_length, batch_size
+    )
+    forward = _forward(config, passes, shared)
+    amounts = {name: 3 * steps * amount for name, amount in forward.items()}
+    for length in _candidate_lengths(config):
+        checks = _forward(config, (_passes(config.task, config.model, HELD_OUT, length, None),))
+        amounts = {name: amounts[name] + config.eval.num_checks * checks[name] for name in amounts}
+    fresh = steps * batch_size if data.num_examples is None else 0
+    return Work(
+        calls=steps,
+        parameter_steps=steps * count_parameters(config),
+        drawn_tokens=fresh * drawn,
+        **amounts,
+    )
+
+
+def count_evaluation(config: TrialConfig) -> Work:
+    """The work beside training steps: evaluating every checkpoint policy at every length, and
+    making the fixed list of training examples if there is one.
+
+    The first block makes queries, keys and values of equal tokens once
+    (`pcore.model.shared_tokens`), which is next to nothing; randomized IDs leave few tokens equal.
+    """
+    shapes = [
+        _passes(config.task, config.model, config.eval.num_examples, length, second)
+        for lengths in evaluation_lengths(config).values()
+        for length in lengths
+        for second in config.eval.second_lengths or (None,)
+    ]
+    repeats, data, fixed = len(config.eval.checkpoints), config.data, 0.0
+    if data.num_examples is not None:
+        _, drawn = _typical_batches(
+            config.task, data.min_length, data.max_length, config.optim.batch_size, True
+        )
+        fixed = data.num_examples * drawn
+    forward = _forward(config, tuple(shapes), config.position.ids != "randomized")
+    amounts = {name: repeats * amount for name, amount in forward.items()}
+    return Work(
+        calls=1.0,
+        parameter_steps=0.0,
+        drawn_tokens=fixed + repeats * sum(s.num_examples * s.num_tokens for s in shapes),
+        **amounts,
+    )
+
+
+def count_parameters(config: TrialConfig) -> float:
+    """Trained parameters of the blocks, the symbols and the encoding, without gains of norms."""
+    m = config.model
+    blocks = m.num_layers * m.d_model * (4 * m.num_heads * m.d_head + 3 * m.d_ff)
+    symbols = len(config.task.vocab) * m.d_model
+    return float(blocks + symbols + _encoding_traits(config).num_parameters)
+
+
+def _forward(
+    config: TrialConfig, passes: tuple[_Pass, ...], shared: bool = False
+) -> dict[str, float]:
+    """Amounts of these forward passes together; shared: without the first block's projections."""
+    m = config.model
+    inner = m.num_heads * m.d_head
+    traits = _encoding_traits(config)
+    rotated = inner * traits.rotates
+    totals: dict[str, float] = dict.fromkeys(_FORWARD, 0.0)
+    for num_passes, count, num_tokens, num_targets in passes:
+        keys = m.num_layers * num_tokens
+        queries = (m.num_layers - 1) * num_tokens + num_targets
+        scores = m.num_heads * num_tokens * queries
+        products = 4 * m.d_model * inner * (keys + queries) + 6 * m.d_model * m.d_ff * queries
+        products += 4 * m.d_head * scores + 2 * m.d_model * len(config.task.vocab) * num_targets
+        if shared:
+            first_queries = num_tokens if m.num_layers > 1 else num_targets
+            products -= 2 * m.d_model * inner * (2 * num_tokens + first_queries)
+        totals["blocks"] += num_passes * (m.num_layers + 1)
+        totals["tokens"] += count * num_tokens
+        totals["multiplications"] += count * products
+        totals["scores"] += count * scores
+        totals["biased_scores"] += count * scores * traits.biased_levels
+        if traits.num_parameters:
+            totals["learned_biases"] += count * scores * traits.biased_levels
+        totals["rotations"] += count * rotated * (keys + queries)
+        totals["activations"] += count * (
+            keys * (2 * m.d_model + 2 * inner) + queries * (4 * m.d_model + 2 * inner + 4 * m.d_ff)
+        )
+    return totals
+
+
+_FORWARD = (
+    "blocks",
+    "tokens",
+    "multiplications",
+    "scores",
+    "biased_scores",
+    "learned_biases",
+    "rotations",
+    "activations",
+)
+
+
+class _Traits(NamedTuple):
+    """What an encoding does in the model, as far as it takes time."""
+
+    biased_levels: int
+    rotates: bool
+    num_parameters: int
+
+
+def _encoding_traits(config: TrialConfig) -> _Traits:
+    levels = num_levels(config.task, config.position)
+    return _find_traits(config.position, config.model, levels)
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_traits(position: PositionConfig, model: ModelConfig, levels: int) -> _Traits:
+    cls = find_encoding(position.encoding)
+    encoding = cls(position, model, levels, make_generator("cost"))
+    count = sum(p.numel() for p in encoding.parameters() if p.requires_grad)
+    biased = levels * (cls.bias is not Encoding.bias)
+    return _Traits(biased, cls.rotate is not Encoding.rotate, count)
+
+
+@functools.lru_cache(maxsize=4096)
+def _passes(
+    task: Task, model: ModelConfig, num_examples: int, length: int, second: int | None
+) -> _Pass:
+    """The passes of a test set of the largest examples of this length."""
+    layout = task.layout(task.largest_shape(length, second))
+    num_tokens = len(layout.sources) + 1  # BOS; nothing is predicted from EOS
+    count = math.ceil(num_examples / examples_per_part(model, num_tokens))
+    return _Pass(count, num_examples, num_tokens, len(layout.sources) - layout.num_query + 1)
+
+
+@functools.lru_cache(maxsize=1024)
+def _typical_batches(
+    task: Task, low: int, high: int, batch_size: int, cut: bool
+) -> tuple[tuple[_Pass, ...], float]:
+    """The forward passes of a typical training batch, and tokens of a typical example.
+
+    Numbers are means over several batches, so they need not be whole.
+    """
+    size = min(batch_size, MAX_SAMPLE)
+    repeats, rng = max(1, SAMPLE // size), make_generator("cost")
+    passes: list[_Pass] = []
+    num_tokens = 0
+    for _ in range(repeats):
+        whole = TrainingBatch(*task.sample_mixture(size, low, high, rng))
+        num_tokens += int((whole.tokens != 0).sum())
+        shapes = [(size, whole.tokens.shape[1] - 1, count_targets(whole.response_mask))]
+        if cut:
+            parts = make_ragged(*whole).parts
+            shapes = [(part.num_rows, part.num_tokens, part.places.shape[1]) for part in parts]
+        for rows, width, targets in shapes:
+            count = rows * batch_size / (size * repeats)
+            passes.append(_Pass(1 / repeats, count, width, targets))
+    return tuple(passes), num_tokens / (size * repeats)
+
+
+@functools.lru_cache(maxsize=1024)
+def _share_tokens(
+    task: Task, position: PositionConfig, low: int, high: int, batch_size: int
+) -> bool:
+    """Whether so many tokens of a typical ragged batch are equal that the first block makes their
+    queries, keys and values once.
+    """
+    rng = make_generator("cost")
+    batch = task.sample_mixture(min(batch_size, MAX_SAMPLE), low, high, rng)
+    ids = draw_position_ids(select_relative_ids(batch, position, task), position, rng)
+    ragged = make_ragged(batch.tokens, ids, batch.response_mask)
+    uses_ids = find_encoding(position.encoding).uses_ids
+    return find_distinct(ragged.tokens, ragged.ids, uses_ids).worth_sharing
+
+
+def _candidate_lengths(config: TrialConfig) -> list[int]:
+    """One typical length for each policy other than `last`."""
+    lengths: list[int] = []
+    if "best" in config.eval.checkpoints:
+        lengths.append(config.data.max_length)
+    if "oracle" in config.eval.checkpoints:
+        lengths.append(max(config.eval.test_lengths))
+    return lengths

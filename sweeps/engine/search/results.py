@@ -1,0 +1,124 @@
+"""How a search scores, and what it found.
+
+Only the near range counts: search trials have no test lengths, and rows of any other range are
+never looked at.
+
+Score, smaller is better, averaged over near lengths: (1 - exact match) + (1 - token accuracy). The
+second part tells configurations apart while exact match is 0 everywhere. The loss cannot do that
+beyond the trained lengths: a model that begins to fit grows confident there, often wrongly, and the
+best fit can have a worse near loss than one that was stopped early. It only decides between equals.
+
+To use what was found in a sweep (arms are labels and the fields they change):
+
+    best = best_of("lr_search", scale)
+    tuned = {label: fields | best.get(label, {}) for label, fields in own_arms.items()}
+    cells = grid(addition(scale), arm=arms(tuned))
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweeps.engine.options import find_results
+from sweeps.engine.search.space import format_rows
+from sweeps.engine.spec import Scale
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.store import Store
+
+WORST = 2.0  # the score of a diverged training: nothing right
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scored:
+    """What the store says of a trial. loss: nats per token of the near range."""
+
+    status: str
+    score: float = WORST
+    loss: float = math.inf
+    error: str = ""
+
+    @property
+    def finished(self) -> bool:
+        return self.status in ("ok", "diverged")
+
+
+def read_scores(store: Store, trial_ids: Iterable[str]) -> dict[str, Scored]:
+    """What the store knows of these trials, by id."""
+    names = list(trial_ids)
+    heads = store.load(names, record="trial", columns=["trial_id", "status", "error"]).to_pylist()
+    near: dict[str, list[Mapping[str, Any]]] = {
+        head["trial_id"]: [] for head in heads if head["status"] == "ok"
+    }
+    counts = ["num_examples", "num_correct", "num_tokens", "num_correct_tokens", "loss_sum"]
+    columns = ["trial_id", "checkpoint", "range", *counts]
+    for row in store.load(near, record="evaluation", columns=columns).to_pylist():
+        if row["range"] == "near" and row["checkpoint"] == "last":
+            near[row["trial_id"]].append(row)
+    return {
+        head["trial_id"]: _score(near[head["trial_id"]])
+        if head["status"] == "ok"
+        else Scored(status=head["status"], error=head["error"] or "")
+        for head in heads
+    }
+
+
+def _score(rows: Sequence[Mapping[str, Any]]) -> Scored:
+    wrong = loss = 0.0
+    for row in rows:
+        wrong += 1 - row["num_correct"] / row["num_examples"]
+        wrong += 1 - row["num_correct_tokens"] / row["num_tokens"]
+        loss += row["loss_sum"] / row["num_tokens"]
+    return Scored(status="ok", score=wrong / len(rows), loss=loss / len(rows))
+
+
+def format_best(best: Mapping[str, Mapping[str, Any]]) -> str:
+    """The winners as a table for people."""
+    fields = [key for key in next(iter(best.values())) if "." in key]
+    names = [field.rpartition(".")[2] for field in fields]
+    rows = [["arm", *names, "near score", "configurations", "at each rung", "trained steps"]]
+    for label, found in best.items():
+        values = [_text(found[field]) for field in fields]
+        rungs = "/".join(map(str, found["num_per_rung"]))
+        numbers = [f"{found['near_score']:.4f}", str(found["num_configurations"]), rungs]
+        rows.append([label, *values, *numbers, f"{found['num_trained_steps']:,}"])
+    return format_rows(rows)
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def write_best(results: str, name: str, scale: Scale, best: Mapping[str, Mapping[str, Any]]) -> str:
+    """Keep the winners where `best_of` finds them; the name of the file in the results folder."""
+    file = _best_file(name, scale)
+    Folder(results).write(file, (json.dumps(best, indent=2) + "\n").encode())
+    return file
+
+
+def best_of(
+    name: str, scale: Scale, results: str | Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """The winning fields of a search by arm, to be merged into an arm's changes.
+
+    results: the results folder (default: $PCORE_RESULTS, else ./results). Raises ValueError if the
+    search was not run to its end there.
+    """
+    place = find_results(str(results) if results is not None else None)
+    try:
+        found = json.loads(Folder(place).read(_best_file(name, scale)))
+    except FileNotFoundError:
+        raise ValueError(
+            f"{place} holds no result of the search {name!r} at scale {scale}; run it first: "
+            f"python sweeps/{name}.py --scale {scale} --results {place}"
+        ) from None
+    return {
+        label: {key: value for key, value in entry.items() if "." in key}
+        for label, entry in found.items()
+    }
+
+
+def _best_file(name: str, scale: Scale) -> str:
+    return f"searches/{name}-{scale}.json"

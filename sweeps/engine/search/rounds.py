@@ -1,0 +1,177 @@
+"""A search from its command line to its winners: in rounds, the next rung of every configuration.
+
+A round is a list of ordinary trials. What the store lacks of them is executed, inline or on Ray;
+then every study gives its verdicts and starts new configurations until its budget is used.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pcore.config import TrialConfig, trial_id
+from sweeps.engine.launch.cli import guarded
+from sweeps.engine.launch.launch import FAILED
+from sweeps.engine.launch.scheduler import execute_configs, session
+from sweeps.engine.options import add_executor, add_place, check_run, find_results
+from sweeps.engine.search.results import format_best, read_scores, write_best
+from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
+from sweeps.engine.spec import SCALES, Scale
+from sweeps.engine.store.store import Store
+
+if TYPE_CHECKING:
+    from sweeps.engine.search.study import Arm
+
+# Runs these trials; on return each is in the store, whatever became of it.
+Execute: TypeAlias = Callable[[Sequence[TrialConfig]], None]
+Best: TypeAlias = dict[str, dict[str, Any]]
+
+
+def run_search(
+    search: Search,
+    scale: Scale,
+    results: str,
+    execute: Execute,
+    *,
+    budget: Budget | None = None,
+    width: int = 1,
+    storage: str | None = None,
+    say: Callable[[str], None] = print,
+) -> tuple[Best, list[str]]:
+    """(winner by arm, configurations that failed). Goes on where an earlier launch ended.
+
+    budget: default that of the search. width: configurations of each arm under way at once.
+    storage: the Optuna database, a URL or a local file; default optuna.db in the results. Raises
+    ValueError for what cannot work, before any compute, and if an arm has no winner.
+    """
+    from sweeps.engine.search.study import Arm, open_studies  # not needed for a plan
+
+    budget = budget or search.budget[scale]
+    configs = prepare_arms(search, scale, budget)
+    if width < 1:
+        raise ValueError(f"width {width} is below 1")
+    url, store = find_database(storage, results), Store(results)
+    store.prepare()
+    names = {
+        label: study_name(search, scale, label, config, budget.rungs)
+        for label, config in configs.items()
+    }
+    with open_studies(url, names) as records:
+        arms = [
+            Arm(label, config, search.space, budget, records[label])
+            for label, config in configs.items()
+        ]
+        number = 0
+        while sum(arm.start(width) for arm in arms):
+            number += 1
+            _run_round(number, arms, store, execute, say)
+    return _conclude(arms, say)
+
+
+def _run_round(
+    number: int, arms: "Sequence[Arm]", store: Store, execute: Execute, say: Callable[[str], None]
+) -> None:
+    """The next rung of every configuration under way, then the verdicts."""
+    jobs = {trial_id(job): job for arm in arms for job in arm.jobs()}
+    scores = read_scores(store, jobs)
+    missing = {
+        name: job for name, job in jobs.items() if name not in scores or not scores[name].finished
+    }
+    if missing:
+        steps = sum(job.optim.num_steps for job in missing.values())
+        begun = sum(len(arm.values) for arm in arms)
+        total = sum(arm.budget.configurations for arm in arms)
+        say(
+            f"round {number}: {len(missing)} trainings, {steps:,} steps; "
+            f"{begun} of {total} configurations begun"
+        )
+        execute(list(missing.values()))
+        scores |= read_scores(store, missing)
+    for arm in arms:
+        arm.settle(scores)
+
+
+def _conclude(arms: "Sequence[Arm]", say: Callable[[str], None]) -> tuple[Best, list[str]]:
+    best = {arm.label: found for arm in arms if (found := arm.best()) is not None}
+    failed = [line for arm in arms for line in arm.failed]
+    if missing := [arm.label for arm in arms if arm.label not in best]:
+        lines = "".join(f"\n  {line}" for line in failed)
+        raise ValueError(f"no configuration finished its rungs in: {', '.join(missing)}{lines}")
+    if problem := next((arm.problem for arm in arms if arm.problem), ""):
+        say(f"Optuna database incomplete ({problem}); the same command completes it")
+    return best, failed
+
+
+def find_database(storage: str | None, results: str) -> str:
+    """The URL of the Optuna database. Raises ValueError if remote results leave it open."""
+    if storage is not None and "://" in storage:
+        return storage
+    if storage is None and "://" in results:
+        raise ValueError(
+            f"the results are at {results}, where no database can live: "
+            "name a local file, e.g. --storage optuna.db"
+        )
+    file = Path(storage) if storage is not None else Path(results) / "optuna.db"
+    return f"sqlite:///{file.expanduser().absolute()}"
+
+
+# The command line ---------------------------------------------------------------------------------
+
+
+def main(search: Search, argv: Sequence[str] | None = None) -> int:
+    """Run a search from the command line. Exit codes: 0 every configuration has its verdict, 1 some
+    failed, 2 refused, 130 interrupted.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"{search.name}.py",
+        description=search.claim,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--scale", choices=SCALES, default="laptop", help="size of the search (default: laptop)")
+    add("--configurations", type=int, help="of each arm, instead of the budget of the script")
+    add("--width", type=int, default=2, help="configurations of each arm at once (default: 2)")
+    add("--storage", help="Optuna database: file or URL (default: optuna.db in the results)")
+    add("--plan", action="store_true", help="print the budget; run nothing")
+    add_place(parser)
+    add_executor(parser)
+    options = parser.parse_args(argv)
+    return guarded(search.name, lambda: _main(search, options))
+
+
+def _main(search: Search, options: argparse.Namespace) -> int:
+    budget = search.budget[options.scale]
+    if options.configurations is not None:
+        budget = replace(budget, configurations=options.configurations)
+    arms = prepare_arms(search, options.scale, budget)
+    print(format_budget(search, options.scale, budget, arms), flush=True)
+    if options.plan:
+        return 0
+    check_run(options)
+    store = Store(find_results(options.results))
+    print(f"\nresults: {store.root}", flush=True)
+
+    def execute(configs: Sequence[TrialConfig]) -> None:
+        execute_configs(f"{search.name} [{options.scale}]", configs, options, store)
+
+    with session(options, store):
+        best, failed = run_search(
+            search,
+            options.scale,
+            store.root,
+            execute,
+            budget=budget,
+            width=options.width,
+            storage=options.storage,
+            say=lambda line: print(line, flush=True),
+        )
+    file = write_best(store.root, search.name, options.scale, best)
+    print(f"\n{format_best(best)}\n")
+    print("chosen on the near range; the test range was neither evaluated nor read")
+    print(f"written: {store.root}/{file}")
+    for line in failed:
+        print(f"failed: {line}")
+    if failed:
+        print("arms with failures were tuned less; the same command tries those again")
+    return FAILED if failed else 0

@@ -1,0 +1,214 @@
+"""What a hyper-parameter search is and what it may cost. No Optuna in here.
+
+A search tunes the same fields with the same budget in every arm, each arm for itself. A
+configuration climbs rungs: full trainings of growing length, each with a complete learning-rate
+schedule, so that every rung is an ordinary trial and its rows are those of any other.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pcore.config import Scalar, TrialConfig, canonical, coerce, flatten, known_fields, override
+from pcore.registry import nearest
+from pcore.training.validate import validate
+from sweeps.engine.spec import Scale
+
+SEED = 1000  # of every search trial: sweeps count from 0, so what they report was not tuned on
+HALVING = 3  # about a third of a rung, the best, is promoted
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers from low to high, in the unit of the field; evenly spread over logarithms if log."""
+
+    low: float
+    high: float
+    log: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of these values."""
+
+    values: tuple[Scalar, ...]
+
+
+Space = Mapping[str, Range | Choice]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What every arm may spend: how many configurations, and the rungs they climb, as fractions of
+    optim.num_steps.
+    """
+
+    configurations: int
+    rungs: tuple[float, ...] = (1 / 9, 1 / 3, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Search:
+    """A search. name: that of its script; arms: base configurations by label; space: what is tuned,
+    by dotted field; budget: of each arm, by scale.
+    """
+
+    name: str
+    title: str
+    claim: str
+    arms: Callable[[Scale], Mapping[str, TrialConfig]]
+    space: Space
+    budget: Mapping[Scale, Budget]
+
+
+def prepare_arms(search: Search, scale: Scale, budget: Budget) -> dict[str, TrialConfig]:
+    """The arms as they are searched: without test range, at the seeds of the search.
+
+    Raises ValueError for a budget, a space or an arm that cannot work.
+    """
+    if budget.configurations < 1:
+        raise ValueError(f"{budget.configurations} configurations per arm is below 1")
+    _check_rungs(budget.rungs)
+    arms: dict[str, TrialConfig] = {}
+    for label, config in search.arms(scale).items():
+        blind = {"eval.test_lengths": (), "eval.checkpoints": ("last",)}
+        arms[label] = replace(override(config, blind), seed=SEED, data_seed=SEED)
+        try:
+            _check_near(arms[label])
+            _check_space(arms[label], search.space)
+            steps = rung_steps(arms[label], budget.rungs)
+            if len(set(steps)) < len(steps):
+                raise ValueError(f"optim.num_steps={steps[-1]} is too short for rungs {steps}")
+        except ValueError as error:
+            raise ValueError(f"arm {label!r}: {error}") from error
+    if not arms:
+        raise ValueError("there are no arms")
+    return arms
+
+
+def _check_rungs(rungs: Sequence[float]) -> None:
+    rising = all(a < b for a, b in itertools.pairwise(rungs))
+    if not rungs or rungs[0] <= 0 or not rising or rungs[-1] != 1:
+        text = ", ".join(f"{rung:g}" for rung in rungs)
+        raise ValueError(f"rungs ({text}) must rise from above 0 to exactly 1")
+
+
+def _check_near(config: TrialConfig) -> None:
+    """Something must be evaluated as near range; second lengths can make it test range."""
+    task, data = config.task, config.data
+    trained = task.trained_seconds(data.min_length, data.max_length)
+    for length in config.eval.near_lengths:
+        for asked in config.eval.second_lengths or (None,):
+            second = task.default_second(length) if asked is None else asked
+            if trained is None or second is None or second in trained:
+                return
+    cause = "all belong to the test range by their second length"
+    if not config.eval.near_lengths:
+        cause = "is empty"
+    raise ValueError(f"eval.near_lengths {cause}: there is nothing to score on")
+
+
+def _check_space(config: TrialConfig, space: Space) -> None:
+    if not space:
+        raise ValueError("the space is empty")
+    known = known_fields(type(config.task))
+    for field, values in space.items():
+        if field not in known:
+            raise ValueError(f"unknown field {field!r}.{nearest(field, known)}")
+        if field == "optim.num_steps":
+            raise ValueError("optim.num_steps belongs to the rungs, not to the space")
+        if field in ("seed", "data_seed", "task.name") or field.startswith("eval."):
+            raise ValueError(f"{field} decides what is measured and cannot be searched")
+        ends = values.values if isinstance(values, Choice) else _check_range(config, field, values)
+        if len(set(ends)) < max(2, len(ends)):
+            raise ValueError(f"{field}: a choice needs different values, at least two")
+        for end in ends:
+            validate(override(config, {field: end}))
+
+
+def _check_range(config: TrialConfig, field: str, values: Range) -> tuple[float, float]:
+    low, high = find_bounds(config, field, values)
+    if not low < high:
+        raise ValueError(f"{field}: low={low:g} is not below high={high:g}")
+    if values.log and low <= 0:
+        raise ValueError(f"{field}: a logarithmic range cannot begin at {low:g}")
+    return low, high
+
+
+def find_bounds(config: TrialConfig, field: str, values: Range) -> tuple[float, float]:
+    """Both ends of a range in the type of the field, int or float. Raises ValueError if the field
+    is not a number.
+    """
+    annotation = known_fields(type(config.task))[field]
+    low, high = (coerce(end, annotation, field) for end in (values.low, values.high))
+    if isinstance(low, bool) or not isinstance(low, (int, float)):
+        raise ValueError(f"{field} is not a number: use a Choice")
+    return low, high
+
+
+def defaults_in_space(config: TrialConfig, space: Space) -> dict[str, Scalar] | None:
+    """The searched fields as the arm has them, or None if the search could not draw them."""
+    flat = flatten(config)
+    for field, values in space.items():
+        value = flat[field]
+        if isinstance(values, Choice):
+            inside = value in values.values
+        else:
+            inside = isinstance(value, (int, float)) and values.low <= value <= values.high
+        if not inside:
+            return None
+    return {field: flat[field] for field in space}
+
+
+def rung_steps(config: TrialConfig, rungs: Sequence[float]) -> list[int]:
+    """Training steps of each rung."""
+    return [max(1, round(rung * config.optim.num_steps)) for rung in rungs]
+
+
+def study_name(
+    search: Search, scale: Scale, label: str, config: TrialConfig, rungs: Sequence[float]
+) -> str:
+    """The name of an arm's study; another one as soon as arm, space or rungs change.
+
+    The number of configurations is not part of it: a larger budget goes on with the same study.
+    """
+    space = sorted((field, repr(values)) for field, values in search.space.items())
+    text = json.dumps([canonical(config), space, list(rungs), HALVING])
+    return f"{search.name}-{scale}-{label}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def format_budget(
+    search: Search, scale: Scale, budget: Budget, arms: Mapping[str, TrialConfig]
+) -> str:
+    """The budget as a table for people, before anything runs."""
+    rows = [("arm", "configurations", "steps of the rungs", "steps at most", "steps if halved")]
+    most, halved = 0, 0.0
+    for label, config in arms.items():
+        steps, number = rung_steps(config, budget.rungs), budget.configurations
+        arm_most = number * sum(steps)
+        arm_halved = sum(number * s / HALVING**rung for rung, s in enumerate(steps))
+        texts = (", ".join(map(str, steps)), f"{arm_most:,}", f"{arm_halved:,.0f}")
+        rows.append((label, str(number), *texts))
+        most, halved = most + arm_most, halved + arm_halved
+    return "\n".join(
+        [
+            f"{search.name} [{scale}]: {search.title}",
+            f"tuned in every arm: {', '.join(search.space)}",
+            "",
+            format_rows(rows),
+            "",
+            f"{len(arms)} arms x {budget.configurations} configurations x {len(budget.rungs)} "
+            f"rungs: at most {most:,} steps; about {halved:,.0f} if a third of each rung goes on",
+        ]
+    )
+
+
+def format_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, the first to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = (
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    )
+    return "\n".join(f"  {line}".rstrip() for line in lines)

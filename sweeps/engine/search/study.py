@@ -1,0 +1,211 @@
+"""The study of one arm: TPE proposes, asynchronous successive halving stops. The only file that
+imports optuna.
+
+The store decides. A launch replays every study from its beginning in memory: the same questions in
+the same order, the sampler seeded by the number of the configuration, the scores from the store. So
+a search that was killed goes on with the very configurations it had begun, and ends as it would
+have without the interruption (at the same `width`). A larger budget goes on as well: what is
+decided about a configuration does not depend on later ones. The Optuna database records every
+finished configuration: for dashboards, and so that a recorded one is asked again with the same
+values under any version of Optuna. Deleted, it is written anew.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+import sqlalchemy
+from optuna.trial import TrialState
+from sqlalchemy.exc import SQLAlchemyError
+
+from pcore.config import TrialConfig, override, trial_id
+from pcore.config.seeding import derive_seed
+from sweeps.engine.search.results import Scored
+from sweeps.engine.search.space import (
+    HALVING,
+    Budget,
+    Choice,
+    Space,
+    defaults_in_space,
+    find_bounds,
+    rung_steps,
+)
+
+STARTUP = 5  # configurations of an arm, its own among them, before TPE takes over from chance
+DIGITS = 4  # of a drawn number: short in tables, and the same trial on every machine
+
+
+@dataclass(slots=True)
+class Live:
+    """A configuration on its way up the rungs."""
+
+    trial: optuna.Trial
+    values: dict[str, Any]
+    rung: int = 0
+
+
+class Arm:
+    """The study of one arm, replayed in memory and recorded in the database.
+
+    The first configuration is the arm as it is, if the space contains it: the winner is never worse
+    on the near range than what was there before.
+    """
+
+    def __init__(
+        self, label: str, config: TrialConfig, space: Space, budget: Budget, record: optuna.Study
+    ):
+        self.label, self.config, self.space, self.budget = label, config, space, budget
+        self.steps = rung_steps(config, budget.rungs)
+        self.record = record
+        mine = record.get_trials(deepcopy=False)
+        past = [t for t in mine if "configuration" in t.user_attrs]
+        self.known = {t.user_attrs["configuration"]: t.params for t in past}
+        self.recorded = {(t.user_attrs["configuration"], t.state) for t in past}
+        pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=HALVING)
+        self.study = optuna.create_study(pruner=pruner)
+        self.live: list[Live] = []
+        self.values: list[dict[str, Any]] = []  # of every configuration asked so far
+        self.scored: dict[int, Scored] = {}  # the last score of each configuration
+        self.trained: dict[str, int] = {}  # steps by trial id
+        self.failed: list[str] = []
+        self.problem = ""  # why the record lacks something
+
+    def start(self, width: int) -> bool:
+        """Draw new configurations until `width` are under way or the budget is used; whether any is
+        under way.
+        """
+        while len(self.live) < width and len(self.values) < self.budget.configurations:
+            number = len(self.values)
+            self.study.sampler = optuna.samplers.TPESampler(
+                seed=derive_seed("search", number) % 2**32,
+                n_startup_trials=STARTUP,
+                constant_liar=True,
+            )
+            fixed = self.known.get(number)
+            if fixed is None and number == 0:
+                fixed = defaults_in_space(self.config, self.space)
+            if fixed is not None:
+                self.study.enqueue_trial(fixed)
+            trial = self.study.ask()
+            trial.set_user_attr("configuration", number)
+            self.values.append(self._draw(trial))
+            self.live.append(Live(trial, self.values[number]))
+        return bool(self.live)
+
+    def _draw(self, trial: optuna.Trial) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for field, within in self.space.items():
+            if isinstance(within, Choice):
+                values[field] = trial.suggest_categorical(field, within.values)
+                continue
+            low, high = find_bounds(self.config, field, within)
+            if isinstance(low, int) and isinstance(high, int):
+                values[field] = trial.suggest_int(field, low, high, log=within.log)
+            else:
+                drawn = trial.suggest_float(field, low, high, log=within.log)
+                values[field] = min(max(float(f"{drawn:.{DIGITS}g}"), low), high)
+        return values
+
+    def jobs(self) -> list[TrialConfig]:
+        """The trials that are the next rungs of the configurations under way."""
+        return [self._job(live) for live in self.live]
+
+    def _job(self, live: Live) -> TrialConfig:
+        return override(self.config, live.values | {"optim.num_steps": self.steps[live.rung]})
+
+    def settle(self, scores: Mapping[str, Scored]) -> None:
+        """Promote, stop or finish every configuration under way, in the order they were asked."""
+        still: list[Live] = []
+        for live in self.live:
+            name = trial_id(self._job(live))
+            scored = scores.get(name, Scored(status="not run"))
+            state = self._judge(live, name, scored)
+            if state is None:
+                live.rung += 1
+                still.append(live)
+            else:
+                value = scored.score if state == TrialState.COMPLETE else None
+                self.study.tell(live.trial, value, state=state)
+        self.live = still
+        self._write_record()
+
+    def _judge(self, live: Live, name: str, scored: Scored) -> TrialState | None:
+        """The final state of a configuration after this rung, None if it goes on."""
+        number = live.trial.number
+        if not scored.finished:
+            reason = (scored.error.strip().splitlines() or [scored.status])[-1]
+            self.failed.append(f"{self.label}, configuration {number} ({name}): {reason}")
+            return TrialState.FAIL
+        self.trained[name] = self.steps[live.rung]
+        self.scored[number] = scored
+        live.trial.report(scored.score, HALVING**live.rung)
+        if scored.status == "diverged":
+            return TrialState.PRUNED
+        if live.rung == len(self.steps) - 1:
+            return TrialState.COMPLETE
+        return TrialState.PRUNED if live.trial.should_prune() else None
+
+    def _write_record(self) -> None:
+        """Record what is finished and not recorded yet. A database that fails stops nothing."""
+        for trial in self.study.get_trials(deepcopy=False):
+            key = (trial.number, trial.state)
+            if trial.state.is_finished() and key not in self.recorded:
+                try:
+                    self.record.add_trial(trial)
+                except optuna.exceptions.StorageInternalError as error:
+                    self.problem = str(error).strip().splitlines()[0]
+                    return
+                self.recorded.add(key)
+                self.problem = ""
+
+    def best(self) -> dict[str, Any] | None:
+        """The winner: its fields, its score and what the arm has spent; None if none finished."""
+        trials = self.study.get_trials(deepcopy=False)
+        done = [t.number for t in trials if t.state == TrialState.COMPLETE]
+        if not done:
+            return None
+        number = min(done, key=lambda n: (self.scored[n].score, self.scored[n].loss, n))
+        rungs = range(len(self.steps))
+        return {
+            **self.values[number],
+            "near_score": self.scored[number].score,
+            "num_configurations": len(self.values),
+            "num_failed": len(self.failed),
+            "num_per_rung": [sum(len(t.intermediate_values) > k for t in trials) for k in rungs],
+            "num_trained_steps": sum(self.trained.values()),
+            "study": self.record.study_name,
+        }
+
+
+@contextmanager
+def open_studies(url: str, names: Mapping[str, str]) -> Generator[dict[str, optuna.Study]]:
+    """The recorded study of each arm, new ones empty. Raises ValueError if the database cannot be
+    opened or belongs to another program: MLflow and Optuna both keep their schema version in a
+    table `alembic_version`, so they can share a server, not a database.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        engine = sqlalchemy.create_engine(url)
+        tables = sqlalchemy.inspect(engine).get_table_names()
+        engine.dispose()
+        mlflow = "experiments" in tables
+        if mlflow or ("alembic_version" in tables and "studies" not in tables):
+            owner = "MLflow" if mlflow else "another program"
+            raise ValueError(
+                f"{url} is the database of {owner}, which Optuna cannot share: name another "
+                "database of that server, or another schema (?options=-csearch_path%3Doptuna)"
+            )
+        storage = optuna.storages.RDBStorage(url)
+    except (SQLAlchemyError, ImportError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"the Optuna database {url} cannot be opened: {reason}") from error
+    try:
+        yield {
+            label: optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
+            for label, name in names.items()
+        }
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()

@@ -1,0 +1,117 @@
+"""The one schema of all rows the store keeps: columns, their types and what they mean.
+
+A row is one of three records: `trial` (one per attempt: status, provenance, durations), `report`
+(training curve) or `evaluation` (counts per checkpoint policy and length). All carry the trial's id
+and its whole configuration. A view has one row per trial of a sweep at a scale.
+"""
+
+import functools
+import types
+from typing import Any, Literal, Union, get_args, get_origin
+
+import pyarrow as pa
+
+from pcore.config import known_fields
+from pcore.tasks import TASKS
+
+Status = Literal["ok", "diverged", "oom", "timeout", "error", "lost"]
+Record = Literal["trial", "report", "evaluation"]
+
+IDENTITY = {
+    "record": pa.string(),
+    "trial_id": pa.string(),
+    "attempt": pa.int32(),
+    "status": pa.string(),
+}
+TRIAL = {  # record == "trial"
+    "error": pa.string(),  # failure text, null if ok
+    "cell_id": pa.string(),  # the trial id of the configuration without seeds
+    "config_json": pa.string(),  # the whole flat configuration, also of user-written tasks
+    "num_parameters": pa.int64(),
+    "wall_seconds": pa.float64(),  # of this attempt, evaluation included
+    "train_seconds": pa.float64(),
+    "eval_seconds": pa.float64(),
+    "train_tokens": pa.int64(),  # of the whole training, padding of batches not counted
+    "train_flops": pa.float64(),  # of the whole training, as `pcore.evaluation.flops` counts them
+    "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
+    "started_at": pa.string(),  # UTC, ISO 8601
+    "code_version": pa.string(),
+    "code_hash": pa.string(),  # of the source files of pcore
+    "git_commit": pa.string(),
+    "git_dirty": pa.bool_(),
+    "lock_hash": pa.string(),
+    "torch_version": pa.string(),
+    "python_version": pa.string(),
+    "device": pa.string(),
+    "dtype": pa.string(),
+    "host": pa.string(),
+    "num_threads": pa.int32(),
+    "launch": pa.string(),  # name of the launch that ran it
+    # How many trials trained as one model when the attempt began; of more than 1 all seconds of a
+    # row are its share of theirs, so that a sum over rows is machine time.
+    "stacked": pa.int32(),
+    "compiled": pa.bool_(),  # the training steps of this attempt ran through torch.compile
+}
+REPORT = {  # record == "report"
+    "step": pa.int64(),
+    "loss": pa.float64(),  # mean training loss since the last report, nats per target
+    "learning_rate": pa.float64(),
+    "grad_norm": pa.float64(),
+    "seconds": pa.float64(),  # of training so far in this attempt
+}
+EVALUATION = {  # record == "evaluation"
+    "checkpoint": pa.string(),  # policy: last, best, oracle
+    "checkpoint_step": pa.int64(),
+    "range": pa.string(),  # train, near, test
+    "length": pa.int64(),
+    "second_length": pa.int64(),
+    "test_set": pa.string(),  # hash of the examples
+    "num_examples": pa.int64(),
+    "num_correct": pa.int64(),
+    "num_tokens": pa.int64(),
+    "num_correct_tokens": pa.int64(),
+    "num_missed_stop": pa.int64(),
+    "num_early_stop": pa.int64(),
+    "num_wrong_symbol": pa.int64(),
+    "loss_sum": pa.float64(),
+    "outcomes": pa.binary(),  # a bit per example, 1 = right (numpy.packbits)
+    # Of so many examples the first wrong prediction, or any, is at this place of the answer:
+    "first_wrong_at": pa.list_(pa.int32()),
+    "wrong_at": pa.list_(pa.int32()),
+    "samples": pa.string(),  # JSON: the first right and the first wrong example
+}
+VIEW = {
+    "sweep": pa.string(),
+    "scale": pa.string(),
+    "title": pa.string(),
+    "claim": pa.string(),
+    "cell": pa.string(),  # label of the cell in tables and figures
+    "cell_order": pa.int64(),
+    "trial_id": pa.string(),
+    "seed": pa.int64(),
+    "data_seed": pa.int64(),
+}
+
+
+@functools.cache
+def schema() -> pa.Schema:
+    """The one schema of all shards: identity, configuration, then the columns of the three
+    records.
+    """
+    columns: dict[str, pa.DataType] = dict(IDENTITY)
+    for task in TASKS.values():
+        for name, annotation in known_fields(task).items():
+            columns.setdefault(name, _arrow_type(annotation))
+    return pa.schema(list((columns | TRIAL | REPORT | EVALUATION).items()))
+
+
+def _arrow_type(annotation: Any) -> pa.DataType:
+    if get_origin(annotation) in (Union, types.UnionType):
+        annotation = next(a for a in get_args(annotation) if a is not type(None))
+    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+    return plain.get(annotation, pa.string())
+
+
+def view_schema() -> pa.Schema:
+    """The schema of view files."""
+    return pa.schema(list(VIEW.items()))

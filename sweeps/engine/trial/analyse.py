@@ -1,0 +1,22 @@
+"""The analysis of one trained model, kept beside its rows."""
+
+import traceback
+
+from pcore.config import TrialConfig
+from pcore.diagnosis.mechanism import mechanism_rows
+from pcore.model.transformer import Transformer
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.mechanism import write_mechanism
+
+
+def write_diagnosis(
+    folder: Folder, name: str, model: Transformer, config: TrialConfig, num_examples: int
+) -> None:
+    """Write the mechanism file of a trained model. What goes wrong stands in the file: it must not
+    cost a finished trial.
+    """
+    try:
+        rows = list(mechanism_rows(model, config, num_examples))
+    except Exception:
+        rows = [{"kind": "error", "sentence": traceback.format_exc(limit=-4)}]
+    write_mechanism(folder, name, rows)

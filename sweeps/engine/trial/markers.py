@@ -1,0 +1,77 @@
+"""Who runs a trial right now: `RESULTS/running/<trial_id>.json`, and what follows if it is gone.
+
+A marker that an attempt finds is that of a dead one: a trial belongs to one launch (see launches)
+and within it to one worker. A worker killed between its shard and the end leaves a marker that
+means nothing; the next launch removes it.
+"""
+
+import json
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pcore.config import TrialConfig, trial_id
+from sweeps.engine.store.folder import Folder, StorageFailed
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.processes import Process, this_process
+from sweeps.engine.trial.provenance import code_provenance
+
+MAX_LOST = 3  # a trial that took this many workers with it in one launch is not started again
+GIVEN_UP = f"its worker died {MAX_LOST} times"
+ZOMBIE_SECONDS = 20.0  # how long the last worker of a dead launch may take to end
+
+
+@contextmanager
+def running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
+    """The file that says who runs the trial, for as long as it runs."""
+    marker, now = _marker_name(name), datetime.now(UTC).isoformat(timespec="seconds")
+    owner = {"process": this_process().as_dict(), "launch": launch, "started_at": now}
+    folder.write(marker, json.dumps(owner).encode())
+    try:
+        yield
+    finally:
+        folder.delete(marker)
+
+
+def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
+    """If an earlier attempt at this trial died without a word, write its `lost` shard; how many
+    attempts of this launch were lost so far.
+
+    What died with an earlier launch is not the trial's fault and does not count.
+    """
+    name = trial_id(config)
+    marker = _marker_name(name)
+    try:
+        owner = json.loads(store.folder.read(marker))
+    except (FileNotFoundError, ValueError):
+        owner = None
+    if owner is not None:
+        process = Process(**owner["process"])
+        patience = time.monotonic() + ZOMBIE_SECONDS
+        while process.is_gone() is False and process != this_process():
+            if time.monotonic() > patience:
+                raise StorageFailed(f"process {process.pid} on {process.host} still runs {name}")
+            time.sleep(0.2)
+        error = f"process {process.pid} on {process.host} ended without a result"
+        lost = {"error": error, "launch": owner["launch"], "started_at": owner["started_at"]}
+        store.write(config, "lost", {**code_provenance(), **lost})
+        store.folder.delete(marker)
+    shards = [shard for shard in store.shards_of(name) if shard.status == "lost"]
+    if len(shards) < MAX_LOST:
+        return len(shards)
+    launches = store.load_shards(shards, "trial", ["launch"]).column("launch").to_pylist()
+    return launches.count(launch)
+
+
+def remove_markers(store: Store) -> None:
+    """Remove the markers of finished trials, whose workers died with the shard just written."""
+    for entry in store.folder.list("running"):
+        shard = store.visible_shard(Path(entry.name).stem)
+        if shard is not None and shard.finished:
+            store.folder.delete(entry.name)
+
+
+def _marker_name(name: str) -> str:
+    return f"running/{name}.json"

@@ -1,0 +1,70 @@
+"""Where a result came from: code, environment and machine, as columns of every trial's row."""
+
+import functools
+import hashlib
+import os
+import platform
+import socket
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import pcore
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@functools.cache
+def code_provenance() -> dict[str, Any]:
+    """Version, source hash and git commit of pcore, lock file hash, torch and Python.
+
+    `PCORE_GIT_COMMIT` (set at submission) stands in where the code runs without its git folder.
+    """
+    commit, dirty = _git_state()
+    return {
+        "code_version": _version(),
+        "code_hash": hash_sources(),
+        "git_commit": os.environ.get("PCORE_GIT_COMMIT") or commit,
+        "git_dirty": dirty,
+        "lock_hash": _hash_file(ROOT / "requirements.lock"),
+        "torch_version": torch.__version__,
+        "python_version": platform.python_version(),
+        "host": socket.gethostname(),
+    }
+
+
+def hash_sources() -> str:
+    """12 hex digits over the names and contents of all source files of pcore."""
+    folder = Path(pcore.__path__[0])
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(str(file.relative_to(folder)).encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _version() -> str | None:
+    try:
+        return version("pcore")
+    except PackageNotFoundError:
+        return None
+
+
+def _git_state() -> tuple[str | None, bool | None]:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != ROOT:
+            return None, None
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+
+
+def _hash_file(file: Path) -> str | None:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else None

@@ -1,0 +1,163 @@
+"""One attempt at several trials of equal shapes at once: each with its own marker, state and shard,
+all with one model in common (`pcore.training.stacked`).
+
+A member that diverges or ends leaves the stack; the others go on. Whatever else breaks a stack (no
+memory, an encoding that cannot be batched) is not held against its members: each of them runs
+alone, from its last state. So does a trial whose next lost attempt would be its last in this
+launch: its own fault will not be its companions'.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+
+from pcore.config import TrialConfig, trial_id
+from pcore.training.stacked import train_stacked
+from pcore.training.train import Diverged, Report
+from sweeps.engine.store.folder import StorageFailed
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import (
+    Attempt,
+    Outcome,
+    Settings,
+    Timer,
+    admit,
+    process_settings,
+    run_attempt,
+)
+from sweeps.engine.trial.markers import MAX_LOST, running_marker
+
+
+def run_group(
+    configs: Sequence[TrialConfig],
+    settings: Settings,
+    on_report: Callable[[str, Report], None] = lambda name, report: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Outcome]:
+    """Run trials of one stack (a single one alone), each to its end; outcomes as they come.
+
+    on_report gets the id of the trial as well. say: for one sentence if the stack breaks. No trial
+    is begun behind one that was paused: the slice is over.
+    """
+    alone, together = list[TrialConfig](), list[TrialConfig]()
+    if len(configs) == 1:
+        alone += configs
+    else:
+        store = Store(settings.results)
+        for config in configs:
+            try:
+                outcome, num_lost = admit(config, settings, store)
+            except StorageFailed as error:
+                yield _unsaved(config, error)
+                continue
+            if outcome:
+                yield outcome
+            else:
+                (alone if num_lost == MAX_LOST - 1 else together).append(config)
+        if len(together) > 1:
+            members, paused = _Members(together, settings, store), False
+            for outcome in members.run(on_report):
+                paused = paused or outcome.status == "paused"
+                yield outcome
+            if paused:
+                return
+            if members.broken:
+                say(f"a stack of {len(together)} trials broke, they go on alone: {members.broken}")
+            together = members.left
+    for config in together + alone:
+        name = trial_id(config)
+        outcome = run_attempt(config, settings, lambda report, name=name: on_report(name, report))
+        yield outcome
+        if outcome.status == "paused":
+            return
+
+
+class _Members:
+    """The attempts of one stack. broken: why it ended early; left: whom it left unfinished."""
+
+    def __init__(self, configs: Sequence[TrialConfig], settings: Settings, store: Store):
+        self.configs, self.settings, self.store = list(configs), settings, store
+        self.seconds = [0.0] * len(configs)  # the share of each member in the time of the stack
+        self.trained, self.clock = 0.0, time.monotonic()  # training so far, of each who lives
+        self.attempts = [
+            Attempt(config, settings, store, lambda i=i: self.seconds[i], len(configs))
+            for i, config in enumerate(configs)
+        ]
+        self.markers: dict[int, ExitStack] = {}
+        self.living = list(range(len(configs)))
+        self.broken = ""
+
+    @property
+    def left(self) -> list[TrialConfig]:
+        return [self.configs[i] for i in self.living]
+
+    def run(self, on_report: Callable[[str, Report], None]) -> Iterator[Outcome]:
+        """Train together until nobody is left, the time is over or the stack breaks."""
+        try:
+            with process_settings(self.settings):
+                yield from self._train(on_report)
+        except StorageFailed as error:
+            for i in list(self.living):
+                self.living.remove(i)
+                yield _unsaved(self.configs[i], error)
+        except Exception as error:
+            text = (str(error).strip().splitlines() or [""])[0]
+            self.broken = f"{type(error).__name__}: {text}"
+        finally:
+            for marker in self.markers.values():
+                with suppress(StorageFailed):  # what remains is cleared away by the next launch
+                    marker.close()
+
+    def _train(self, on_report: Callable[[str, Report], None]) -> Iterator[Outcome]:
+        for i, attempt in enumerate(self.attempts):
+            marker = self.markers[i] = ExitStack()
+            folder, launch = self.store.folder, self.settings.launch
+            marker.enter_context(running_marker(folder, attempt.name, launch))
+        states = [attempt.resume() for attempt in self.attempts]
+        timer, settings = Timer(self.settings), self.settings
+        for news in train_stacked(
+            self.configs, device=settings.device, states=states, compile=settings.compiled
+        ):
+            reports = {i: new for i, new in news.items() if isinstance(new, Report)}
+            evaluated = any(report.results for report in reports.values())
+            self._charge(reports, list(reports) if evaluated else self.living)
+            for i, report in reports.items():
+                self.attempts[i].take(report)
+                on_report(self.attempts[i].name, report)
+            for i, new in news.items():
+                if isinstance(new, Diverged):
+                    yield self._end(i, self.attempts[i].finish("diverged", str(new)))
+                elif new.finished:
+                    yield self._end(i, self.attempts[i].finish("ok"))
+            verdict = timer.verdict()
+            if verdict != "go on":
+                for i in self.living:
+                    if self.attempts[i].last is not None:
+                        self.attempts[i].save()
+            if verdict in ("paused", "timeout"):
+                for i in list(self.living):
+                    yield self._end(i, self.attempts[i].stop(verdict))
+                return
+
+    def _charge(self, reports: Mapping[int, Report], served: Sequence[int]) -> None:
+        """Share out the time since the last news: training among all who live, what was done
+        besides (evaluation, saving) among those that it served.
+        """
+        now = time.monotonic()
+        trained = max((report.seconds for report in reports.values()), default=self.trained)
+        share, passed = trained - self.trained, now - self.clock
+        self.trained, self.clock = trained, now
+        for i in self.living:
+            self.seconds[i] += share
+        for i in served:
+            self.seconds[i] += (passed - share * len(self.living)) / len(served)
+
+    def _end(self, i: int, outcome: Outcome) -> Outcome:
+        """Take a member out of the stack; its outcome."""
+        self.markers.pop(i).close()
+        self.living.remove(i)
+        return outcome
+
+
+def _unsaved(config: TrialConfig, error: StorageFailed) -> Outcome:
+    return Outcome(trial_id=trial_id(config), status="unsaved", seconds=0.0, error=str(error))

@@ -1,0 +1,307 @@
+"""Figures by their structure: which lines, which values, which marks."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.figures import axis as axis_figures
+from analysis.figures import compute as compute_figures
+from analysis.figures import heat_maps, style
+from analysis.figures import lengths as figures
+from analysis.figures.axes import find_axes, number
+from analysis.figures.choose import draw_pictures
+from analysis.load import load_sweep, select_checkpoint
+from analysis.statistics import runs as statistics
+from analysis.tables.sweep_tables import ablation_table
+from sweeps.engine.store.store import Store
+from tests.analysis.test_load import (
+    CELLS,
+    build_store,
+    example,
+    make_config,
+    view_rows,
+    write_trial,
+)
+from tests.support import analysis_examples as examples
+
+
+def lines_of(figure: Figure) -> dict[str, Line2D]:
+    """The median lines by cell."""
+    lines = figure.axes[0].get_lines()
+    return {str(line.get_label()): line for line in lines if str(line.get_label())[0] != "_"}
+
+
+def test_lengths_shows_the_medians_of_every_cell():
+    results = example()
+    figure = figures.plot_lengths(results)
+    lines = lines_of(figure)
+    assert list(lines) == list(CELLS)
+    curves = statistics.cell_curves(select_checkpoint(results, "last"))
+    for cell, line in lines.items():
+        curve = curves[curves["cell"] == cell]
+        assert line.get_xdata() == pytest.approx(curve["length"])
+        assert line.get_ydata() == pytest.approx(100 * curve["median"])
+    axes = figure.axes[0]
+    assert axes.get_ylabel() == "exact match (%)"
+    assert [text.get_text() for text in axes.texts] == ["trained", "near", "1.5×", "2×"]
+
+
+def test_the_legend_reads_row_by_row():
+    figure = figures.plot_lengths(example())
+    (legend,) = figure.legends
+    figure.draw_without_rendering()
+    places = {t.get_text(): t.get_window_extent() for t in legend.get_texts()}
+    by_eye = sorted(places, key=lambda name: (-round(places[name].y0), places[name].x0))
+    assert by_eye == list(CELLS)
+
+
+def test_every_cell_looks_different_even_in_grey():
+    looks = [style.look_of(i) for i in range(8)]
+    for values in zip(*((look.color, look.marker, look.line) for look in looks), strict=True):
+        assert len(set(values)) == 8
+
+
+def test_bands_span_worst_to_best_of_three_runs():
+    results = example(complete=True)
+    (band,) = [
+        c
+        for c in figures.plot_lengths(results).axes[0].collections
+        if c.get_label() == "_band coupling, 1 layer"
+    ]
+    curves = statistics.cell_curves(select_checkpoint(results, "last"))
+    curve = curves[(curves["cell"] == "coupling, 1 layer") & (curves["length"] == 16)].iloc[0]
+    points = band.get_paths()[0].vertices
+    heights = points[points[:, 0] == 16, 1]
+    assert {heights.min(), heights.max()} == {100 * curve["worst"], 100 * curve["best"]}
+
+
+def test_losses_mark_where_a_run_diverged():
+    results = example()
+    figure = figures.plot_losses(results)
+    assert list(lines_of(figure)) == list(CELLS)
+    assert figure.axes[0].get_yscale() == "log"
+    (end,) = [line for line in figure.axes[0].get_lines() if line.get_label() == "_end"]
+    assert end.get_xdata()[0] == 350
+
+
+def test_same_frame_same_bytes(tmp_path: Path):
+    for name in ("a", "b"):
+        style.save(figures.plot_lengths(example()), tmp_path / name)
+    for kind in style.KINDS:
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+
+def test_nothing_global_changes(tmp_path: Path):
+    before = dict(matplotlib.rcParams)
+    style.save(figures.plot_losses(example()), tmp_path / "losses")
+    assert dict(matplotlib.rcParams) == before
+    assert (
+        "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+    )
+
+
+def test_trained_lengths_that_differ_are_marked_per_cell(tmp_path: Path):
+    store = build_store(tmp_path, complete=True, num_seeds=1)
+    results = load_sweep(store.root, "depth_ablation", "laptop")
+    trials = results.trials.copy()
+    trials.loc[trials["cell"] == "APE, 3 layers", "data.max_length"] = 6
+    changed = figures.plot_lengths(
+        type(results)(**{n: getattr(results, n) for n in results.__slots__} | {"trials": trials})
+    )
+    marks = [line for line in changed.axes[0].get_lines() if line.get_label() == "_trained"]
+    assert sorted(int(line.get_xdata()[0]) for line in marks) == [6, 8, 8, 8, 8, 8]
+    assert not [c for c in changed.axes[0].collections if "_band" in str(c.get_label())]
+
+
+def test_a_single_report_and_no_report_can_be_drawn(tmp_path: Path):
+    store, config = Store(tmp_path), make_config({}, 0)
+    store.write_view(view_rows({"a": [config]}))
+    figure = figures.plot_losses(load_sweep(tmp_path, "depth_ablation", "laptop"))
+    assert not lines_of(figure)
+    write_trial(store, config, "ok")
+    results = load_sweep(tmp_path, "depth_ablation", "laptop")
+    assert np.isfinite(lines_of(figures.plot_losses(results))["a"].get_ydata()).all()
+    style.save(figures.plot_losses(results), tmp_path / "one")
+
+
+def texts_in(figure: Figure) -> list[str]:
+    """What is printed inside the panels."""
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def map_of(axes: Axes) -> np.ndarray:
+    """The values of a heat map."""
+    (mesh,) = (c for c in axes.collections if isinstance(c, QuadMesh))
+    return np.ma.filled(np.ma.asarray(mesh.get_array()), np.nan)
+
+
+def caption_of(figure: Figure) -> str:
+    """The small print, without line breaks."""
+    assert figure._supxlabel is not None
+    return " ".join(figure._supxlabel.get_text().split())
+
+
+def test_one_number_that_varies_is_an_axis(tmp_path: Path):
+    (axis,) = find_axes(examples.heads(tmp_path))
+    assert axis.name == "model.num_heads"
+    assert list(axis.values.values()) == [1, 2, 4, 8]
+    assert (axis.label, axis.is_log, axis.tied) == ("heads", True, ())
+    rows, columns = find_axes(examples.layers_by_heads(tmp_path))
+    assert (rows.name, columns.name) == ("model.num_layers", "model.num_heads")
+
+
+def test_cells_that_differ_in_words_have_no_axis():
+    assert find_axes(example()) == ()
+    with pytest.raises(ValueError, match="do not differ in 1 number"):
+        axis_figures.plot_axis(example())
+    with pytest.raises(ValueError, match="do not differ in 2 number"):
+        axis_figures.plot_grid(example())
+
+
+def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
+    arms = {
+        f"width {width}": ({"model.d_model": width, "model.d_ff": 4 * width}, 12.0)
+        for width in (64, 128, 256)
+    }
+    (axis,) = find_axes(examples.build_sweep(tmp_path, "width", arms, num_seeds=1))
+    assert (axis.name, axis.tied) == ("model.d_model", ("model.d_ff",))
+    assert not axis.is_log
+
+
+def test_endless_data_stands_behind_all_numbers(tmp_path: Path):
+    sizes = (10_000, 100_000, None)
+    arms = {str(size): ({"data.num_examples": size}, 12.0) for size in sizes}
+    (axis,) = find_axes(examples.build_sweep(tmp_path, "sizes", arms, num_seeds=1))
+    assert list(axis.ticks.values()) == ["10k", "100k", "endless"]
+    assert axis.place(list(axis.values.values())[-1]) == 1_000_000
+
+
+def test_numbers_are_printed_short_and_exact():
+    assert [number(x) for x in (1, 1003, 1000, 50_000, 2_000_000, 3e-5, 0.5)] == (
+        ["1", "1003", "1k", "50k", "2M", "3e-5", "0.5"]
+    )
+    assert [compute_figures.short_number(x) for x in (12, 2.5e6, 5e14, 1.5e15)] == (
+        ["12", "2.5M", "5e14", "1.5e15"]
+    )
+
+
+def test_the_axis_shows_the_numbers_of_the_table(tmp_path: Path):
+    results = examples.heads(tmp_path)
+    figure = axis_figures.plot_axis(results)
+    table = ablation_table(results).numbers
+    lines = lines_of(figure)
+    assert list(lines) == ["length 12 (1.5x)", "length 16 (2x)", "length 20 (2.5x)"]
+    for (label, line), length in zip(lines.items(), (12, 16, 20), strict=True):
+        assert list(line.get_xdata()) == [1, 2, 4, 8], label
+        assert line.get_ydata() == pytest.approx(100 * table[f"em_{length}_median"])
+    right = {str(line.get_label()): line for line in figure.axes[1].get_lines()}
+    assert list(right["L95"].get_ydata()) == table["l95"].tolist()
+    assert list(right["_bound"].get_xdata()) == [8]  # solves the largest length tested
+    assert set(right["_trained"].get_ydata()) == {8}
+    assert figure.axes[0].get_xscale() == "log"
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["1", "2", "4", "8"]
+    assert "n = 3 runs per cell; checkpoint: last" in caption_of(figure)
+
+
+def test_a_grid_prints_its_medians(tmp_path: Path):
+    results = examples.layers_by_heads(tmp_path)
+    figure = axis_figures.plot_grid(results)
+    values = map_of(figure.axes[0])
+    table = ablation_table(results).numbers.set_index("cell")
+    assert values.shape == (3, 3)
+    assert values[0, 1] == pytest.approx(100 * table.loc["1 layers, 2 heads", "em_16_median"])
+    assert np.isnan(values[2, 2])  # no such cell
+    assert len(figure.axes[0].texts) == 8
+    assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("layers", "heads")
+    lengths = {text.get_text() for text in figure.axes[1].texts}
+    assert lengths == {
+        f"{'≥' if row.l95_is_lower_bound else ''}{row.l95}" for row in table.itertuples()
+    }
+
+
+def test_a_heat_map_per_cell_shows_both_lengths_and_what_was_trained(tmp_path: Path):
+    results = examples.two_lengths(tmp_path)
+    figure = heat_maps.plot_heat_map(results)
+    panels = figure.axes[:-1]  # the last is the colour bar
+    assert [axes.get_title(loc="left") for axes in panels] == ["coupling", "NoPE"]
+    assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == ("digits", "operands")
+    values = map_of(panels[1])
+    rows = results.evaluation
+    here = rows[(rows["cell"] == "NoPE") & (rows["length"] == 4) & (rows["second_length"] == 5)]
+    assert values[3, 3] == pytest.approx(100 * here["exact_match"].median())
+    (outline,) = [line for line in panels[0].get_lines() if line.get_label() == "_trained"]
+    x, y = (np.asarray(data, dtype=float) for data in outline.get_data())
+    assert (np.nanmin(x), np.nanmax(x)) == (-0.5, 7.5)  # lengths 1 to 8
+    assert (np.nanmin(y), np.nanmax(y)) == (-0.5, 1.5)  # second lengths 2 and 3
+    assert len(panels[0].texts) == values.size
+    with pytest.raises(ValueError, match="several second lengths"):
+        heat_maps.plot_heat_map(example())
+
+
+def test_the_map_stays_readable_in_grey():
+    colors = matplotlib.colormaps[style.MAP](np.linspace(0, 1, 50))[:, :3]
+    grey = colors @ [0.299, 0.587, 0.114]
+    assert (np.diff(grey) > 0).all()
+    assert [heat_maps.whole_percent(x) for x in (1.0, 0.999, 0.5, 0.001, 0.0)] == (
+        ["100", "99", "50", "<1", "0"]
+    )
+
+
+def test_equal_compute_takes_median_costs_and_says_what_is_missing(tmp_path: Path):
+    results = examples.heads(tmp_path)
+    trials = results.trials.assign(train_tokens=np.nan, train_flops=1e12)
+    ones = trials["cell"] == "1 heads"
+    trials.loc[ones, "train_seconds"] = [30.0, 50.0, 1.0]
+    trials.loc[ones & (trials["seed"] == 2), "first_step"] = 500  # its second counts only a part
+    figure = compute_figures.plot_compute(dataclasses.replace(results, trials=trials))
+    assert texts_in(figure) == ["not recorded"]
+    assert [axes.get_xlabel() for axes in figure.axes] == list(compute_figures.COSTS.values())
+    seconds = {str(line.get_label()): line for line in figure.axes[2].get_lines()}
+    assert list(seconds["1 heads"].get_xdata()) == [40]
+    table = ablation_table(results).numbers.set_index("cell")
+    for cell in results.cells:
+        median = 100 * table.loc[cell, "em_16_median"]
+        assert seconds[cell].get_ydata() == pytest.approx([median])
+    assert figure.axes[0].get_ylabel() == "exact match (%) at 16 (2x)"
+    assert "seconds on cpu (12 runs)" in caption_of(figure)
+
+
+def test_rows_without_any_cost_have_no_compute_figure():
+    results = example(complete=True)
+    assert not compute_figures.has_costs(results)
+    assert [drawing.name for drawing in draw_pictures(results)] == ["lengths", "failures", "losses"]
+    assert texts_in(compute_figures.plot_compute(results)) == ["not recorded"] * 3
+
+
+def test_small_print_is_never_wider_than_the_figure(tmp_path: Path):
+    for drawing in draw_pictures(examples.heads(tmp_path)):
+        figure = drawing.figure
+        with style.apply():
+            figure.draw_without_rendering()
+        box = figure._supxlabel.get_window_extent()
+        assert box.x0 >= 0, drawing.name
+        assert box.x1 <= figure.bbox.x1, drawing.name
+
+
+def test_labels_above_the_plot_do_not_overlap():
+    results = example()
+    is_near = results.evaluation["length"].between(9, 14)
+    near = results.evaluation["range"].mask(is_near, "near")
+    figure = figures.plot_lengths(
+        dataclasses.replace(results, evaluation=results.evaluation.assign(range=near))
+    )
+    assert texts_in(figure) == ["trained", "near", "2×"]  # 1.5x stands where "near" does
+    assert len([x for x in figure.axes[0].get_lines() if x.get_label() == "_multiple"]) == 2
+
+
+def test_a_single_report_has_a_marker(tmp_path: Path):
+    figure = figures.plot_losses(examples.heads(tmp_path))
+    assert all(line.get_markevery() is None for line in lines_of(figure).values())

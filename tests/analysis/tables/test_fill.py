@@ -1,0 +1,71 @@
+"""Marked places of Markdown files hold what the rows say, and nothing else changes."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.fill import fill
+from analysis.load import load_sweep
+from analysis.tables.render import render_markdown
+from analysis.tables.sweep_tables import ablation_table
+from tests.analysis.test_load import build_store
+
+TEXT = """# A page
+
+<!-- pcore table depth_ablation laptop {root} -->
+an old number: 12.3
+<!-- /pcore -->
+between
+<!-- pcore figure depth_ablation laptop {root} lengths pictures/depth -->
+<!-- /pcore -->
+behind
+"""
+
+
+@pytest.fixture
+def page(tmp_path) -> Path:
+    build_store(tmp_path / "results")
+    page = tmp_path / "page.md"
+    page.write_text(TEXT.format(root=tmp_path / "results"))
+    return page
+
+
+def test_tables_and_figures_are_made_anew_and_a_second_time_alike(page, capsys):
+    assert main(["fill", str(page)]) == 0
+    text = page.read_text()
+    table = ablation_table(load_sweep(page.parent / "results", "depth_ablation", "laptop"))
+    assert f"-->\n{render_markdown(table)}<!-- /pcore -->\nbetween\n" in text
+    assert "an old number" not in text
+    assert text.startswith("# A page\n")
+    assert text.endswith("<!-- /pcore -->\nbehind\n")
+    assert "](pictures/depth.png)" in text
+    first = (page.parent / "pictures" / "depth.png").read_bytes()
+    assert first.startswith(b"\x89PNG")
+    assert main(["fill", str(page)]) == 0
+    assert page.read_text() == text
+    assert (page.parent / "pictures" / "depth.png").read_bytes() == first
+    assert capsys.readouterr().out.split("\n")[1].endswith("page.md: as it was")
+
+
+def test_without_drawing_the_text_is_the_same(page):
+    text = fill(page, draw=False)
+    assert not (page.parent / "pictures").exists()
+    assert text == fill(page)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("lengths pictures", "lenghts pictures", "has no figure 'lenghts'; there: lengths"),
+        ("table depth_ablation", "table depht_ablation", "did you mean 'depth_ablation'"),
+        ("pcore table", "pcore tabel", "is neither table, selection nor figure"),
+        ("<!-- /pcore -->\nbehind", "behind", "no <!-- /pcore --> behind <!-- pcore figure"),
+    ],
+)
+def test_a_place_that_cannot_be_filled_is_named(page, capsys, old, new, message):
+    page.write_text(page.read_text().replace(old, new))
+    before = page.read_text()
+    assert main(["fill", str(page)]) == 2
+    assert message in capsys.readouterr().err
+    assert page.read_text() == before

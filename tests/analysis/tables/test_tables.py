@@ -1,0 +1,160 @@
+"""Tables as people and programs read them; expected ones are fixtures/analysis_table.*."""
+
+import dataclasses
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.load import Results
+from analysis.tables import render
+from analysis.tables import sweep_tables as tables
+from analysis.tables.curves import draw_bar, draw_curves
+from analysis.tables.render import escape_latex
+from analysis.tables.sweep_tables import Entry, Table, ablation_table, percent, times
+from tests.analysis.test_load import CELLS, example
+
+EXPECTED = Path(__file__).parents[2] / "fixtures"
+RENDERINGS = {
+    "txt": render.render_text,
+    "md": render.render_markdown,
+    "tex": render.render_latex,
+    "csv": render.render_csv,
+}
+
+
+def change_trials(results: Results, cell: str, **columns: object) -> Results:
+    """The results with some columns of the trials of a cell replaced."""
+    trials = results.trials.copy()
+    for name, value in columns.items():
+        trials.loc[trials["cell"] == cell, name.replace("__", ".")] = value
+    return dataclasses.replace(results, trials=trials)
+
+
+@pytest.mark.parametrize("kind", RENDERINGS)
+def test_renderings_are_as_expected(kind: str):
+    text = RENDERINGS[kind](ablation_table(example()))
+    assert text == (EXPECTED / f"analysis_table.{kind}").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", RENDERINGS)
+def test_notes_stand_under_every_rendering(kind: str):
+    table = ablation_table(example())
+    flat = " ".join(RENDERINGS[kind](table).split())
+    for note in table.notes:
+        assert " ".join((escape_latex(note) if kind == "tex" else note).split()) in flat
+
+
+def test_text_fits_a_terminal_even_with_long_labels():
+    results = example()
+    view = results.view.assign(cell=results.view["cell"] + " and a rather long explanation of it")
+    rename = {"cell": lambda frame: frame["cell"] + " and a rather long explanation of it"}
+    long = dataclasses.replace(
+        results,
+        view=view,
+        trials=results.trials.assign(**rename),
+        evaluation=results.evaluation.assign(**rename),
+    )
+    for text in (render.render_text(ablation_table(long)), draw_curves(long)):
+        assert max(map(len, text.splitlines())) <= 120
+
+
+def test_csv_has_full_precision_and_one_row_per_cell():
+    table = ablation_table(example())
+    frame = pd.read_csv(io.StringIO(render.render_csv(table)), comment="#")
+    assert frame["cell"].tolist() == list(CELLS)
+    assert frame["em_16_median"].tolist() == table.numbers["em_16_median"].tolist()
+    text = frame.select_dtypes(["object", "str"]).columns
+    assert set(text) == {"sweep", "scale", "checkpoint", "cell"}
+    assert frame.set_index("cell").loc["coupling, 3 layers", "l95"] == 20
+    lengths = pd.read_csv(io.StringIO(render.frame_csv(tables.length_table(example()))))
+    assert len(lengths) == 6 * 2 * 14
+
+
+def test_oracle_says_that_it_leaks():
+    notes = "\n".join(ablation_table(example(), "oracle").notes)
+    assert "ORACLE" in notes
+    assert "not a result" in notes
+
+
+def test_eight_runs_have_a_bootstrap_interval():
+    table = ablation_table(example(complete=True, num_seeds=8))
+    assert "Interval: 95 % percentile bootstrap over runs." in "\n".join(table.notes)
+    assert table.rows[0][1].text == "8/8"
+
+
+def test_mixed_code_and_unpaired_test_sets_are_said():
+    results = change_trials(example(), "APE, 3 layers", code_hash="ffff", git_dirty=True)
+    evaluation = results.evaluation.copy()
+    odd = (evaluation["cell"] == "NoPE, 3 layers") & (evaluation["length"] == 12)
+    evaluation.loc[odd, "test_set"] = "other"
+    notes = "\n".join(ablation_table(dataclasses.replace(results, evaluation=evaluation)).notes)
+    assert "MIXED, 2 versions of pcore" in notes
+    assert "commit 01234567-dirty (3 trials)" in notes
+    assert "NOT the same for all runs at 1 of 14 lengths" in notes
+    assert "NOT ALL EXAMPLES" not in notes
+    trials = results.trials.assign(**{"eval.stop_error": [0.05, None, *[0.0] * 16]})
+    notes = "\n".join(ablation_table(dataclasses.replace(results, trials=trials)).notes)
+    assert "NOT ALL EXAMPLES" in notes
+    assert "eval.stop_error up to 0.05" in notes
+
+
+def test_cells_with_other_trained_lengths_get_a_column_and_no_multiples():
+    results = change_trials(example(), "APE, 3 layers", data__max_length=6)
+    table = ablation_table(results)
+    names = [entry.text for entry in table.header]
+    assert names[:4] == ["cell", "runs", "trained", "train"]
+    assert table.rows[4][2].text == "1–6"
+    assert Entry("EM@16") in table.header
+
+
+def test_a_cell_without_runs_shows_dashes():
+    results = example()
+    gone = results.trials["cell"] == "NoPE, 3 layers"
+    trials = results.trials.assign(status=results.trials["status"].mask(gone, "missing"))
+    kept = results.evaluation[results.evaluation["cell"] != "NoPE, 3 layers"]
+    table = ablation_table(dataclasses.replace(results, trials=trials, evaluation=kept))
+    assert table.rows[3][1].text == "0/3"
+    assert {entry.text for entry in table.rows[3][2:]} == {"–"}
+
+
+def test_chosen_lengths_are_closest_and_the_shorter_of_two():
+    results = example()
+    only = results.evaluation[results.evaluation["length"] != 16]
+    shown = tables.choose_lengths(results, only[only["checkpoint"] == "last"])
+    assert (shown.lengths, shown.solve) == ((12, 14, 20), 14)
+    near = results.evaluation[results.evaluation["range"] != "test"]
+    table = ablation_table(dataclasses.replace(results, evaluation=near))
+    assert [entry.text for entry in table.header] == ["cell", "runs", "train", "L95"]
+
+
+def test_latex_escapes():
+    assert escape_latex("50 % of a_b & c#1 ~ {x}^2 \\ $5") == (
+        r"50 \% of a\_b \& c\#1 \textasciitilde{} \{x\}\textasciicircum{}2 \textbackslash{} \$5"
+    )
+    row = (Entry("[a]", ""), Entry("≥20", "[1–2]"))
+    table = Table(title="t", header=row, rows=(row,), notes=("n_1",), numbers=pd.DataFrame())
+    text = render.render_latex(table)
+    assert r"{[}a] & $\geq$20 \\[-2pt]" in text
+    assert r"n\_1\par" in text
+
+
+def test_numbers_for_people():
+    assert [percent(x) for x in (1.0, 0.99999, 0.5, 0.00001, 0.0, float("nan"))] == (
+        ["100.0", "99.9", "50.0", "0.1", "0.0", "–"]
+    )
+    assert [times(x) for x in (1.5, 2.0, 6.67)] == ["1.5x", "2x", "6.7x"]
+    assert [draw_bar(x) for x in (1.0, 0.5, 0.0001, 0.0)] == [
+        "█" * 8,
+        "████    ",
+        "▏       ",
+        " " * 8,
+    ]
+
+
+def test_curves_show_every_length_of_every_cell():
+    text = draw_curves(example(complete=True))
+    rows = [line for line in text.splitlines() if line.startswith(("train", "near", "test"))]
+    assert [int(row.split()[1]) for row in rows] == [*range(1, 11), 12, 14, 16, 20]
+    assert "████████ 100.0" in rows[0]

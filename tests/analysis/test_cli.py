@@ -1,0 +1,132 @@
+"""`python -m analysis` from the outside: what it prints, what it writes, how it fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from pcore.config import trial_id
+from sweeps.engine.store.store import Store
+from tests.analysis.test_load import (
+    CELLS,
+    PROVENANCE,
+    build_store,
+    make_config,
+    make_evaluation,
+    view_rows,
+    write_trial,
+)
+
+FILES = {f"{name}.{kind}" for name in ("table", "comparisons") for kind in ("md", "tex", "csv")}
+FILES |= {f"{name}.csv" for name in ("runs", "lengths", "failures")}
+FILES |= {f"{name}.{kind}" for name in ("lengths", "losses") for kind in ("png", "pdf", "svg")}
+
+
+def test_table_prints_and_writes_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    build_store(tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    assert main(["table", "sweeps/depth_ablation.py"]) == 0
+    printed = capsys.readouterr().out
+    assert "≥20 (2.5x)" in printed
+    paths = [line.strip() for line in printed.partition("written:\n")[2].splitlines()]
+    assert {f"results/reports/depth_ablation-laptop/{name}" for name in FILES} <= set(paths)
+    assert all(Path(path).stat().st_size > 100 for path in paths)
+    first = {path: Path(path).read_bytes() for path in paths}
+    assert main(["table", "depth_ablation", "--out", "elsewhere"]) == 0
+    for path, content in first.items():
+        assert (tmp_path / "elsewhere" / Path(path).name).read_bytes() == content
+
+
+def test_the_report_holds_every_sweep_and_the_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    results = str(build_store(tmp_path).root)
+    assert main(["report", "--results", results]) == 0
+    printed = capsys.readouterr().out
+    assert "not run at paper scale" in printed
+    page = (tmp_path / "reports" / "report.html").read_text()
+    assert "Depth and encodings" in page
+    verdicts = (tmp_path / "reports" / "verdicts.csv").read_text()
+    assert "adds 200-digit numbers" in verdicts
+    assert (tmp_path / "reports" / "depth_ablation-laptop" / "table.tex").exists()
+    assert main(["report", "other", "--results", results]) == 2
+    assert "no sweep to report on" in capsys.readouterr().err
+
+
+def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    old, new = build_store(tmp_path / "old"), build_store(tmp_path / "new")
+    places = [str(store.root) for store in (old, new)]
+    assert main(["compare", *places, "depth_ablation"]) == 0
+    printed = capsys.readouterr().out
+    assert "\n  0 of " in printed
+    assert "cells x lengths differ" in printed
+    write_better_seed(new)
+    out = tmp_path / "changes.csv"
+    assert main(["compare", *places, "depth_ablation", "--out", str(out)]) == 0
+    assert "NoPE, 3 layers" in capsys.readouterr().out
+    assert "only in B" not in out.read_text()
+
+
+def write_better_seed(store: Store) -> None:
+    """In place of the first seed of NoPE, one that is far better."""
+    config = make_config(CELLS["NoPE, 3 layers"][0], 0)
+    for shard in store.shards_of(trial_id(config)):
+        (Path(store.root) / shard.name).unlink()
+    evaluation = make_evaluation(40.0, 1.0, 0)
+    store.write(config, "ok", dict(PROVENANCE), [{"step": 50, "loss": 1.0}], evaluation)
+
+
+def test_curves_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    results = str(build_store(tmp_path).root)
+    assert main(["curves", "depth_ablation", "--results", results, "--checkpoint", "oracle"]) == 0
+    assert "checkpoint: oracle" in capsys.readouterr().out
+    assert main(["list", "--results", results]) == 0
+    assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
+    assert main(["list", "--results", str(tmp_path / "nothing")]) == 0
+    assert "no sweeps in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table", "depth_ablaton"], "did you mean 'depth_ablation'?"),
+        (["table", "depth_ablation", "--scale", "paper"], "it has: laptop"),
+        (["curves", "depth_ablation", "--checkpoint", "best"], "there: last, oracle"),
+    ],
+)
+def test_errors_are_one_sentence(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    results = str(build_store(tmp_path).root)
+    assert main([*arguments, "--results", results]) == 2
+    message = capsys.readouterr().err
+    assert sentence in message
+    assert message.count("\n") == 1
+
+
+def test_a_sweep_without_finished_trials_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(3)]
+    write_trial(store, configs[0], "error", error="ValueError: no")
+    write_trial(store, configs[1], "diverged")
+    store.write_view(view_rows({"a": configs}))
+    for command in ("table", "curves"):
+        assert main([command, "depth_ablation", "--results", str(tmp_path)]) == 0
+        printed = capsys.readouterr().out
+        assert "no trial has finished yet (1 diverged, 1 error, 1 missing)" in printed
+    assert not (tmp_path / "reports").exists()
+
+
+def test_reading_results_needs_neither_ray_nor_mlflow_nor_pyplot():
+    code = (
+        "import sys, analysis.__main__, analysis.figures.lengths, analysis.tables.curves\n"
+        "heavy = {'ray', 'mlflow', 'optuna', 'seaborn', 'scipy', 'matplotlib.pyplot'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

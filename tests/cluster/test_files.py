@@ -1,0 +1,256 @@
+"""The files of `cluster/` against the schemas of those who read them, and against our own rules:
+no secret in a file, nothing open without authentication.
+"""
+
+import copy
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+pytestmark = pytest.mark.slow  # needs what only `make test-slow` installs
+ROOT = Path(__file__).parents[2]
+CLUSTER = ROOT / "cluster"
+BIN = Path(sys.executable).parent
+LAUNCHERS = ("aws.yaml", "gcp.yaml")
+KUBERNETES = ("raycluster.yaml", "rayjob.yaml")
+KUBERAY = json.loads((ROOT / "tests/fixtures/kuberay.json").read_text())
+FILES = sorted(path for path in CLUSTER.iterdir() if path.is_file())
+
+
+def load(name: str) -> Any:
+    return yaml.safe_load((CLUSTER / name).read_text())
+
+
+def load_kubernetes() -> list[dict[str, Any]]:
+    texts = [(CLUSTER / name).read_text() for name in KUBERNETES]
+    return [document for text in texts for document in yaml.safe_load_all(text)]
+
+
+def compose() -> dict[str, Any]:
+    return load("compose.yaml")
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_ray_accepts_the_launcher_configuration(name):
+    """By Ray's own schema, and again once Ray has filled in its defaults for this cloud."""
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    schema = Path(sys.modules["ray"].__file__).parent / "autoscaler" / "ray-schema.json"
+    config = load(name)
+    jsonschema.validate(config, json.loads(schema.read_text()))
+    filled = prepare_config(copy.deepcopy(config))
+    validate_config(filled)
+    commands = " ".join(filled["setup_commands"] + filled["head_start_ray_commands"])
+    assert "latest/ray" not in commands, "Ray's default commands install a nightly build"
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_machines_in_a_cloud_ask_for_the_token_and_keep_the_dashboard_on_loopback(name):
+    config = load(name)
+    assert "/home/ubuntu/.ray/auth_token" in config["file_mounts"]
+    for role in ("head", "worker"):
+        starts = [c for c in config[f"{role}_start_ray_commands"] if "ray start" in c]
+        assert starts
+        assert all("RAY_AUTH_MODE=token" in command for command in starts)
+    assert "--dashboard-host=127.0.0.1" in " ".join(config["head_start_ray_commands"])
+    assert config["available_node_types"]["worker"]["min_workers"] >= 1
+
+
+def test_compose_fits_the_compose_specification():
+    command = [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, CLUSTER / "compose.yaml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_compose_publishes_on_loopback_only():
+    for service in compose()["services"].values():
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:")
+
+
+def test_what_listens_on_all_interfaces_of_a_container_has_a_guard():
+    """Ray its token, MLflow its list of hosts, the store its key and a network without way out."""
+    config = compose()
+    for service in config["services"].values():
+        command = service.get("command", "")
+        text = command if isinstance(command, str) else " ".join(command)
+        if "0.0.0.0" not in text:
+            continue
+        if "ray start" in text:
+            assert service["environment"]["RAY_AUTH_MODE"] == "token"
+            assert service["environment"]["RAY_AUTH_TOKEN_PATH"].startswith("/run/secrets/")
+        elif "mlflow server" in text:
+            assert "--allowed-hosts" in text
+        else:
+            assert "AWS_SECRET_ACCESS_KEY" in service["environment"]
+            assert "ports" not in service
+            assert all(config["networks"][name]["internal"] for name in service["networks"])
+
+
+def test_compose_takes_every_secret_from_the_user():
+    config = compose()
+    assert all(set(secret) == {"environment"} for secret in config["secrets"].values())
+    required = re.findall(r"\$\{(\w+):\?", (CLUSTER / "compose.yaml").read_text())
+    given = {secret["environment"] for secret in config["secrets"].values()} | set(required)
+    readme = (CLUSTER / "README.md").read_text()
+    for name in given:
+        assert f"{name}=" in readme, f"README.md does not say how to make {name}"
+    assert ".env" in (CLUSTER / ".gitignore").read_text().split()
+
+
+def test_the_mlflow_server_names_a_driver_that_is_installed():
+    """Plain postgresql:// means another driver from one SQLAlchemy to the next."""
+    assert "postgresql+psycopg2://" in (CLUSTER / "compose.yaml").read_text()
+    assert version("psycopg2-binary")
+
+
+def pod_templates() -> list[dict[str, Any]]:
+    found = []
+    for document in load_kubernetes():
+        spec = document["spec"].get("rayClusterSpec", document["spec"])
+        if "headGroupSpec" in spec:
+            found += [spec["headGroupSpec"]["template"]]
+            found += [group["template"] for group in spec["workerGroupSpecs"]]
+    assert len(found) == 4
+    return found
+
+
+def test_kubernetes_accepts_every_object_and_pod():
+    import kubernetes_validate
+
+    latest = kubernetes_validate.latest_version()
+    for document in load_kubernetes():
+        if document["apiVersion"] == "ray.io/v1":
+            jsonschema.validate(document, KUBERAY)
+        else:
+            kubernetes_validate.validate(document, latest, strict=True)
+    for template in pod_templates():
+        pod = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}}
+        kubernetes_validate.validate(pod | {"template": template}, latest, strict=True)
+
+
+def test_a_misspelt_field_of_kuberay_is_found():
+    broken = copy.deepcopy(next(d for d in load_kubernetes() if d["kind"] == "RayCluster"))
+    broken["spec"]["authOption"] = broken["spec"].pop("authOptions")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, KUBERAY)
+
+
+def test_clusters_on_kubernetes_ask_for_the_token_and_stay_inside():
+    policy = next(d for d in load_kubernetes() if d["kind"] == "NetworkPolicy")
+    chosen = policy["spec"]["podSelector"]["matchLabels"]
+    for document in load_kubernetes():
+        if document["apiVersion"] == "ray.io/v1":
+            spec = document["spec"].get("rayClusterSpec", document["spec"])
+            assert spec["authOptions"] == {"mode": "token"}
+            assert spec["headGroupSpec"]["serviceType"] == "ClusterIP"
+            assert spec["rayVersion"] == version("ray")
+    for template in pod_templates():
+        assert chosen.items() <= template["metadata"]["labels"].items()
+        assert template["spec"]["securityContext"]["runAsNonRoot"]
+        for container in template["spec"]["containers"]:
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_all_nodes_write_to_the_shared_volume():
+    for template in pod_templates():
+        (container,) = template["spec"]["containers"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        variables = {item["name"]: item["value"] for item in container["env"]}
+        assert mounts["results"] == variables["PCORE_RESULTS"]
+
+
+def test_bash_and_shellcheck_accept_the_slurm_script():
+    script = CLUSTER / "slurm.sbatch"
+    subprocess.run(["bash", "-n", script], check=True)
+    checker = shutil.which("shellcheck", path=str(BIN))
+    assert checker, "make .venv/services installs shellcheck"
+    done = subprocess.run([checker, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_slurm_script_asks_for_the_token_and_ends_only_its_own_processes():
+    text = (CLUSTER / "slurm.sbatch").read_text()
+    assert "export RAY_AUTH_MODE=token" in text
+    assert "--dashboard-host 127.0.0.1" in text
+    assert "#SBATCH --signal=B:TERM@120" in text
+    for forbidden in ("ray stop", "pkill", "killall", "0.0.0.0"):
+        assert forbidden not in text
+
+
+def test_hadolint_accepts_the_image():
+    checker = shutil.which("hadolint", path=str(BIN))
+    assert checker, "make .venv/services installs hadolint"
+    command = [checker, "--failure-threshold", "warning", CLUSTER / "Dockerfile"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_image_has_no_secret_and_no_root():
+    lines = (CLUSTER / "Dockerfile").read_text().splitlines()
+    assert [line for line in lines if line.startswith("USER")] == ["USER pcore"]
+    ignored = (CLUSTER / "Dockerfile.dockerignore").read_text().splitlines()
+    assert "*" in ignored, "the build sees only what is named"
+    copied = [line.split()[2:-1] for line in lines if line.startswith("COPY --chown")]
+    for name in (name for names in copied for name in names):
+        assert (ROOT / name).exists()
+        assert f"!{name}" in ignored
+
+
+SECRETS = {
+    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY",
+    "an AWS key": r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",
+    "a Google key": r"\bAIza[\w-]{30,}",
+    "a long random word": r"\b(?=[a-zA-Z]*\d)(?=\d*[a-zA-Z])[a-zA-Z0-9]{32,}\b",
+    "a password in an address": r"://[^/\s:@$]+:[^/\s@$<]+@",
+    "a value for a secret": r"(?i)\b\w*(password|secret|token|secret_access_key)\s*[:=]\s*['\"]?"
+    r"(?!token\b|disabled\b|/|\$|~)[a-z0-9+/]{8,}",
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_file_holds_a_secret(path):
+    text = path.read_text()
+    for what, pattern in SECRETS.items():
+        assert not (found := re.search(pattern, text)), f"{what}: {found}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "POSTGRES_PASSWORD: hunter2hunter2",
+        "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIbPxRfiCY",
+        "postgresql://mlflow:geheim@postgres/mlflow",
+        "RAY_AUTH_TOKEN: '0123456789abcdef0123456789abcdef'",
+    ],
+)
+def test_a_secret_would_be_found(text):
+    assert any(re.search(pattern, text) for pattern in SECRETS.values())
+
+
+def test_there_is_no_python_in_the_folder():
+    assert not list(CLUSTER.rglob("*.py"))
+
+
+def test_files_that_the_readme_names_exist():
+    text = (CLUSTER / "README.md").read_text()
+    named = set(re.findall(r"\b(?:cluster|sweeps)/[\w.-]+", text)) - {"cluster/.env"}
+    assert {f"cluster/{name}" for name in (*LAUNCHERS, *KUBERNETES, "compose.yaml")} <= named
+    missing = [name for name in named if not (ROOT / name.rstrip(".")).exists()]
+    assert not missing
+
+
+def test_the_readme_warns_that_the_job_api_runs_any_code():
+    text = (CLUSTER / "README.md").read_text()
+    assert "any code" in text
+    for port in ("8265", "10001", "6379"):
+        assert port in text

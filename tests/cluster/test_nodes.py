@@ -1,0 +1,148 @@
+"""A Ray cluster of three nodes, each with its own address and host name, loses one of them in the
+middle of a sweep.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sweeps.engine.store.store import Store
+from tests.support.machines import Machine, machines, missing
+from tests.sweeps.launch.test_ray import (
+    BIN,
+    ROOT,
+    check_complete,
+    environment,
+    job_environment,
+    sweep_command,
+)
+
+REASON = missing()
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(REASON is not None, reason=str(REASON)),
+]
+PORT, DASHBOARD = "6479", "8379"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A head without CPUs and two workers with token authentication; the nodes, and the environment
+    of their users.
+    """
+    private = tmp_path_factory.mktemp("cluster")
+    token = private / "token"
+    token.touch(mode=0o600)
+    token.write_text("0123456789abcdef" * 4)
+    secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+    secret |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    secret |= {"RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{DASHBOARD}"}
+    users = environment(private / "results", **secret)
+    try:
+        with machines(["head", "left", "right"]) as nodes:
+            _start_nodes(nodes, users)
+            yield nodes, users
+    finally:
+        for folder in Path("/tmp").glob(f"pn{os.getpid()}*"):
+            shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+
+
+def _start_nodes(nodes: list[Machine], users: dict[str, str]) -> None:
+    head = nodes[0]
+    options = ["--head", "--port", PORT, "--node-ip-address", head.address]
+    options += ["--dashboard-host", "127.0.0.1", "--dashboard-port", DASHBOARD]
+    _start(head, users, "--num-cpus", "0", *options)
+    for node in nodes[1:]:
+        join = ["--address", f"{head.address}:{PORT}", "--node-ip-address", node.address]
+        _start(node, users, "--num-cpus", "1", *join)
+    _wait_for_nodes(head, users, 3)
+
+
+def _start(node: Machine, users: dict[str, str], *options: str) -> None:
+    """`ray start` on a node. Its processes end with the machine."""
+    folder = f"/tmp/pn{os.getpid()}{node.name[0]}"  # short: Ray puts sockets below it
+    command = [str(BIN / "ray"), "start", "--temp-dir", folder, *options]
+    command += ["--object-store-memory", "200000000"]
+    log = Path(f"{folder}.log")
+    with log.open("wb") as out:  # a pipe would stay open as long as Ray runs
+        done = subprocess.run(
+            node.command(*command), cwd=ROOT, env=users, stdout=out, stderr=out, timeout=300
+        )
+    assert done.returncode == 0, log.read_text()
+
+
+def _wait_for_nodes(head: Machine, users: dict[str, str], number: int) -> None:
+    listing = [str(BIN / "ray"), "list", "nodes", "--filter", "state=ALIVE", "--format", "json"]
+    listing += ["--address", users["RAY_API_SERVER_ADDRESS"]]
+    deadline = time.time() + 300
+    while time.time() < deadline:
+        done = subprocess.run(head.command(*listing), env=users, capture_output=True, text=True)
+        if done.returncode == 0 and done.stdout.count('"node_id"') == number:
+            return
+        time.sleep(1)
+    pytest.fail(f"{number} nodes were not there after five minutes")
+
+
+def test_a_stranger_without_the_token_is_refused(cluster):
+    (head, *_), users = cluster
+    command = head.command(str(BIN / "ray"), "job", "submit", "--", "echo", "hello", "stranger")
+    for mine in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_TOKEN": "fedcba9876543210" * 4}):
+        done = subprocess.run(command, env=users | mine, capture_output=True, text=True)
+        output = done.stdout + done.stderr
+        assert done.returncode != 0, output
+        assert re.search("token|unauth", output, re.IGNORECASE), output
+        assert "hello stranger\n" not in output
+
+
+def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
+    """`ray job submit`, then SIGKILL of one node's raylet while a trial runs there: all trials are
+    finished on the other node.
+    """
+    (head, left, _), users = cluster
+    results = tmp_path / "results"
+    command = [str(BIN / "ray"), "job", "submit"]
+    command += ["--runtime-env-json", job_environment(results), "--"]
+    command += [*sweep_command("--no-mlflow")]
+    submitted = subprocess.Popen(
+        head.command(*command),
+        cwd=ROOT,
+        env=users,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    killed = _kill_raylet_at_work(left, results, submitted)
+    output, _ = submitted.communicate(timeout=600)
+    assert submitted.returncode == 0, output
+    assert killed, output
+    check_complete(results, output)
+
+
+def _kill_raylet_at_work(node: Machine, results: Path, driver: subprocess.Popen) -> bool:
+    """Whether the raylet was killed in the middle of the sweep, with a trainer on its node."""
+    store, deadline = Store(results), time.time() + 300
+    while time.time() < deadline and driver.poll() is None:
+        commands = {process.pid: _command(process) for process in node.processes()}
+        if store.shards() and any("ImplicitFunc" in text for text in commands.values()):
+            (raylet,) = [
+                pid for pid, text in commands.items() if "raylet/raylet" in text.partition(" ")[0]
+            ]
+            os.kill(raylet, signal.SIGKILL)
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

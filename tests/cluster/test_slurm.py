@@ -1,0 +1,241 @@
+"""`cluster/slurm.sbatch` under a real Slurm: a controller and two compute nodes, each with its own
+address and host name.
+"""
+
+import getpass
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sweeps.engine.store.store import Store
+from tests.support.machines import Machine, machines, missing
+from tests.sweeps.faults.processes import check_once
+from tests.sweeps.launch.test_ray import ROOT, check_complete, environment
+
+REASON = missing("slurmctld", "slurmd", "sbatch", "munged")
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(REASON is not None, reason=str(REASON)),
+]
+SCRIPT = ("sweeps/depth_ablation.py", "--scale", "smoke", "--no-mlflow")
+
+# Without systemd and without control groups of its own, so processes are tracked by parentage.
+CONFIG = """\
+ClusterName=test
+SlurmctldHost=login({controller})
+SlurmUser={user}
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/builtin
+MpiDefault=none
+ReturnToService=2
+KillWait=20
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slurm:
+    """A running Slurm. login: the machine where jobs are submitted. nodes: the compute nodes."""
+
+    login: Machine
+    nodes: list[Machine]
+    variables: dict[str, str]
+
+    def run(self, *command: str, **more: str) -> str:
+        """What a command prints on the login machine."""
+        done = subprocess.run(
+            self.login.command(*command),
+            cwd=ROOT,
+            env=self.variables | more,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    def submit(self, folder: Path, *arguments: str) -> str:
+        """Hand cluster/slurm.sbatch over with these arguments; the number of the job."""
+        token = folder / "token"
+        token.touch(mode=0o600)
+        token.write_text("0123456789abcdef" * 4)
+        command = ("sbatch", "--parsable", "--cpus-per-task=1", f"--output={folder}/job.out")
+        return self.run(
+            *command,
+            "cluster/slurm.sbatch",
+            *arguments,
+            PCORE_RESULTS=str(folder / "results"),
+            RAY_AUTH_TOKEN_PATH=str(token),
+        )
+
+    def state(self, job: str) -> str:
+        """Like RUNNING, PENDING, COMPLETED, CANCELLED."""
+        shown = self.run("scontrol", "--oneliner", "show", "job", job)
+        return next(w for w in shown.split() if w.startswith("JobState=")).partition("=")[2]
+
+    def wait(self, job: str, *states: str, seconds: float = 600) -> None:
+        """Until the job is in one of these states."""
+        deadline = time.time() + seconds
+        while (state := self.state(job)) not in states:
+            assert time.time() < deadline, f"job {job} is {state}, not one of {states}"
+            time.sleep(1)
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("slurm")
+    (folder / "state").mkdir()
+    variables = environment(folder, SLURM_CONF=str(folder / "slurm.conf"), PYTHONPATH=str(ROOT))
+    variables.pop("PCORE_RESULTS")
+    daemons: list[subprocess.Popen] = []
+    with machines(["login", "n1", "n2"]) as (login, *nodes):
+        daemons.append(_start_munge(login, folder / "munge"))
+        described = [f"NodeName={n.name} NodeAddr={n.address} CPUs=2" for n in nodes]
+        text = CONFIG.format(
+            controller=login.address,
+            user=getpass.getuser(),
+            folder=folder,
+            nodes="\n".join(described),
+        )
+        (folder / "slurm.conf").write_text(text)
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        daemons.append(_start(login, folder, "slurmctld", "-D", variables=variables))
+        for node in nodes:
+            daemons.append(
+                _start(node, folder, "slurmd", "-D", "-N", node.name, variables=variables)
+            )
+        running = Slurm(login=login, nodes=nodes, variables=variables)
+        _wait_for_nodes(running, folder)
+        yield running
+    for daemon in daemons:
+        daemon.wait(timeout=30)
+
+
+def _start_munge(machine: Machine, folder: Path) -> subprocess.Popen:
+    folder.mkdir(mode=0o711)
+    key = folder / "key"
+    key.touch(mode=0o400)
+    key.write_bytes(os.urandom(1024))
+    options = [f"--{name}-file={folder}/{name}" for name in ("key", "pid", "log", "seed")]
+    options += ["--foreground", "--force", f"--socket={folder}/socket"]
+    daemon = _start(machine, folder, "munged", *options)
+    deadline = time.time() + 30
+    while not (folder / "socket").exists():
+        assert time.time() < deadline, (folder / "munged.out").read_text()
+        time.sleep(0.1)
+    return daemon
+
+
+def _start(
+    machine: Machine, folder: Path, *command: str, variables: dict[str, str] | None = None
+) -> subprocess.Popen:
+    """Start a daemon in the foreground; it ends together with its machine."""
+    with (folder / f"{command[0]}.out").open("ab") as log:
+        return subprocess.Popen(
+            machine.command(*command),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=variables,
+            start_new_session=True,
+        )
+
+
+def _wait_for_nodes(slurm: Slurm, folder: Path) -> None:
+    command = slurm.login.command("sinfo", "--noheader", "--format=%D %T")
+    deadline, shown = time.time() + 60, ""
+    while shown != "2 idle":
+        logs = "\n".join(log.read_text() for log in folder.glob("*.log"))
+        assert time.time() < deadline, f"{shown}\n{logs}"
+        time.sleep(0.5)
+        done = subprocess.run(command, env=slurm.variables, capture_output=True, text=True)
+        shown = done.stdout.strip()
+
+
+def check_no_processes(slurm: Slurm) -> None:
+    """On the nodes only slurmd is left."""
+    deadline = time.time() + 90
+    while (number := sum(len(node.processes()) for node in slurm.nodes)) > len(slurm.nodes):
+        assert time.time() < deadline, f"{number} processes on {len(slurm.nodes)} nodes"
+        time.sleep(1)
+
+
+def check_no_folders(job: str) -> None:
+    """In /tmp nothing of the job is left."""
+    assert not list(Path("/tmp").glob(f"pcore-{job}-*"))
+
+
+def test_a_sweep_runs_on_two_nodes_and_leaves_nothing_behind(slurm, tmp_path):
+    job = slurm.submit(tmp_path, *SCRIPT)
+    slurm.wait(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+    output = (tmp_path / "job.out").read_text()
+    assert slurm.state(job) == "COMPLETED", output
+    assert "2 node(s) there" in output
+    assert "on 2 slots" in output
+    check_complete(tmp_path / "results", output)
+    hosts = Store(tmp_path / "results").load(record="trial", columns=["host"]).to_pylist()
+    assert {row["host"] for row in hosts} <= {"n1", "n2"}  # a quick node may have run them all
+    check_no_processes(slurm)
+    check_no_folders(job)
+
+
+def test_a_job_out_of_time_goes_back_into_the_queue_and_continues(slurm, tmp_path):
+    """The signal that Slurm sends before the time limit: finished trials stay, the same job runs
+    again and runs only the rest.
+    """
+    job = slurm.submit(tmp_path, *SCRIPT, "--seeds", "8")
+    store = Store(tmp_path / "results")
+    deadline = time.time() + 400
+    while not store.shards():
+        assert time.time() < deadline, (tmp_path / "job.out").read_text()
+        time.sleep(0.05)
+    slurm.run("scancel", "--batch", "--signal=TERM", job)
+    slurm.wait(job, "PENDING", seconds=180)
+    finished = {shard.trial_id for shard in store.shards() if shard.status == "ok"}
+    assert 0 < len(finished) < 48
+    check_no_processes(slurm)
+    check_no_folders(job)
+    slurm.run("scontrol", "update", f"jobid={job}", "StartTime=now")
+    slurm.wait(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+    output = (tmp_path / "job.out").read_text()
+    assert slurm.state(job) == "COMPLETED", output
+    assert f"48 trials, {len(finished)} finished, {48 - len(finished)} to run" in output
+    check_once(tmp_path / "results", 48)
+    others = [shard.status for shard in store.shards() if shard.status != "ok"]
+    assert others in ([], ["lost"], ["lost"] * 2)  # what ran on the two slots when the job was told
+
+
+def test_a_cancelled_job_ends_for_good(slurm, tmp_path):
+    """Without a script the cluster waits for `ray job submit`; scancel ends it."""
+    job = slurm.submit(tmp_path)
+    deadline = time.time() + 400
+    while slurm.state(job) != "RUNNING" or "there" not in (tmp_path / "job.out").read_text():
+        assert time.time() < deadline
+        time.sleep(1)
+    slurm.run("scancel", job)
+    slurm.wait(job, "CANCELLED", seconds=120)
+    check_no_processes(slurm)
+    assert slurm.state(job) == "CANCELLED"
+    for folder in Path("/tmp").glob(f"pcore-{job}-*"):  # what an epilog would remove
+        shutil.rmtree(folder)

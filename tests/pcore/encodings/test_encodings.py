@@ -1,0 +1,272 @@
+"""Encodings against plain, independent definitions; levels; every task with every encoding."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from pcore.config import ModelConfig, PositionConfig, TrialConfig, override
+from pcore.config.seeding import make_generator
+from pcore.conformance import memorise
+from pcore.encodings import ENCODINGS, make_table
+from pcore.encodings.biases import alibi_slopes, t5_bucket
+from pcore.model.transformer import make_model
+from pcore.registry import resolve
+from pcore.tasks import TASKS
+from pcore.training.train import train
+from pcore.training.validate import validate
+
+MODEL = ModelConfig(num_layers=2, num_heads=4, d_model=16, d_head=8, d_ff=16)
+IDS = ("coupled", "sequential", "abacus", "randomized", "candidates")
+
+
+def build(name: str, num_levels: int = 1, model: ModelConfig = MODEL, **options):
+    position = PositionConfig(encoding=name, **options)
+    return ENCODINGS[name](position, model, num_levels, make_generator("test", name))
+
+
+def some_ids(num_levels: int = 1, limit: int = 40, batch: int = 3, count: int = 9):
+    rng = make_generator("ids")
+    return torch.randint(0, limit, (batch, count, num_levels), generator=rng)
+
+
+def test_sinusoidal_is_the_formula():
+    ids, got = some_ids(), build("sinusoidal").embed(some_ids())
+    for b, t in itertools.product(range(3), range(9)):
+        i = int(ids[b, t, 0])
+        for k in range(8):
+            angle = i / 10000 ** (2 * k / 16)
+            assert got[b, t, 2 * k] == pytest.approx(math.sin(angle), abs=1e-5)
+            assert got[b, t, 2 * k + 1] == pytest.approx(math.cos(angle), abs=1e-5)
+
+
+def test_alibi_slopes_are_the_published_ones():
+    assert alibi_slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+    assert alibi_slopes(16)[:2] == [2**-0.5, 2**-1]
+    # 12 heads: the 8 of 8 heads, then every other one of 16 heads (Press et al., get_slopes)
+    assert alibi_slopes(12) == pytest.approx(alibi_slopes(8) + alibi_slopes(16)[0:8:2])
+    assert len(alibi_slopes(1)) == 1
+
+
+def test_alibi_is_minus_slope_times_distance():
+    ids = some_ids()
+    got = build("alibi").bias(ids[:, 4:], ids, 0)
+    for b, h, q, t in itertools.product(range(3), range(4), range(5), range(9)):
+        distance = abs(int(ids[b, 4 + q, 0]) - int(ids[b, t, 0]))
+        assert got[b, h, q, t] == pytest.approx(-(2.0 ** (-2 * (h + 1))) * distance)
+
+
+def published_t5_bucket(distance: int) -> int:
+    """mesh-tensorflow's _relative_position_bucket, causal, 32 buckets, max distance 128."""
+    n = torch.tensor(distance)
+    if n < 16:
+        return int(n)
+    large = 16 + (torch.log(n.float() / 16) / math.log(128 / 16) * (32 - 16)).long()
+    return int(torch.minimum(large, torch.tensor(31)))
+
+
+def test_t5_buckets_are_the_published_ones():
+    assert [t5_bucket(n) for n in range(1000)] == [published_t5_bucket(n) for n in range(1000)]
+
+
+def test_t5_bias_looks_up_the_bucket_of_the_difference_with_its_sign():
+    ids = some_ids(limit=400)
+    encoding = build("t5")
+    got, table = encoding.bias(ids[:, 4:], ids, 1), encoding.table[0]
+    for b, h, q, t in itertools.product(range(3), range(4), range(5), range(9)):
+        difference = int(ids[b, 4 + q, 0]) - int(ids[b, t, 0])
+        row = published_t5_bucket(abs(difference)) + (32 if difference < 0 else 0)
+        assert got[b, h, q, t] == table[row, h]
+
+
+def fire_by_hand(encoding, i: int, j: int, layer: int, head: int) -> float:
+    c, limit = float(encoding.c[layer, 0]), 256 * float(encoding.length_factor[layer, 0])
+    ratio = math.log(1 + c * abs(i - j)) / math.log(1 + c * max(i, limit))
+    x = math.copysign(ratio, i - j)
+    total = 0.0
+    for unit in range(32):
+        hidden = encoding.weight_in[layer, 0, unit] * x + encoding.bias_in[layer, 0, unit]
+        total += max(0.0, float(hidden)) * float(encoding.weight_out[layer, 0, unit, head])
+    return total
+
+
+@pytest.mark.parametrize("limit", [5, 900])  # by pairs of values, and by pairs of tokens
+@torch.no_grad()
+def test_fire_is_the_formula_and_layers_have_their_own_parameters(limit):
+    ids, encoding = some_ids(limit=limit), build("fire")
+    encoding.c.add_(torch.tensor([[0.05], [0.2]]))
+    encoding.length_factor.mul_(0.7)
+    results = [encoding.bias(ids[:, 4:], ids, layer) for layer in range(2)]
+    assert not torch.allclose(*results)
+    for b, q, t in itertools.product((0, 2), range(5), (0, 3, 6, 8)):
+        i, j = int(ids[b, 4 + q, 0]), int(ids[b, t, 0])
+        for layer, head in itertools.product(range(2), (0, 3)):
+            expected = fire_by_hand(encoding, i, j, layer, head)
+            assert results[layer][b, head, q, t] == pytest.approx(expected, abs=1e-4)
+
+
+def test_fire_starts_at_the_published_c_and_l():
+    encoding = build("fire")
+    assert encoding.c.unique().tolist() == pytest.approx([0.1])
+    assert encoding.length_factor.unique().tolist() == [1.0]
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5", "fire"])
+def test_biases_stay_float32_under_autocast(name):
+    ids, encoding = some_ids(), build(name)
+    plain = encoding.bias(ids, ids, 0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = encoding.bias(ids, ids, 0)
+    assert mixed.dtype == torch.float32
+    assert torch.equal(mixed, plain)
+
+
+def test_rope_rotates_interleaved_pairs():
+    x = torch.randn(3, 4, 9, 8, generator=make_generator("x"))
+    ids, got = some_ids(), build("rotary").rotate(x, some_ids(), 0)
+    for b, t, k in itertools.product(range(3), range(9), range(4)):
+        turn = complex(0, int(ids[b, t, 0]) * 10000 ** (-2 * k / 8))
+        pair = complex(x[b, 1, t, 2 * k], x[b, 1, t, 2 * k + 1]) * (math.e**turn)
+        assert complex(got[b, 1, t, 2 * k], got[b, 1, t, 2 * k + 1]) == pytest.approx(pair, 1e-4)
+
+
+def test_rope_scores_depend_on_differences_only():
+    q, k = torch.randn(2, 3, 4, 9, 8, generator=make_generator("x"))
+    encoding = build("rotary")
+
+    def scores(shift):
+        ids = some_ids() + shift
+        return encoding.rotate(q, ids, 0) @ encoding.rotate(k, ids, 0).transpose(2, 3)
+
+    assert torch.allclose(scores(0), scores(100), atol=1e-4)
+
+
+def test_a_shared_table_sums_its_rows_and_separate_tables_theirs():
+    ids = some_ids(num_levels=2, limit=8)
+    shared = build("learned", 2, max_positions=(9, 7))
+    assert shared.table.shape == (10, 16)
+    rows = shared.table[ids[:, :, 0]] + shared.table[ids[:, :, 1]]
+    assert torch.equal(shared.embed(ids), rows)
+    apart = build("learned", 2, max_positions=(9, 7), level_tables="separate")
+    assert apart.table.shape == (10 + 8, 16)
+    rows = apart.table[:10][ids[:, :, 0]] + apart.table[10:][ids[:, :, 1]]
+    assert torch.equal(apart.embed(ids), rows)
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5", "fire", "sinusoidal", "learned"])
+@pytest.mark.parametrize("tables", ["shared", "separate"])
+def test_levels_are_summed(name, tables):
+    ids = some_ids(num_levels=2)
+    both = build(name, 2, level_tables=tables)
+
+    def effect(use):
+        return both.embed(use) if name in ("learned", "sinusoidal") else both.bias(use, use, 1)
+
+    first, second, none = (ids * torch.tensor(keep) for keep in ([1, 0], [0, 1], [0, 0]))
+    assert torch.allclose(effect(ids) + effect(none), effect(first) + effect(second), atol=1e-4)
+    told_apart = not torch.allclose(effect(ids), effect(ids.flip(2)), atol=1e-4)
+    assert told_apart == (tables == "separate" and name in ("learned", "t5", "fire"))
+
+
+def test_a_frozen_table_is_not_trained():
+    assert not build("learned", freeze_table=True).table.requires_grad
+
+
+@pytest.mark.parametrize("init", ["normal", "orthogonal", "rotation"])
+def test_tables_have_rows_of_mean_square_one(init):
+    table = make_table(init, 50, 64, make_generator("table"))
+    assert table.square().mean() == pytest.approx(1, abs=0.1)
+    if init == "orthogonal":
+        assert torch.allclose(table @ table.T, 64 * torch.eye(50), atol=1e-3)
+    if init == "rotation":  # the angle between rows depends on their distance alone
+        gram = table @ table.T
+        assert torch.allclose(gram[1:, 1:], gram[:-1, :-1], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_an_encoding_never_moves_the_weights_of_the_model(name):
+    def weights(encoding):
+        config = override(TrialConfig(), tiny("addition") | {"position.encoding": encoding})
+        return make_model(config).blocks[0].attention.q
+
+    assert torch.equal(weights(name), weights("none"))
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_encoding_says_what_happens_at_test_time(name):
+    cls = ENCODINGS[name]
+    assert len(cls.at_test) > 10
+    assert cls.__doc__
+    assert cls is resolve(name, ENCODINGS, "encoding")
+
+
+# Every task with every encoding -----------------------------------------------------------------
+
+
+def tiny(task: str) -> dict:
+    lengths = [n for n in range(1, 30) if possible(task, n)][:3]
+    return {
+        "task.name": task,
+        "position.max_position": 150,
+        "model.num_layers": 2,
+        "model.num_heads": 2,
+        "model.d_model": 16,
+        "model.d_head": 8,
+        "model.d_ff": 16,
+        "data.min_length": lengths[0],
+        "data.max_length": lengths[1],
+        "data.num_examples": None,
+        "optim.num_steps": 1,
+        "optim.batch_size": 4,
+        "eval.train_lengths": str(lengths[0]),
+        "eval.test_lengths": str(lengths[2]),
+        "eval.num_examples": 4,
+    }
+
+
+def possible(task: str, length: int) -> bool:
+    try:
+        TASKS[task]().check_length(length)
+    except ValueError:
+        return False
+    return True
+
+
+def refused(config: TrialConfig) -> str | None:
+    try:
+        validate(config)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("ids", IDS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_combination_trains_or_is_refused_in_one_sentence(task, encoding, ids):
+    config = override(
+        TrialConfig(), tiny(task) | {"position.encoding": encoding, "position.ids": ids}
+    )
+    if refusal := refused(config):
+        assert "position." in refusal
+        assert "\n" not in refusal
+        reasons = ("takes one level of IDs", "numbers digits", "has no coupling")
+        assert any(reason in refusal for reason in reasons)
+        with pytest.raises(ValueError, match=r"position\."):
+            next(train(config))
+        return
+    *_, last = train(config)
+    assert last.finished
+    assert math.isfinite(last.loss)
+    assert all(result.counts.num_examples == 4 for result in last.results)
+
+
+@pytest.mark.parametrize("encoding", ["learned", "none"])
+@pytest.mark.parametrize("task", TASKS)
+def test_one_batch_can_be_memorised(task, encoding):
+    made = TASKS[task]()
+    length = next(n for n in range(1, 30) if possible(task, n))
+    name = encoding if made.has_coupling else "none"
+    first, last = memorise(made, length, name, goal=0.05, max_steps=400)
+    assert last < 0.05 < first

@@ -1,0 +1,233 @@
+"""Position IDs: every stream, every start, in training and in evaluation."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pcore.config import PositionConfig, TrialConfig, override
+from pcore.config.seeding import make_generator
+from pcore.encodings import position_ids as positions
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import NO_ID, Batch
+from pcore.training.validate import validate
+
+
+def rng(seed=0):
+    return make_generator("test-positions", seed)
+
+
+def pad_to(batch: Batch, width: int) -> Batch:
+    extra = width - batch.tokens.shape[1]
+    return Batch(
+        torch.nn.functional.pad(batch.tokens, (0, extra)),
+        torch.nn.functional.pad(batch.relative_ids, (0, 0, 0, extra), value=NO_ID),
+        torch.nn.functional.pad(batch.response_mask, (0, extra)),
+    )
+
+
+def relative(ids: str, task=None, query="653+49") -> list[int]:
+    task = task or Addition()
+    batch = pad_to(task.encode(query), 20)
+    got = positions.select_relative_ids(batch, PositionConfig(ids=ids), task)
+    return got[0, :, 0].tolist()
+
+
+def test_sequential_counts_from_the_query_to_the_last_response_token():
+    assert relative("sequential") == [-1, *range(12), -1, *[-1] * 6]
+    assert relative("randomized") == relative("sequential")
+
+
+def test_abacus_is_the_index_of_a_digit_in_its_number():
+    task = Addition(zero_pad=False, reverse_query=True)
+    #                                 $  3  5  6   +  9  4   =  2  0  7   $
+    assert relative("abacus", task) == [-1, 0, 1, 2, -1, 0, 1, -1, 0, 1, 2, -1, *[-1] * 8]
+
+
+def test_abacus_equals_coupling_on_digits_when_everything_is_reversed():
+    task = Addition(zero_pad=False, reverse_query=True)
+    batch = task.sample_mixture(200, 1, 9, rng())
+    got = positions.select_relative_ids(batch, PositionConfig(ids="abacus"), task)
+    digits = got != NO_ID
+    assert torch.equal(got[digits], batch.relative_ids[digits] - 1)
+
+
+@pytest.mark.parametrize("ids", ["coupled", "sequential", "abacus", "randomized", "candidates"])
+@pytest.mark.parametrize("start", ["fixed", "random", "wrapped"])
+def test_ids_stay_in_bounds_and_none_is_zero(ids, start):
+    task, position = Addition(), PositionConfig(ids=ids, start=start, max_position=40)
+    batch = task.sample_mixture(500, 1, 9, rng())
+    stream = positions.select_relative_ids(batch, position, task)
+    drawn = positions.draw_position_ids(stream, position, rng())
+    assert (drawn[stream == NO_ID] == 0).all()
+    assert drawn[stream != NO_ID].min() >= 1
+    assert drawn.max() <= 40
+
+
+@pytest.mark.parametrize("start", ["random", "wrapped"])
+def test_starts_are_uniform(start):
+    position = PositionConfig(start=start, max_position=12)
+    stream = torch.arange(5).view(1, 5, 1).expand(20_000, 5, 1)
+    starts = positions.draw_position_ids(stream, position, rng())[:, 0, 0]
+    room = 12 - 4 if start == "random" else 12
+    counts = torch.bincount(starts, minlength=room + 1)
+    assert counts[0] == 0
+    assert len(counts) == room + 1
+    expected = 20_000 / room
+    chi_square = float(((counts[1:] - expected) ** 2 / expected).sum())
+    assert chi_square < room + 5 * (2 * room) ** 0.5
+
+
+def test_a_wrapped_start_goes_on_at_one():
+    position = PositionConfig(start="wrapped", max_position=6)
+    stream = torch.arange(4).view(1, 4, 1).expand(500, 4, 1)
+    drawn = positions.draw_position_ids(stream, position, rng())[:, :, 0]
+    steps = (drawn[:, 1:] - drawn[:, :-1]) % 6
+    assert (steps == 1).all()
+    assert sorted(map(tuple, drawn.unique(dim=0).tolist()))[-1] == (6, 1, 2, 3)
+
+
+def test_max_start_limits_the_random_start():
+    position = PositionConfig(max_start=5, max_position=100)
+    stream = torch.zeros(2000, 1, 1, dtype=torch.long)
+    drawn = positions.draw_position_ids(stream, position, rng())
+    assert drawn.unique().tolist() == [1, 2, 3, 4, 5]
+
+
+def test_levels_start_independently_and_keep_their_own_limits():
+    position = PositionConfig(max_positions=(40, 7))
+    stream = torch.stack([torch.arange(5), torch.arange(5)], dim=1).expand(4000, 5, 2)
+    starts = positions.draw_position_ids(stream, position, rng())[:, 0]
+    assert starts.amax(dim=0).tolist() == [36, 3]
+    assert len(starts.unique(dim=0)) == 36 * 3
+
+
+def test_max_positions_must_name_every_level():
+    with pytest.raises(ValueError, match=r"max_positions has 2 entries, .* 1 level"):
+        validate(override(TrialConfig(), {"position.max_positions": "40,40"}))
+
+
+def test_randomized_ids_are_sorted_distinct_and_uniform_for_short_examples_too():
+    position = PositionConfig(ids="randomized", max_position=10)
+    short = torch.tensor([NO_ID, 0, 1, NO_ID, NO_ID, NO_ID])
+    long = torch.tensor([NO_ID, 0, 1, 2, 3, NO_ID])
+    stream = torch.stack([short, long]).repeat(20_000, 1).unsqueeze(2)
+    drawn = positions.draw_position_ids(stream, position, rng()).squeeze(2)
+    assert (drawn[stream.squeeze(2) == NO_ID] == 0).all()
+    for row, count in ((drawn[0::2], 2), (drawn[1::2], 4)):
+        ids = row[:, 1 : 1 + count]
+        assert (ids[:, 1:] > ids[:, :-1]).all()
+        # every ID is in the subset with probability count / 10
+        share = torch.bincount(ids.flatten(), minlength=11)[1:] / len(ids)
+        assert (share - count / 10).abs().max() < 0.02
+
+
+def test_id_scaling_multiplies_the_whole_batch_by_one_integer_in_training_only():
+    position = PositionConfig(encoding="rotary", start="fixed", id_scale_max=5)
+    stream = torch.arange(4).view(1, 4, 1).expand(3, 4, 1)
+    generator, scales = rng(), set()
+    for _ in range(60):
+        drawn = positions.draw_position_ids(stream, position, generator)
+        scale = int(drawn[0, 0, 0])
+        assert torch.equal(drawn, (stream + 1) * scale)
+        scales.add(scale)
+    assert scales == {1, 2, 3, 4, 5}
+    assert torch.equal(positions.test_position_ids(stream, position), stream + 1)
+
+
+def test_evaluation_counts_from_test_start():
+    stream = torch.tensor([NO_ID, 0, 1, 2, NO_ID]).view(1, 5, 1)
+    got = positions.test_position_ids(stream, PositionConfig(test_start=7))
+    assert got.flatten().tolist() == [0, 7, 8, 9, 0]
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        PositionConfig(test_policy="random", max_position=50),
+        PositionConfig(test_policy="wrapped", max_position=50),
+        PositionConfig(ids="randomized", max_position=50),
+    ],
+)
+def test_random_test_ids_vary_by_row_and_never_change(position):
+    stream = torch.arange(5).view(1, 5, 1).expand(300, 5, 1)
+    first = positions.test_position_ids(stream, position)
+    torch.manual_seed(3)
+    assert torch.equal(first, positions.test_position_ids(stream, position))
+    assert len(first.unique(dim=0)) > 30
+    assert first.min() >= 1
+    assert first.max() <= 50
+
+
+def test_the_longest_run_decides_how_many_abacus_ids_are_needed():
+    task = Addition(zero_pad=False, reverse_query=True)
+    assert positions.max_relative_ids(task, "abacus", 20) == (20,)  # 21 digits in the response
+    assert positions.max_relative_ids(task, "sequential", 20) == (20 + 20 + 21 + 1,)
+    assert positions.max_relative_ids(task, "coupled", 20) == (21,)
+
+
+@pytest.mark.parametrize("ids", ["coupled", "sequential", "abacus", "randomized"])
+def test_exactly_as_many_ids_as_needed_are_accepted(ids):
+    task = Addition(zero_pad=False, reverse_query=True)
+    base = TrialConfig(task=task, position=PositionConfig(ids=ids, max_position=1000))
+    base = override(base, {"data.max_length": 20, "eval.test_lengths": "42"})
+    (needed,) = positions.max_relative_ids(task, ids, 42)
+    validate(override(base, {"position.max_position": needed + 1}))
+    message = f"position.max_position={needed} is below {needed + 1}, which addition at length 42"
+    with pytest.raises(ValueError, match=message):
+        validate(override(base, {"position.max_position": needed}))
+
+
+def test_the_published_message():
+    config = override(
+        TrialConfig(), {"position.max_position": 30, "data.max_length": 20, "eval.test_lengths": 42}
+    )
+    message = "position.max_position=30 is below 44, which addition at length 42 needs"
+    with pytest.raises(ValueError, match=message):
+        validate(config)
+
+
+def test_the_level_that_does_not_fit_is_named():
+    changes = {"task.scratchpad": True, "data.max_length": 10, "eval.test_lengths": 30}
+    config = override(TrialConfig(), changes | {"position.max_positions": "40,40"})
+    validate(config)
+    with pytest.raises(ValueError, match="is below 32 on level 'significance'"):
+        validate(override(config, {"position.max_positions": "31,40"}))
+    grid = override(config, {"task.num_operands": 10, "eval.second_lengths": "2-45"})
+    with pytest.raises(ValueError, match=r"on level 'operand', .* length 30 and operands 45"):
+        validate(grid)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position.ids": "randomized", "position.start": "fixed"}, "no meaning with"),
+        ({"position.id_scale_max": 3}, "needs an encoding without a largest ID"),
+        ({"position.test_start": 0}, "position.test_start=0 is below 1"),
+        ({"position.max_start": -1}, "position.max_start=-1 is below 0"),
+        ({"task.index_hints": True, "eval.test_lengths": 35}, "no coupling: use position.ids=seq"),
+        ({"position.encoding": "learnt"}, "Did you mean 'learned'"),
+        ({"position.encoding": "sinusoidal", "model.d_model": 33}, "even model.d_model, got 33"),
+        ({"position.encoding": "rotary", "model.d_head": 33}, "even model.d_head, got 33"),
+        ({"position.encoding": "rotary", "task.scratchpad": True}, "takes one level of IDs"),
+        ({"position.table_init": "orthogonal", "model.d_model": 100}, "needs max_position < d_mod"),
+        (
+            {"position.encoding": "pcore.encodings.position_ids:PositionConfig"},
+            "is not a subclass of",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        validate(override(TrialConfig(), changes))
+
+
+def test_the_default_start_of_a_new_field_is_the_old_behaviour():
+    """Coupled IDs with a random start, drawn exactly as in the first version."""
+    position = PositionConfig()
+    stream = Addition().sample_mixture(64, 1, 9, rng()).relative_ids
+    unit = torch.rand(64, 1, 1, generator=rng(1), dtype=torch.float64)
+    start = 1 + (unit * (202 - stream.amax(dim=1, keepdim=True))).long()
+    plain = torch.where(stream == NO_ID, 0, start + stream)
+    assert torch.equal(positions.draw_position_ids(stream, position, rng(1)), plain)
+    assert replace(position, max_positions=(202,)).level_limits(1) == position.level_limits(1)

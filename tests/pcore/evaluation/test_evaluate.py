@@ -1,0 +1,290 @@
+"""Counts are what a loop over examples and targets counts; test sets belong to nobody's seed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from pcore.config import override
+from pcore.encodings import position_ids as positions
+from pcore.evaluation import predict
+from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
+from pcore.evaluation.generate import solve
+from pcore.evaluation.judge import Sample, judge
+from pcore.evaluation.test_sets import (
+    evaluation_lengths,
+    hash_batch,
+    make_held_out_set,
+    make_test_set,
+)
+from pcore.model.transformer import Transformer, make_model
+from pcore.tasks.base import Batch
+
+
+def count_in_a_loop(model, batch, config):
+    """The same counts, one example and one target at a time."""
+    eos = config.task.vocab.index[config.task.eos]
+    keys = ("correct", "tokens", "right", "missed", "early", "symbol")
+    counts, loss = dict.fromkeys(keys, 0), 0.0
+    relative_ids = positions.select_relative_ids(batch, config.position, config.task)
+    all_ids = positions.test_position_ids(relative_ids, config.position)
+    for tokens, ids, mask in zip(batch.tokens, all_ids, batch.response_mask, strict=True):
+        logits = model(tokens[None, :-1], ids[None, :-1])[0].detach()
+        first_wrong = None
+        for place in mask.nonzero().squeeze(1).tolist():
+            target, guess = int(tokens[place]), int(logits[place - 1].argmax())
+            loss -= float(logits[place - 1].double().log_softmax(0)[target])
+            counts["tokens"] += 1
+            counts["right"] += guess == target
+            if guess != target and first_wrong is None:
+                first_wrong = (target, guess)
+        if first_wrong is None:
+            counts["correct"] += 1
+        elif first_wrong[0] == eos:
+            counts["missed"] += 1
+        elif first_wrong[1] == eos:
+            counts["early"] += 1
+        else:
+            counts["symbol"] += 1
+    return counts, loss
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"position.encoding": "rotary"}, {"task.zero_pad": False}, {"task.name": "copy"}],
+    ids=str,
+)
+def test_counts_are_those_of_a_loop(tiny_config, changes):
+    config = override(tiny_config, changes)
+    model = make_model(config)
+    eos = config.task.vocab.index["$"]
+    model.embedding.data[eos] *= 2  # so that it stops early now and then
+    batch = config.task.sample_mixture(60, 1, 2, torch.Generator().manual_seed(0))
+    counts = evaluate(model, batch, config)
+    expected, loss = count_in_a_loop(model, batch, config)
+    assert (counts.num_correct, counts.num_tokens) == (expected["correct"], expected["tokens"])
+    assert counts.num_correct_tokens == expected["right"]
+    assert counts.num_missed_stop == expected["missed"]
+    assert counts.num_early_stop == expected["early"]
+    assert counts.num_wrong_symbol == expected["symbol"]
+    assert counts.loss_sum == pytest.approx(loss, rel=1e-4)
+
+
+class Oracle(Transformer):
+    """A stand-in for a model that answers with planted tokens."""
+
+    def __init__(self, tokens, num_symbols):
+        torch.nn.Module.__init__(self)
+        self.tokens, self.num_symbols = tokens, num_symbols
+        self.embedding, self.attention_factor = torch.zeros(1), 1.0
+
+    def share_tokens(self, tokens, ids):
+        """It has no first block."""
+
+    def forward(self, tokens, ids, places=None, shared=None):
+        answer = self.tokens[:, 1:][:, : tokens.shape[1]].gather(1, places)
+        return torch.nn.functional.one_hot(answer, self.num_symbols).float() * 10
+
+
+def test_planted_failures_are_counted_as_their_kind(tiny_config):
+    task = tiny_config.task
+    symbols = task.vocab.index
+    rows = [task.encode("12+34") for _ in range(6)]
+    batch = Batch(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
+    answers = batch.tokens.clone()  # $ 1 2 + 3 4 = 6 4 0 $
+    answers[1, -1] = symbols["5"]  # all right, but goes on
+    answers[2, -2] = symbols["$"]  # stops one too early
+    answers[3, 7] = symbols["9"]  # a wrong digit
+    answers[4, 7], answers[4, 8] = symbols["9"], symbols["$"]  # the first error decides
+    answers[5, 2] = symbols["7"]  # the query does not count
+    counts = evaluate(Oracle(answers, len(task.vocab)), batch, tiny_config)
+    assert counts.num_correct == 2
+    assert counts.num_missed_stop == 1
+    assert counts.num_early_stop == 1
+    assert counts.num_wrong_symbol == 2
+    assert counts.num_tokens == 24
+    assert counts.num_correct_tokens == 24 - 5
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 100])
+def test_single_outcomes_places_and_samples_are_those_of_planted_answers(
+    tiny_config, monkeypatch, rows_at_once
+):
+    task = tiny_config.task
+    symbols = task.vocab.index
+    rows = [task.encode(query) for query in ("12+34", "50+7", "99+1")]
+    width = max(row.tokens.shape[1] for row in rows)
+    assert {row.tokens.shape[1] for row in rows} == {width}
+    batch = Batch(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
+    answers = batch.tokens.clone()
+    answers[0, 8] = symbols["9"]  # $ 1 2 + 3 4 = 6 4 0 $: the second digit of the sum
+    answers[0, 9] = symbols["9"]  # and the third
+    answers[2, -1] = symbols["3"]  # goes on behind the last digit
+    monkeypatch.setattr(predict, "_part_bytes", lambda config, num_tokens: 100)
+    monkeypatch.setattr(predict, "PART_BYTES", {"cpu": rows_at_once * 100})
+    oracle = Oracle(answers, len(task.vocab))
+    if rows_at_once < len(rows):  # the stand-in answers whole batches only
+        oracle.tokens = iter(answers.split(rows_at_once))
+        monkeypatch.setattr(Oracle, "forward", forward_in_parts)
+    judged = judge(oracle, batch, tiny_config)
+    assert judged.right.tolist() == [False, True, False]
+    assert judged.counts.num_correct == 1
+    assert judged.first_wrong_at == (0, 1, 0, 1)
+    assert judged.wrong_at == (0, 1, 1, 1)
+    found = {sample.right: sample for sample in judged.samples}
+    assert found[False] == Sample(query="12+34", answer="640", predicted="69", right=False)
+    assert found[True] == Sample(query="50+07", answer="750", predicted="750", right=True)
+
+
+def forward_in_parts(self, tokens, ids, places=None, shared=None):
+    """The planted answers of the next part."""
+    answer = next(self.tokens)[:, 1:][:, : tokens.shape[1]].gather(1, places)
+    return torch.nn.functional.one_hot(answer, self.num_symbols).float() * 10
+
+
+def test_outcomes_are_stored_as_bits_in_the_order_of_the_test_set(tiny_config):
+    model = make_model(tiny_config)
+    for result in evaluate_lengths(model, tiny_config, "last", 0):
+        bits = np.unpackbits(np.frombuffer(result.outcomes, np.uint8), count=32)
+        assert bits.sum() == result.counts.num_correct
+        batch = make_test_set(tiny_config, result.length)
+        assert bits.tolist() == judge(model, batch, tiny_config).right.int().tolist()
+
+
+def test_samples_agree_with_free_decoding(tiny_config):
+    model = make_model(tiny_config)
+    (wrong,) = judge(model, make_test_set(tiny_config, 3), tiny_config).samples
+    assert not wrong.right
+    left, right = wrong.query.split("+")
+    solution = solve(model, tiny_config, f"{int(left)}+{int(right)}")
+    written = "".join((*solution.response, "$"))
+    assert written.startswith(wrong.predicted)
+
+
+@pytest.mark.parametrize("changes", [{}, {"task.name": "parity"}, {"task.scratchpad": True}])
+def test_kinds_of_failure_add_up(tiny_config, changes):
+    config = override(tiny_config, changes)
+    for result in evaluate_lengths(make_model(config), config, "last", 0):
+        c = result.counts
+        failed = c.num_missed_stop + c.num_early_stop + c.num_wrong_symbol
+        assert failed == c.num_examples - c.num_correct
+        assert c.num_examples == 32
+        assert 0 <= c.num_correct_tokens <= c.num_tokens
+
+
+@pytest.mark.parametrize("ids", ["coupled", "randomized"])
+def test_the_size_of_evaluation_batches_changes_no_count(tiny_config, ids, monkeypatch):
+    config = override(tiny_config, {"position.ids": ids})
+    model = make_model(config)
+    batch = make_test_set(config, 3)
+    whole = evaluate(model, batch, config)
+    for part_bytes, shared_bytes in ((1, 1), (2**15, 2**13), (2**17, 1)):
+        monkeypatch.setattr(predict, "PART_BYTES", {"cpu": part_bytes})
+        monkeypatch.setattr(predict, "SHARED_BYTES", {"cpu": shared_bytes})
+        parts = evaluate(model, batch, config)
+        assert parts.loss_sum == pytest.approx(whole.loss_sum, rel=1e-5)
+        assert dataclasses.replace(parts, loss_sum=0.0) == dataclasses.replace(whole, loss_sum=0.0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"eval.second_lengths": "2,3", "task.num_operands": 3}])
+def test_lengths_that_are_done_are_not_evaluated_again(tiny_config, changes):
+    config = override(tiny_config, changes)
+    model = make_model(config)
+    whole = list(evaluate_lengths(model, config, "last", 0))
+    assert len({result.key for result in whole}) == len(whole)
+    for cut in (0, 1, 3, len(whole)):
+        done = {result.key for result in whole[:cut]}
+        assert list(evaluate_lengths(model, config, "last", 0, done)) == whole[cut:]
+    again = list(evaluate_lengths(model, config, "best", 0, {r.key for r in whole}))
+    assert len(again) == len(whole), "another checkpoint policy is evaluated for itself"
+
+
+def test_results_survive_the_file_of_a_state(tiny_config, tmp_path):
+    (result, *_) = evaluate_lengths(make_model(tiny_config), tiny_config, "last", 3)
+    torch.save(result.to_plain(), tmp_path / "r.pt")
+    plain = torch.load(tmp_path / "r.pt", weights_only=True)
+    assert LengthResult.from_plain(plain) == result
+    assert result.samples
+    assert result.outcomes
+
+
+def test_every_arm_and_seed_has_the_same_test_sets(tiny_config):
+    arms = [
+        {"position.encoding": "rotary"},
+        {"position.ids": "sequential"},
+        {"seed": 5, "data_seed": 5},
+        {"model.num_layers": 1, "data.max_length": 2},
+    ]
+    for length in (1, 4, 6):
+        expected = hash_batch(make_test_set(tiny_config, length))
+        for changes in arms:
+            assert hash_batch(make_test_set(override(tiny_config, changes), length)) == expected
+
+
+def test_formats_of_a_task_are_tested_on_the_same_numbers(tiny_config):
+    def numbers(changes):
+        task = (config := override(tiny_config, changes)).task
+        tokens = make_test_set(config, 4).tokens
+        queries = [task.decode(row)[0].split("+") for row in tokens]
+        turn = -1 if config.task.reverse_query else 1
+        return [tuple(int(part[::turn]) for part in query) for query in queries]
+
+    plain = numbers({})
+    assert numbers({"task.zero_pad": False}) == plain
+    assert numbers({"task.reverse_query": True}) == plain
+
+
+def test_test_sets_of_lengths_and_sizes_differ(tiny_config):
+    hashes = {hash_batch(make_test_set(tiny_config, length)) for length in range(2, 12)}
+    assert len(hashes) == 10
+    held_out = make_held_out_set(tiny_config)
+    assert int((held_out.tokens != 0).sum(dim=1).max()) == tiny_config.task.num_tokens(3)
+
+
+def test_test_examples_have_exactly_their_length(tiny_config):
+    for row in make_test_set(tiny_config, 5).tokens:
+        query, _ = tiny_config.task.decode(row)
+        assert all(len(part) == 5 and part[0] != "0" for part in query.split("+"))
+
+
+def test_evaluation_leaves_the_model_as_it_was(tiny_config):
+    model = make_model(tiny_config).train()
+    before = {n: w.clone() for n, w in model.state_dict().items()}
+    evaluate(model, make_test_set(tiny_config, 2), tiny_config, factor=3.0)
+    assert model.training
+    assert model.attention_factor == 1.0
+    assert all(torch.equal(w, before[n]) for n, w in model.state_dict().items())
+
+
+def test_an_attention_factor_acts_on_the_logits(tiny_config):
+    model, batch = make_model(tiny_config), make_test_set(tiny_config, 3)
+    plain = evaluate(model, batch, tiny_config).loss_sum
+    assert evaluate(model, batch, tiny_config, factor=1.0).loss_sum == plain
+    assert evaluate(model, batch, tiny_config, factor=2.0).loss_sum != plain
+    for name, parameter in model.named_parameters():  # the same as larger queries
+        if name.endswith("attention.q"):
+            parameter.data *= 2
+    doubled = evaluate(model, batch, tiny_config).loss_sum
+    model = make_model(tiny_config)
+    assert evaluate(model, batch, tiny_config, factor=2.0).loss_sum == pytest.approx(doubled)
+
+
+def test_the_train_range_is_all_trained_lengths_unless_some_are_named(tiny_config):
+    config = override(tiny_config, {"eval.train_lengths": "", "eval.near_lengths": "5"})
+    assert evaluation_lengths(config) == {"train": (1, 2, 3), "near": (5,), "test": (4, 6)}
+
+
+def test_a_second_length_that_was_not_trained_belongs_to_the_test_range(tiny_config):
+    config = override(
+        tiny_config,
+        {"task.num_operands": 4, "task.min_operands": 2, "eval.second_lengths": "2,5"}
+        | {"eval.train_lengths": "2", "eval.test_lengths": "4"},
+    )
+    found = evaluate_lengths(make_model(config), config, "last", 0)
+    assert [(r.range, r.length, r.second_length) for r in found] == [
+        ("train", 2, 2),
+        ("test", 2, 5),
+        ("test", 4, 2),
+        ("test", 4, 5),
+    ]

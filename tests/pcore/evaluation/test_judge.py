@@ -1,0 +1,193 @@
+"""The fast evaluation counts what the obvious one counts, example by example, however it is cut."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcore.config import PositionConfig, override
+from pcore.config.seeding import make_generator
+from pcore.encodings import ENCODINGS
+from pcore.encodings.position_ids import draw_position_ids
+from pcore.evaluation import predict
+from pcore.evaluation.judge import judge
+from pcore.evaluation.predict import predict_targets
+from pcore.evaluation.test_sets import evaluation_ids
+from pcore.model.shared_tokens import find_distinct
+from pcore.model.targets import target_places
+from pcore.model.transformer import make_model
+from pcore.training.data import TrainingBatch
+from sweeps.baseline import addition
+from tests.support.obvious import judge_plainly
+
+SHAPES = st.fixed_dictionaries(
+    {
+        "model.num_layers": st.integers(1, 2),
+        "model.norm_placement": st.sampled_from(["both", "pre", "post"]),
+        "model.attention_scale": st.sampled_from(["none", "log-length"]),
+        "position.encoding": st.sampled_from(["none", "learned"]),
+        "position.test_policy": st.sampled_from(["fixed", "random", "wrapped"]),
+        "seed": st.integers(0, 99),
+    }
+)
+FORMATS = st.sampled_from([{}, {"task.zero_pad": False}, {"task.scratchpad": True}])
+SIZES = st.sampled_from([1, 2**14, 2**17, 2**30])
+BASE = {"position.max_position": 40, "data.max_length": 6, "eval.num_examples": 30}
+
+
+@contextmanager
+def memory(part: int, shared: int):
+    """Parts and what they share limited to so many bytes."""
+    before = predict.PART_BYTES, predict.SHARED_BYTES
+    predict.PART_BYTES, predict.SHARED_BYTES = {"cpu": part}, {"cpu": shared}
+    try:
+        yield
+    finally:
+        predict.PART_BYTES, predict.SHARED_BYTES = before
+
+
+@given(SHAPES, FORMATS, st.integers(1, 40), st.integers(1, 6), SIZES, SIZES)
+@settings(max_examples=40, deadline=None, derandomize=True)  # no ties that rounding could decide
+def test_counts_and_outcomes_are_those_of_the_obvious_version(
+    changes, shape, count, longest, part, shared
+):
+    config = override(addition("smoke"), BASE | changes | shape)
+    model = make_model(config)
+    model.embedding.data[config.task.vocab.index["$"]] *= 2  # so that it stops early now and then
+    rng = make_generator("judging", changes["seed"])
+    batch = config.task.at_test().sample_mixture(count, 1, longest, rng)
+    whole = TrainingBatch(batch.tokens, evaluation_ids(batch, config), batch.response_mask)
+    expected, loss, wrong = judge_plainly(model, config, whole)
+    with memory(part, shared):
+        judged = judge(model, batch, config)
+    counts = judged.counts
+    assert {name: getattr(counts, f"num_{name}") for name in expected} == expected
+    assert counts.num_tokens == int(batch.response_mask.sum())
+    assert counts.num_correct_tokens == counts.num_tokens - sum(map(len, wrong))
+    assert counts.loss_sum == pytest.approx(loss, rel=1e-5)
+    assert judged.right.tolist() == [not places for places in wrong]
+    width = len(judged.wrong_at)
+    assert judged.wrong_at == tuple(sum(i in places for places in wrong) for i in range(width))
+    first = tuple(sum(places[:1] == [i] for places in wrong) for i in range(width))
+    assert judged.first_wrong_at == first
+    for sample in judged.samples:
+        row = judged.right.tolist().index(sample.right)
+        assert (sample.query, sample.answer) == config.task.decode(batch.tokens[row])
+
+
+@pytest.mark.parametrize("policy", ["fixed", "random"])
+def test_answers_stand_in_the_order_of_the_set(tiny_config, policy):
+    """Each row by itself, with the IDs that it has in the whole set."""
+    config = override(tiny_config, {"position.test_policy": policy, "task.zero_pad": False})
+    model = make_model(config)
+    batch = config.task.sample_mixture(20, 1, 4, make_generator("order"))
+    ids = evaluation_ids(batch, config)
+    with memory(2**14, 2**15):
+        answers = predict_targets(model, batch, ids, config)
+    places, real = target_places(batch.response_mask)
+    assert torch.equal(answers.real, real)
+    for row in range(20):
+        count = int(real[row].sum())
+        at = places[row : row + 1, :count]
+        logits = model(batch.tokens[row : row + 1, :-1], ids[row : row + 1, :-1], at)[0]
+        assert answers.predicted[row, :count].tolist() == logits.argmax(dim=1).tolist()
+        assert answers.targets[row, :count].tolist() == batch.tokens[row, at[0] + 1].tolist()
+        losses = logits.logsumexp(1) - logits.gather(1, answers.targets[row, :count, None])[:, 0]
+        torch.testing.assert_close(answers.losses[row, :count], losses.detach(), atol=1e-4, rtol=0)
+    assert not answers.losses[~real].any()
+
+
+def test_a_part_is_as_wide_as_its_longest_example_and_fits_into_memory(tiny_config, monkeypatch):
+    config = override(tiny_config, {"task.zero_pad": False})
+    model, seen = make_model(config), list[torch.Tensor]()
+    forward = type(model).forward
+
+    def spy(self, tokens, ids, places=None, shared=None):
+        seen.append(tokens)
+        return forward(self, tokens, ids, places, shared)
+
+    monkeypatch.setattr(type(model), "forward", spy)
+    batch = config.task.sample_mixture(50, 1, 6, make_generator("parts"))
+    with memory(2**14, 2**16):
+        judge(model, batch, config)
+    assert sum(map(len, seen)) == 50
+    for tokens in seen:
+        width = tokens.shape[1]
+        assert bool((tokens[:, -1] != 0).any())
+        assert len(tokens) == 1 or len(tokens) * 4 * width * (32 + 2 * width) <= 2**14
+    spread = [int((t != 0).sum(dim=1).max() - (t != 0).sum(dim=1).min()) for t in seen]
+    assert sum(spread) <= 20, "rows of like length go together"
+
+
+def test_a_failing_pass_leaves_the_model_as_it_was(tiny_config, monkeypatch):
+    model = make_model(tiny_config).train()
+    batch = tiny_config.task.encode("12+34")
+
+    def broken(tokens, ids):
+        raise MemoryError
+
+    monkeypatch.setattr(model, "share_tokens", broken)
+    with pytest.raises(MemoryError):
+        judge(model, batch, tiny_config, factor=3.0)
+    assert model.training
+    assert model.attention_factor == 1.0
+
+
+# Equal tokens ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoding", "task"),  # addition has one level of IDs, multiplication two
+    [(name, "addition") for name in ENCODINGS]
+    + [(name, "multiplication") for name in ENCODINGS if name != "rotary"],
+)
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_tokens_that_share_their_first_block_give_the_same_logits(
+    tiny_config, encoding, task, num_layers
+):
+    changes = {"task.name": task, "position.encoding": encoding, "model.num_layers": num_layers}
+    more = {"model.attention_scale": "log-length", "position.max_position": 30}
+    config = override(tiny_config, changes | more)
+    model = make_model(config).double()
+    model.attention_factor = 1.5
+    batch = config.task.sample_mixture(40, 1, 3, make_generator("shared"))
+    position = PositionConfig(max_position=30)
+    ids = draw_position_ids(batch.relative_ids, position, make_generator("starts"))[:, :-1]
+    tokens = batch.tokens[:, :-1]
+    shared = model.share_tokens(tokens, ids)
+    assert shared is not None
+    places, _ = target_places(batch.response_mask)
+    for at in (places, None):
+        plain = model(tokens, ids, at)
+        torch.testing.assert_close(model(tokens, ids, at, shared), plain, atol=1e-6, rtol=1e-6)
+
+
+def test_distinct_tokens_are_distinct_in_symbol_and_ids(tiny_config):
+    tokens = torch.tensor([[1, 2, 2, 0], [2, 1, 2, 0]])
+    ids = torch.tensor([[[0, 1], [1, 0], [1, 0], [0, 0]], [[1, 0], [0, 1], [1, 1], [0, 0]]])
+    found = rebuilt_pairs(tokens, ids)
+    assert len(found) == 4, "1 at (0, 1), 2 at (1, 0) and (1, 1), padding"
+    model = make_model(override(tiny_config, {"position.encoding": "none"}))
+    shared = model.share_tokens(tokens, ids[:, :, :1])
+    assert shared is not None
+    assert len(shared.x) == 3, "IDs mean nothing to this model"
+
+
+def rebuilt_pairs(tokens, ids):
+    """The pairs that `find_distinct` finds, after every token was rebuilt from them."""
+    found = find_distinct(tokens, ids)
+    pairs = [
+        (int(tokens.flatten()[i]), *ids.flatten(0, 1)[i].tolist()) for i in found.places.tolist()
+    ]
+    for row, column in torch.cartesian_prod(torch.arange(2), torch.arange(4)).tolist():
+        pair = (int(tokens[row, column]), *ids[row, column].tolist())
+        assert pairs[int(found.numbers[row, column])] == pair
+    return set(pairs)
+
+
+def test_nothing_is_shared_where_most_tokens_differ(tiny_config):
+    model = make_model(tiny_config)
+    batch = tiny_config.task.encode("12+34")
+    assert model.share_tokens(batch.tokens, evaluation_ids(batch, tiny_config)) is None

@@ -1,0 +1,436 @@
+"""The compiled training step is the plain one: losses, gradients, rows and states.
+
+"Equal up to rounding" is a relative 1e-5 of losses over 50 steps, as for stacked trials: batches
+are padded to one shape and not cut by length, so the same float32 numbers are added in another
+order. Dynamo cannot see through the shape checks of other tests; here they are off.
+"""
+
+import argparse
+import itertools
+import warnings
+
+import jaxtyping
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pcore.config import override
+from pcore.model import compiled
+from pcore.model.checkpoint import load_model, save_model
+from pcore.model.compiled import Compiled
+from pcore.model.static import NO_TARGET, StaticBatch, make_static, static_shape
+from pcore.training import data
+from pcore.training.data import TrainingData
+from pcore.training.stacked import Stack, train_stacked
+from pcore.training.train import Run, train
+from sweeps.engine.options import add_executor, add_size, make_settings
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Settings, run_attempt
+from sweeps.engine.trial.stacked_attempt import run_group
+from tests.pcore.training.test_train import ALL_POLICIES, assert_same, facts
+
+pytestmark = pytest.mark.slow  # minutes together
+
+CLOSE = {"rel": 1e-5}
+MODELS = [
+    {"position.encoding": "none", "data.num_examples": 40},
+    {"position.encoding": "rotary", "model.norm": "layer"},
+    {"position.encoding": "t5", "task.zero_pad": False},
+    {"position.encoding": "alibi", "model.norm_placement": "pre"},
+    {"position.freeze_table": True, "position.start": "wrapped", "position.table_init": "rotation"},
+    {"model.num_layers": 1, "model.attention_scale": "log-length", "eval.attention_factor": 1.6},
+    {"position.ids": "candidates", "position.encoding": "mixture", "position.max_position": 30},
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler(monkeypatch):
+    """No shape checks inside of graphs, and nothing compiled by an earlier test."""
+    monkeypatch.setattr(compiled, "BACKEND", "eager")
+    jaxtyping.config.update("jaxtyping_disable", True)
+    torch.compiler.reset()
+    compiled._compile.cache_clear()
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def counter(monkeypatch):
+    """Counts what is compiled."""
+    counting = CompileCounter()
+    monkeypatch.setattr(compiled, "BACKEND", counting)
+    return counting
+
+
+def assert_close(reports, expected):
+    assert [r.step for r in reports] == [r.step for r in expected]
+    for a, b in zip(reports, expected, strict=True):
+        assert (a.compiled, b.compiled) == (True, False)
+        assert a.loss == pytest.approx(b.loss, **CLOSE)
+        assert a.grad_norm == pytest.approx(b.grad_norm, rel=1e-4)
+    assert len(reports[-1].results) == len(expected[-1].results) > 0
+    for a, b in zip(reports[-1].results, expected[-1].results, strict=True):
+        assert (a.key, a.test_set, a.checkpoint_step) == (b.key, b.test_set, b.checkpoint_step)
+        assert a.counts.num_correct == b.counts.num_correct
+        assert a.counts.loss_sum == pytest.approx(b.counts.loss_sum, rel=1e-4)
+
+
+# A compiled and a plain run -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_compiled_run_follows_the_plain_one_for_50_steps(tiny_config, monkeypatch, backend):
+    monkeypatch.setattr(compiled, "BACKEND", backend)
+    config = override(tiny_config, {"optim.num_steps": 50} | ALL_POLICIES)
+    reports = list(train(config, report_every=5, compile=True))
+    assert_close(reports, list(train(config, report_every=5)))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own, on import
+def test_so_does_one_that_inductor_compiled(tiny_config, monkeypatch):
+    monkeypatch.setattr(compiled, "BACKEND", "inductor")
+    config = override(tiny_config, {"optim.num_steps": 50})
+    reports = list(train(config, report_every=5, compile=True))
+    assert_close(reports, list(train(config, report_every=5)))
+
+
+@pytest.mark.parametrize("changes", MODELS, ids=str)
+def test_whatever_the_model_it_is_one_graph_with_the_same_gradients(tiny_config, changes, counter):
+    config = override(tiny_config, {"optim.grad_clip": 0.0} | changes)
+    fast, plain = Run(config, "cpu", compile=True), Run(config, "cpu")
+    with warnings.catch_warnings(action="error"):
+        loss, norm = fast.update(fast.data.next_batch(), 0.0)
+    expected, _ = plain.update(plain.data.next_batch(), 0.0)
+    assert counter.frame_count == 1
+    assert float(loss) == pytest.approx(float(expected), **CLOSE)
+    for (name, a), (other, b) in zip(
+        fast.model.named_parameters(), plain.model.named_parameters(), strict=True
+    ):
+        assert name == other
+        if b.requires_grad:
+            assert float((a.grad - b.grad).norm()) <= 1e-5 * float(norm)
+
+
+def test_fire_is_trained_uncompiled(tiny_config, counter):
+    config = override(tiny_config, {"position.encoding": "fire", "position.ids": "sequential"})
+    run = Run(config, "cpu", compile=True)
+    run.update(run.data.next_batch(), 1e-3)
+    assert (run.mean_loss.active, counter.frame_count) == (False, 0)
+
+
+@pytest.mark.parametrize("num_examples", [None, 40])
+def test_all_batches_of_all_seeds_share_one_compilation(tiny_config, counter, num_examples):
+    """Though plain batches differ in width."""
+    changes = {"data.num_examples": num_examples, "task.zero_pad": False, "optim.batch_size": 4}
+    config = override(tiny_config, changes)
+    plain = TrainingData(config)
+    assert len({plain.next_batch().tokens.shape for _ in range(12)}) > 1
+    for seed in range(3):
+        list(train(override(config, {"seed": seed, "data_seed": seed}), compile=True))
+    assert counter.frame_count == 1
+
+
+def test_there_are_as_many_compilations_as_shapes(tiny_config, counter):
+    for batch_size, layers in itertools.product([4, 8, 12], [1, 2]):
+        changes = {"optim.batch_size": batch_size, "model.num_layers": layers}
+        run = Run(override(tiny_config, changes), "cpu", compile=True)
+        for _ in range(2):
+            run.update(run.data.next_batch(), 1e-3)
+        assert run.mean_loss.active
+    assert counter.frame_count == 6
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_on_a_gpu_it_follows_the_plain_run_in_float32(tiny_config, monkeypatch):
+    monkeypatch.setattr(compiled, "BACKEND", "inductor")
+    config = override(tiny_config, {"optim.num_steps": 50})
+    runs = [Run(config, "cuda", wanted, torch.float32) for wanted in (True, False)]
+    for _ in range(50):
+        fast, plain = (float(run.update(run.data.next_batch(), 1e-3)[0]) for run in runs)
+        assert fast == pytest.approx(plain, rel=1e-4)
+    assert runs[0].mean_loss.active
+
+
+# States ---------------------------------------------------------------------------------------
+
+
+def test_resume_is_exact_within_compiled_runs(tiny_config):
+    config = override(tiny_config, ALL_POLICIES | {"data.num_examples": 40})
+    reports = list(train(config, report_every=5, compile=True))
+    state = next(train(config, report_every=5, compile=True)).state()
+    resumed = train(config, state=state, report_every=5, compile=True)
+    assert_same([facts(r) for r in resumed], [facts(r) for r in reports[1:]])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_states_move_between_compiled_and_plain_runs(tiny_config, first):
+    config = override(tiny_config, ALL_POLICIES | {"data.num_examples": 40})
+    expected = list(train(config, report_every=5))
+    state = next(train(config, report_every=5, compile=first)).state()
+    plain = next(train(config, report_every=5)).state()
+    assert _structure(state) == _structure(plain)
+    resumed = list(train(config, state=state, report_every=5, compile=not first))
+    for a, b in zip(resumed, expected[1:], strict=True):
+        assert a.loss == pytest.approx(b.loss, **CLOSE)
+
+
+def _structure(value):
+    if isinstance(value, torch.Tensor):
+        return (value.shape, value.dtype)
+    if isinstance(value, dict):
+        return {key: _structure(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_structure(part) for part in value]
+    return type(value)
+
+
+def test_weights_of_a_compiled_run_are_those_of_an_ordinary_model(tiny_config, tmp_path):
+    *_, last = train(tiny_config, compile=True)
+    save_model(tmp_path / "m.pt", tiny_config, last.checkpoints["last"], policy="last", step=12)
+    model, _ = load_model(tmp_path / "m.pt")
+    assert model.state_dict().keys() == Run(tiny_config, "cpu").model.state_dict().keys()
+
+
+# Failure --------------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_training_goes_on_with_one_sentence(tiny_config, monkeypatch):
+    def broken(graph, inputs):
+        raise RuntimeError("no C++ compiler here\nand a long explanation")
+
+    monkeypatch.setattr(compiled, "BACKEND", broken)
+    with pytest.warns(RuntimeWarning, match="training goes on uncompiled.*no C\\+\\+") as told:
+        reports = list(train(tiny_config, report_every=4, compile=True))
+    assert len(told) == 1
+    assert "long explanation" not in str(told[0].message)
+    assert not any(r.compiled for r in reports)
+    for a, b in zip(reports, train(tiny_config, report_every=4), strict=True):
+        assert a.loss == pytest.approx(b.loss, **CLOSE)
+
+
+def test_a_backward_pass_that_fails_is_done_again_whole(tiny_config):
+    """Gradients that were left halfway do not count twice."""
+    fast, plain = Run(tiny_config, "cpu", compile=True), Run(tiny_config, "cpu")
+    calls = []
+
+    def fails_late(function):
+        fast.backward(batch, function)
+        if not calls:
+            calls.append(1)
+            raise RuntimeError("in the backward pass")
+        return torch.zeros(())
+
+    batch = fast.data.next_batch()
+    with pytest.warns(RuntimeWarning, match="in the backward pass"):
+        fast.mean_loss.use(fails_late)
+    plain.backward(plain.data.next_batch())
+    for a, b in zip(fast.parameters, plain.parameters, strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_exhausted_memory_is_no_failure_of_the_compiler():
+    def exhaust(function):
+        raise torch.OutOfMemoryError("no memory")
+
+    loss = Compiled(lambda: torch.zeros(()), torch.device("cpu"), wanted=True)
+    with pytest.raises(torch.OutOfMemoryError):
+        loss.use(exhaust)
+    assert loss.active
+
+
+# Stacked --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_compiled_stack_follows_the_solo_runs(tiny_config, monkeypatch, backend):
+    monkeypatch.setattr(compiled, "BACKEND", backend)
+    base = override(tiny_config, {"optim.num_steps": 20})
+    configs = [override(base, {"seed": i, "optim.learning_rate": 1e-3 * (1 + i)}) for i in range(3)]
+    found = [[] for _ in configs]
+    for news in train_stacked(configs, report_every=5, compile=True):
+        for i, report in news.items():
+            found[i].append(report)
+    for reports, config in zip(found, configs, strict=True):
+        assert_close(reports, list(train(config, report_every=5)))
+
+
+def test_a_stack_is_compiled_once_and_survives_a_broken_compiler(tiny_config, counter, monkeypatch):
+    configs = [override(tiny_config, {"seed": i}) for i in range(2)]
+    stack = Stack([Run(config, "cpu", compile=True) for config in configs])
+    for _ in range(3):
+        stack.update(stack.rates())
+    assert counter.frame_count == 1
+
+    def broken(graph, inputs):
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(compiled, "BACKEND", broken)
+    torch.compiler.reset()
+    with pytest.warns(RuntimeWarning, match="no compiler"):
+        stack.update(stack.rates())
+    assert not any(run.mean_loss.active for run in stack.runs)
+
+
+# Batches --------------------------------------------------------------------------------------
+
+
+def test_a_static_batch_holds_exactly_the_targets_of_the_batch(tiny_config):
+    plain, static = TrainingData(tiny_config), TrainingData(tiny_config, static=True)
+    for _ in range(5):
+        tokens, ids, mask = plain.next_batch()
+        batch = static.next_batch()
+        assert isinstance(batch, StaticBatch)
+        kept = batch.targets != NO_TARGET
+        assert torch.equal(batch.targets[kept], tokens[mask])
+        assert torch.equal(batch.places[kept] + 1, mask.nonzero()[:, 1])
+        width = tokens.shape[1] - 1
+        assert torch.equal(batch.tokens[:, :width], tokens[:, :-1])
+        assert torch.equal(batch.ids[:, :width], ids[:, :-1])
+        assert not batch.tokens[:, width:].any()
+
+
+@pytest.mark.parametrize("length", range(1, 12))
+def test_padded_targets_never_fill_a_whole_row(tiny_config, length):
+    """A model takes as many places as tokens for `everywhere`."""
+    config = override(tiny_config, {"data.max_length": length, "position.max_position": 30})
+    num_tokens = config.task.num_tokens(length)
+    for extra in range(0, 40, 3):
+        width, num_targets = static_shape(config, num_tokens + extra, num_tokens + extra - 2)
+        assert num_tokens + extra - 2 <= num_targets < width
+        assert width % 8 == 0
+
+
+def test_a_batch_becomes_static_by_its_own_size(tiny_config):
+    tokens, ids, mask = TrainingData(tiny_config).next_batch()
+    batch = make_static(tokens, ids, mask)
+    assert batch.tokens.shape == (16, tokens.shape[1] - 1)
+    assert batch.places.shape[1] == int(mask.sum(dim=1).max())
+
+
+BLOCKS = [
+    {"data.num_examples": None},
+    {"data.num_examples": 40},  # a block of 64 ends a pass inside, and whole passes lie in it
+    {"data.num_examples": None, "position.id_scale_max": 3, "position.encoding": "rotary"},
+    {"data.num_examples": 40, "position.ids": "randomized", "position.encoding": "none"},
+]
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("changes", BLOCKS, ids=str)
+def test_batches_made_in_blocks_resume_exactly(tiny_config, monkeypatch, changes, static):
+    monkeypatch.setitem(data.BLOCK, "cpu", 64)  # 4 batches
+    config = override(tiny_config, changes)
+    whole, states = TrainingData(config, static=static), []
+    batches = []
+    for _ in range(11):
+        states.append(whole.state_dict())
+        batches.append(tuple(whole.next_batch()))
+    for i, state in enumerate(states):
+        resumed = TrainingData(config, static=static)
+        resumed.load_state_dict(state)
+        assert_same([tuple(resumed.next_batch()) for _ in range(i, 11)], batches[i:])
+
+
+def test_a_fixed_list_is_read_in_the_same_order_in_blocks(tiny_config, monkeypatch):
+    config = override(tiny_config, {"data.num_examples": 40})
+    single = TrainingData(config, static=True)
+    expected = [single.next_batch() for _ in range(11)]
+    monkeypatch.setitem(data.BLOCK, "cpu", 64)
+    blocks = TrainingData(config, static=True)
+    for batch in expected:
+        found = blocks.next_batch()
+        assert torch.equal(found.tokens, batch.tokens)
+        assert torch.equal(found.targets, batch.targets)
+
+
+class _Synchronisation(TorchDispatchMode):
+    """Notes every operation for which the host would have to wait for a GPU."""
+
+    WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "_unique", "is_nonzero")
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function)
+        masks = name.startswith("aten.index") and any(
+            isinstance(i, torch.Tensor) and i.dtype == torch.bool
+            for part in args
+            if isinstance(part, (list, tuple))
+            for i in part
+        )
+        if masks or any(wait in name for wait in self.WAITS):
+            self.found.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+def test_steps_within_a_block_do_not_wait_for_the_device(tiny_config, monkeypatch):
+    """As on a GPU: static batches in blocks, nothing compiled."""
+    monkeypatch.setitem(data.BLOCK, "cpu", 64)
+    run = Run(tiny_config, "cpu")
+    run.data = TrainingData(tiny_config, static=True)
+    run.update(run.data.next_batch(), 1e-3)
+    with _Synchronisation() as waits:
+        for _ in range(3):
+            loss, _ = run.update(run.data.next_batch(), 1e-3)
+            run.loss_sum += loss
+    assert waits.found == []
+
+
+def test_the_probe_of_waiting_sees_what_a_cpu_batch_does(tiny_config):
+    run = Run(tiny_config, "cpu")
+    with _Synchronisation() as waits:
+        run.update(run.data.next_batch(), 1e-3)
+    assert waits.found
+
+
+# Engine ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stack", [1, 2])
+def test_rows_say_what_was_compiled_and_equal_plain_ones(tiny_config, tmp_path, stack):
+    configs = [override(tiny_config, {"seed": i}) for i in range(stack)]
+    rows, counts = {}, {}
+    for how in ("on", "off", "auto"):
+        store = Store(tmp_path / how)
+        settings = Settings(results=store.root, compile=how)
+        assert [o.status for o in run_group(configs, settings)] == ["ok"] * stack
+        rows[how] = store.load(record="trial").column("compiled").to_pylist()
+        keys = ["trial_id", "checkpoint", "length", "test_set", "num_examples", "num_correct"]
+        counts[how] = store.load(record="evaluation").select(keys).sort_by("trial_id").to_pylist()
+    assert rows == {"on": [True] * stack, "off": [False] * stack, "auto": [False] * stack}
+    assert counts["on"] == counts["off"] == counts["auto"]
+
+
+def test_auto_compiles_on_a_gpu_only():
+    asked = {device: Settings(results="r", device=device) for device in ("cpu", "cuda", "cuda:1")}
+    assert {device: s.compiled for device, s in asked.items()} == {
+        "cpu": False,
+        "cuda": True,
+        "cuda:1": True,
+    }
+
+
+def test_a_row_says_so_if_the_compiler_failed(tiny_config, tmp_path, monkeypatch):
+    def broken(graph, inputs):
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(compiled, "BACKEND", broken)
+    store = Store(tmp_path)
+    with pytest.warns(RuntimeWarning, match="no compiler"):
+        outcome = run_attempt(tiny_config, Settings(results=store.root, compile="on"))
+    assert outcome.status == "ok"
+    assert store.load(record="trial").column("compiled").to_pylist() == [False]
+
+
+def test_the_flag_reaches_the_settings(tmp_path):
+    parser = argparse.ArgumentParser()
+    add_size(parser)
+    add_executor(parser)
+    for flags, expected in ([], "auto"), (["--compile", "on"], "on"), (["--compile", "off"], "off"):
+        options = parser.parse_args(flags)
+        assert make_settings(options, Store(tmp_path), "launch", 0.0).compile == expected

@@ -1,0 +1,202 @@
+"""The model is the one of the specification: against the obvious version, and what must hold."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from pcore.config import TrialConfig, override
+from pcore.model.static import make_static, mean_loss
+from pcore.model.targets import target_places
+from pcore.model.transformer import make_model
+from pcore.training.data import TrainingData
+from tests.support.reference import reference_logits
+
+VARIANTS = [
+    {"model.num_layers": 1},
+    {"model.num_layers": 2},
+    {"model.num_layers": 3, "position.encoding": "none"},
+    {"model.num_layers": 2, "position.encoding": "rotary"},
+    {"model.num_layers": 1, "position.encoding": "rotary", "position.ids": "sequential"},
+    {"model.norm_placement": "pre"},
+    {"model.norm_placement": "post", "model.num_layers": 3},
+    {"model.norm": "layer"},
+    {"model.norm": "layer", "model.norm_placement": "pre", "model.num_layers": 1},
+    {"model.attention_scale": "log-length", "model.num_layers": 2},
+    {"task.scratchpad": True, "model.num_layers": 2},
+    {"task.zero_pad": False, "model.num_layers": 2},
+]
+
+
+def trial(config: TrialConfig, **changes) -> tuple:
+    """(config, model in float64, padded training batch of 4)."""
+    config = override(config, {"optim.batch_size": 4, **changes})
+    model = make_model(config).double()
+    for name, p in model.named_parameters():  # gains other than 1, or their use goes unseen
+        if "norm" in name:
+            p.data += 0.3 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
+    return config, model, TrainingData(config).next_batch()
+
+
+def reference_loss(config, weights, batch):
+    """Mean over all targets, gathered one by one."""
+    logits = reference_logits(weights, config, batch.tokens, batch.ids)
+    losses = [
+        F.cross_entropy(logits[row][place - 1], batch.tokens[row, place])
+        for row, place in batch.response_mask.nonzero().tolist()
+    ]
+    return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_logits_and_gradients_are_those_of_the_obvious_model(tiny_config, changes):
+    config, model, batch = trial(tiny_config, **changes)
+    assert (batch.tokens == 0).any(), "the batch must hold padding"
+    weights = {n: p.detach().clone().requires_grad_() for n, p in model.named_parameters()}
+    logits = reference_logits(weights, config, batch.tokens, batch.ids)
+    places, real = target_places(batch.response_mask)
+    fast = model(batch.tokens[:, :-1], batch.ids[:, :-1], places)
+    obvious = torch.stack([logits[row][at] for row, at in enumerate(places)])
+    # the softmax of the model is float32 on purpose
+    torch.testing.assert_close(fast[real], obvious[real], atol=2e-5, rtol=1e-4)
+
+    reference_loss(config, weights, batch).backward()
+    mean_loss(model, *make_static(*batch)).backward()
+    for name, parameter in model.named_parameters():
+        expected = weights[name].grad
+        if expected is None:
+            expected = torch.zeros_like(parameter)
+        torch.testing.assert_close(parameter.grad, expected, atol=2e-5, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "millions"),
+    [
+        ({"model.num_layers": 1, "model.num_heads": 4, "model.d_model": 512}, 4.3),
+        (
+            {
+                "model.num_layers": 6,
+                "model.num_heads": 8,
+                "model.d_model": 1024,
+                "model.d_head": 128,
+                "model.d_ff": 2048,
+            },
+            63.2,
+        ),
+    ],
+)
+def test_parameter_counts_are_the_published_ones(changes, millions):
+    model = make_model(override(TrialConfig(), changes))
+    count = sum(p.numel() for p in model.parameters())
+    assert count / 1e6 == pytest.approx(millions, abs=0.051)
+
+
+@pytest.mark.parametrize("encoding", ["none", "learned", "rotary", "alibi", "t5", "fire"])
+def test_a_later_token_does_not_change_earlier_logits(tiny_config, encoding):
+    config, model, batch = trial(tiny_config, **{"position.encoding": encoding})
+    tokens, ids = batch.tokens, batch.ids
+    before = model(tokens, ids)
+    for place in range(1, tokens.shape[1]):
+        changed, other_ids = tokens.clone(), ids.clone()
+        changed[:, place] = (changed[:, place] + 1) % len(config.task.vocab)
+        other_ids[:, place] = (other_ids[:, place] + 1) % config.position.max_position
+        after = model(changed, other_ids)
+        torch.testing.assert_close(after[:, :place], before[:, :place], atol=0, rtol=0)
+        assert not torch.equal(after[:, place:], before[:, place:])
+
+
+@pytest.mark.parametrize("encoding", ["none", "learned", "rotary", "alibi", "t5", "fire"])
+def test_padding_on_the_right_changes_nothing(tiny_config, encoding):
+    _, model, batch = trial(tiny_config, **{"position.encoding": encoding})
+    more = F.pad(batch.tokens, (0, 5)), F.pad(batch.ids, (0, 0, 0, 5))
+    num_tokens = batch.tokens.shape[1]
+    torch.testing.assert_close(
+        model(*more)[:, :num_tokens], model(batch.tokens, batch.ids), atol=1e-6, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position.encoding": "none"},
+        {"position.encoding": "learned", "model.attention_scale": "log-length"},
+        {"position.encoding": "rotary", "model.num_layers": 3},
+        {"position.encoding": "alibi"},
+        {"position.encoding": "t5"},
+        {"position.encoding": "fire", "model.norm_placement": "pre"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("pieces", [(1, 1, 1), (4, 1, 3), (2, 6, 1)], ids=str)
+def test_decoding_in_pieces_equals_one_forward_pass(tiny_config, changes, pieces):
+    _, model, batch = trial(tiny_config, **changes)
+    whole = model(batch.tokens, batch.ids)
+    cache, done = None, 0
+    for size in (*pieces, batch.tokens.shape[1] - sum(pieces)):
+        end = done + size
+        logits, cache = model.decode_step(batch.tokens[:, done:end], batch.ids[:, :end], cache)
+        torch.testing.assert_close(logits, whole[:, done:end], atol=1e-5, rtol=1e-5)
+        done = end
+
+
+def test_initial_weights_have_the_published_variances(tiny_config):
+    config = override(tiny_config, {"model.d_model": 96, "model.d_head": 48, "model.d_ff": 160})
+    model = make_model(override(config, {"model.num_layers": 3}))
+    d, inner, d_ff = 96, 2 * 48, 160
+    variances = {
+        "attention.q": 1 / (d * 48),
+        "attention.k": 1 / d,
+        "attention.v": 1 / d,
+        "attention.o": 1 / inner,
+        "feed_forward.w0": 1 / d,
+        "feed_forward.w1": 1 / d,
+        "feed_forward.wo": 1 / d_ff,
+        "embedding": 1.0,
+        "encoding.table": 1.0,
+    }
+    seen = set()
+    for name, parameter in model.named_parameters():
+        kind = name.split(".", 2)[-1] if name.startswith("blocks") else name
+        if "norm" in name:
+            assert torch.equal(parameter, torch.ones_like(parameter))
+            continue
+        seen.add(kind)
+        # 5 standard errors of a variance estimate
+        spread = 5 * math.sqrt(2 / parameter.numel())
+        assert parameter.var().item() == pytest.approx(variances[kind], rel=spread), name
+        assert abs(parameter.mean().item()) < 5 * math.sqrt(variances[kind] / parameter.numel())
+    assert seen == set(variances)
+
+
+def test_the_output_is_tied_to_the_token_embedding(tiny_config):
+    _, model, batch = trial(tiny_config)
+    names = [n for n, p in model.named_parameters() if p.shape[0] == model.embedding.shape[0]]
+    assert names == ["embedding"]
+    x = torch.randn(1, 2, 16, dtype=torch.float64)
+    expected = (model.final_norm(x) * 16**-0.5) @ model.embedding.T
+    torch.testing.assert_close(model.read_out(x), expected)
+    del batch
+
+
+def test_target_places_stand_one_before_each_target(tiny_config):
+    _, _, batch = trial(tiny_config, **{"task.zero_pad": False, "optim.batch_size": 32})
+    places, real = target_places(batch.response_mask)
+    found = [
+        (row, int(place) + 1)
+        for row in range(32)
+        for place, is_real in zip(places[row], real[row], strict=True)
+        if is_real
+    ]
+    assert found == [tuple(pair) for pair in batch.response_mask.nonzero().tolist()]
+
+
+def test_queries_that_begin_at_zero_attend_evenly_and_leave_other_weights_alone(tiny_config):
+    zero = make_model(override(tiny_config, {"model.query_init": "zero"})).state_dict()
+    normal = make_model(tiny_config).state_dict()
+    for name, weight in normal.items():
+        if name.endswith("attention.q"):
+            assert not zero[name].any()
+            assert weight.any()
+        else:
+            assert torch.equal(zero[name], weight)

@@ -1,0 +1,250 @@
+"""Candidate couplings: the designed ones are among them, none knows what is not yet written."""
+
+import pytest
+import torch
+
+from pcore.cli import main
+from pcore.config import PositionConfig, TrialConfig, override, trial_id
+from pcore.config.seeding import make_generator
+from pcore.encodings import Learned, Mixture
+from pcore.encodings import position_ids as positions
+from pcore.evaluation.evaluate import evaluate
+from pcore.evaluation.generate import decode_freely
+from pcore.evaluation.test_sets import make_test_set
+from pcore.model.checkpoint import save_model
+from pcore.model.transformer import make_model
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import NO_ID, Batch
+from pcore.tasks.candidates import CANDIDATES, candidate_ids
+from pcore.tasks.commands import Commands
+from pcore.tasks.copying import Copy, Reverse
+from pcore.tasks.mirror import Mirror
+from pcore.tasks.multiplication import Multiplication
+from pcore.tasks.parity import Parity
+from pcore.training.train import train
+from pcore.training.validate import validate
+from tests.support.task_oracles import VARIANTS, ids_of, make_rng
+
+DESIGNED = [
+    (Addition(), "backward-up"),
+    (Addition(zero_pad=False), "backward-up"),
+    (Addition(num_operands=3), "backward-up"),
+    (Addition(reverse_query=True), "forward-up"),
+    (Addition(zero_pad=False, reverse_query=True), "forward-up"),
+    (Multiplication(second_length=2), "backward-up"),
+    (Multiplication(second_length=3, reverse_query=True), "forward-up"),
+    (Copy(), "forward-up"),
+    (Reverse(), "forward-down"),
+    (Parity(scratchpad=True), "forward-up"),
+]
+ALL = {"position.ids": "candidates", "position.encoding": "mixture", "position.max_position": 40}
+
+
+@pytest.mark.parametrize(("task", "name"), DESIGNED, ids=str)
+def test_the_designed_coupling_is_a_candidate_up_to_a_constant(task, name):
+    batch = task.sample_mixture(300, 1, 9, make_rng())
+    found = candidate_ids(batch, task, [name])
+    none = batch.relative_ids == NO_ID
+    assert torch.equal(found == NO_ID, none)
+    assert len((found - batch.relative_ids)[~none].unique()) == 1
+
+
+def test_the_worked_example():
+    task = Addition()
+    batch = task.encode("653+49")
+    found = candidate_ids(batch, task, CANDIDATES)
+    expected = {
+        "forward-up": [1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4],
+        "backward-up": [3, 2, 1, 0, 3, 2, 1, 0, 1, 2, 3, 4],
+        "forward-down": [1, 2, 3, 0, 1, 2, 3, 4, 3, 2, 1, 0],
+        "backward-down": [3, 2, 1, 0, 3, 2, 1, 4, 3, 2, 1, 0],
+        "sequential": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    }
+    got = {name: found[0, 1:-1, level].tolist() for level, name in enumerate(CANDIDATES)}
+    assert got == expected
+    assert (found[:, [0, -1]] == NO_ID).all()
+
+
+def test_segments_of_their_own_length_and_a_count_that_stops_at_zero():
+    task = Addition(zero_pad=False)
+    batch = task.encode("95+7")  # $ 9 5 + 7 = 2 0 1 $
+    found = candidate_ids(batch, task, ["backward-down"])
+    assert found[0, :, 0].tolist() == [-1, 2, 1, 0, 1, 3, 2, 1, 0, -1]
+    task = Multiplication(second_length=2)
+    batch = task.encode("7*79")  # $ 7 * 7 9 = 3 5 5 $
+    assert candidate_ids(batch, task, ["forward-down"])[0, :, 0].tolist()[5:-1] == [3, 2, 1, 0]
+
+
+def test_words_are_content_and_signs_are_not():
+    task = Commands()
+    found = candidate_ids(task.encode("jump twice after walk left"), task, ["forward-up"])
+    assert found[0, :, 0].tolist() == [-1, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, -1]
+
+
+@pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
+def test_no_id_depends_on_what_is_not_yet_written(task):
+    length = next(n for n in range(3, 30) if _possible(task, n))
+    batch = task.at_test().sample_length(20, length, make_rng())
+    whole = candidate_ids(batch, task, CANDIDATES)
+    other = torch.randint(1, len(task.vocab), batch.tokens.shape, generator=make_rng(1))
+    rewritten = torch.where(batch.response_mask & (batch.tokens != 0), other, batch.tokens)
+    assert not torch.equal(rewritten, batch.tokens)
+    assert torch.equal(candidate_ids(batch._replace(tokens=rewritten), task, CANDIDATES), whole)
+    first = int(batch.response_mask.int().argmax(dim=1).max())
+    for end in range(first + 1, batch.tokens.shape[1]):  # its last token counts as EOS
+        prefix = Batch(*(part[:, :end] for part in batch))
+        assert torch.equal(
+            candidate_ids(prefix, task, CANDIDATES)[:, : end - 1], whole[:, : end - 1]
+        )
+
+
+@pytest.mark.parametrize("task", [Copy(), Mirror(), Parity(scratchpad=True)], ids=str)
+def test_a_query_of_one_segment_has_mirrored_candidates(task):
+    batch = task.sample_length(1, 6, make_rng())
+    found = candidate_ids(batch, task, CANDIDATES)[0, 1:-1]
+    up, back, down, mirrored = (found[:, level] for level in range(4))
+    assert len((up + mirrored).unique()) == len((back + down).unique()) == 1
+
+
+@pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
+def test_no_candidate_exceeds_its_stated_limit_and_all_reach_it_at_full_length(task):
+    for length in [n for n in range(1, 12) if _possible(task, n)][:3]:
+        batch = task.sample_length(64, length, make_rng())
+        limits = positions.max_relative_ids(task, "candidates", length)
+        largest = candidate_ids(batch, task, CANDIDATES).amax(dim=(0, 1)).tolist()
+        assert all(a <= b for a, b in zip(largest, limits, strict=True))
+        full = positions.max_relative_ids(task, "sequential", length)
+        if batch.tokens.shape[1] == full[0] + 3:
+            assert tuple(largest) == limits
+
+
+def test_one_candidate_is_its_level_alone():
+    task = Addition()
+    batch = task.sample_mixture(50, 1, 9, make_rng())
+    every = positions.select_relative_ids(batch, PositionConfig(ids="candidates"), task)
+    for level, name in enumerate(CANDIDATES):
+        position = PositionConfig(ids="candidates", candidate=name)
+        one = positions.select_relative_ids(batch, position, task)
+        assert torch.equal(one, every[:, :, level : level + 1])
+        assert positions.level_names(task, position) == (name,)
+    plain = positions.select_relative_ids(batch, PositionConfig(ids="sequential"), task)
+    assert torch.equal(plain, every[:, :, -1:])
+
+
+def test_the_designed_candidate_trains_exactly_as_the_task_s_coupling(tiny_config):
+    designed = {"position.ids": "candidates", "position.candidate": "backward-up"}
+    one, other = (list(train(override(tiny_config, c)))[-1] for c in ({}, designed))
+    assert one.loss == other.loss
+    assert [r.counts for r in one.results] == [r.counts for r in other.results]
+
+
+# Configuration ------------------------------------------------------------------------------------
+
+
+def test_the_new_field_leaves_identities_alone_until_it_is_used():
+    base = override(TrialConfig(), {"position.ids": "candidates"})
+    assert trial_id(override(TrialConfig(), {"position.candidate": "all"})) == "71cb9a9faf807fb6"
+    ids = {trial_id(override(base, {"position.candidate": name})) for name in ("all", *CANDIDATES)}
+    assert len(ids) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position.candidate": "forward-up"}, "no meaning with position.ids=coupled: use"),
+        ({"position.ids": "candidates", "position.candidate": "up"}, "is not one of: all, forward"),
+        (
+            ALL | {"position.max_position": 202},
+            "is below 603 on level 'sequential', which addition",
+        ),
+        (ALL | {"position.max_positions": "40,40"}, r"max_positions has 2 .* 5 level\(s\)"),
+        (
+            {"position.ids": "candidates", "position.encoding": "rotary"},
+            "takes one level of IDs, position.ids=candidates has 5 here",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        validate(override(TrialConfig(), changes))
+
+
+def test_one_candidate_serves_an_encoding_of_one_level():
+    changes = {"position.ids": "candidates", "position.encoding": "rotary"}
+    validate(override(TrialConfig(), changes | {"position.candidate": "backward-up"}))
+
+
+# The mixture --------------------------------------------------------------------------------------
+
+
+def build(cls: type[Learned], num_levels: int, **options) -> Learned:
+    position = PositionConfig(encoding="mixture", max_position=30, **options)
+    return cls(position, TrialConfig().model, num_levels, make_generator("test", "mixture"))
+
+
+@pytest.mark.parametrize("level", range(5))
+@torch.no_grad()
+def test_a_gate_that_has_chosen_is_the_learned_encoding_of_that_level(level):
+    mixture, learned = build(Mixture, 5), build(Learned, 1)
+    ids = torch.randint(0, 31, (4, 9, 5), generator=make_rng())
+    assert not torch.allclose(mixture.embed(ids), learned.embed(ids[:, :, level : level + 1]))
+    mixture.gate[level] = 200.0
+    assert mixture.weights()[level] == 1
+    assert torch.equal(mixture.embed(ids), learned.embed(ids[:, :, level : level + 1]))
+
+
+@torch.no_grad()
+def test_levels_weigh_the_same_at_first_and_their_sum_has_the_size_of_a_row():
+    mixture = build(Mixture, 5, level_tables="separate")
+    torch.testing.assert_close(mixture.weights(), torch.full((5,), 0.2))
+    ids = torch.randint(0, 31, (40, 9, 5), generator=make_rng())
+    rows = mixture.table.pow(2).mean()
+    assert mixture.embed(ids).pow(2).mean() == pytest.approx(float(rows), rel=0.05)
+
+
+def test_training_moves_the_gate_and_the_weights_add_up_to_one(tiny_config):
+    report = list(train(override(tiny_config, ALL)))[-1]
+    model = make_model(override(tiny_config, ALL))
+    model.load_state_dict(report.checkpoints["last"])
+    weights = model.encoding.weights().detach()
+    assert float(weights.sum()) == pytest.approx(1)
+    assert weights.max() - weights.min() > 1e-3
+
+
+def test_free_decoding_reads_the_same_ids_as_evaluation(tiny_config):
+    config = override(tiny_config, ALL)
+    model = make_model(config)
+    model.load_state_dict(list(train(config))[-1].checkpoints["last"])
+    batch = make_test_set(config, 2)
+    written = decode_freely(model, batch, config)
+    targets = batch.tokens[:, -written.shape[1] :]
+    right = int((written == targets).all(dim=1).sum())
+    assert right == evaluate(model, batch, config).num_correct
+
+
+def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, capsys):
+    config, file = override(tiny_config, ALL), tmp_path / "m.pt"
+    save_model(file, config, make_model(config).state_dict(), policy="last", step=0)
+    assert main(["explain", str(file), "--length", "4", "--examples", "20"]) == 0
+    printed = capsys.readouterr().out
+    weights = ", ".join(f"{name} 0.20" for name in CANDIDATES)
+    assert f"weights of the levels of IDs: {weights}\n" in printed
+
+
+# The task that no single candidate fits -----------------------------------------------------------
+
+
+def test_mirror_is_the_difference_to_the_mirror_image():
+    batch = Mirror().encode("471")
+    assert Mirror().decode(batch.tokens[0]) == ("471", "307")
+    assert ids_of(batch) == [-1, *[0] * 7, -1]
+    with pytest.raises(ValueError, match="has no coupling"):
+        validate(override(TrialConfig(), {"task.name": "mirror"}))
+
+
+def _possible(task, length: int) -> bool:
+    try:
+        task.check_length(length)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,368 @@
+"""Tokens and relative IDs are those of the papers: golden data, worked examples, layout sizes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcore.config import PositionConfig
+from pcore.encodings import position_ids as positions
+from pcore.tasks import TASKS, Task
+from pcore.tasks.addition import Addition
+from pcore.tasks.commands import Commands
+from pcore.tasks.copying import Copy, Reverse
+from pcore.tasks.minesweeper import Minesweeper
+from pcore.tasks.mirror import Mirror
+from pcore.tasks.multiplication import Multiplication
+from pcore.tasks.parity import Parity
+from pcore.tasks.sorting import Sorting
+from pcore.vocab import MAX_SYMBOLS
+from tests.support.task_oracles import (
+    VARIANTS,
+    ids_of,
+    make_rng,
+    respond,
+    sizes_of,
+    split_rows,
+    symbols_of,
+    trim,
+    typed,
+)
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "reference_ids.json").read_text())
+
+
+# The authors' implementation ------------------------------------------------------------------
+
+
+def golden_task(name: str, params: dict[str, Any]) -> Task:
+    """The task of a golden example, with the options that its name and parameters stand for."""
+    match name:
+        case "addition" | "multi_operand_addition":
+            return Addition(**params)
+        case "addition_scratchpad":
+            return Addition(num_operands=30, min_operands=2, scratchpad=True)
+        case "multiplication_scratchpad":  # made with the authors' switch for a reversed query on
+            return Multiplication(scratchpad=True, reverse_query=True)
+        case "parity_scratchpad":
+            return Parity(scratchpad=True)
+    return TASKS[name](**params)
+
+
+def test_golden_file_is_complete():
+    assert len(GOLDEN) == 102
+
+
+@pytest.mark.parametrize("example", GOLDEN, ids=lambda e: f"{e['task']}-{e['query'][:20]}")
+def test_golden(example: dict[str, Any]):
+    task = golden_task(example["task"], example["params"])
+    reference = example["reference_ids"]
+    sizes = (0, max(reference[0]) - 1)  # of a board; not read for other tasks
+    batch = task.encode(typed(task, example["query"], sizes))
+    # one product was made without the pad_token="0" that all published runs set
+    tokens = ["0" if token == "[PAD]" else token for token in example["tokens"]]
+    response = example["response"].replace("[PAD]", "0")
+    assert symbols_of(task, batch)[1:-1] == tokens
+    assert task.decode(batch.tokens[0]) == (example["query"], response)
+    assert task.num_levels == len(reference)
+    for level, theirs in enumerate(reference):
+        ours = ids_of(batch, level)
+        assert ours[0] == ours[-1] == -1
+        if example["task"] == "multiplication":  # counted downward by the authors
+            assert len({a + b for a, b in zip(ours[1:-1], theirs, strict=True)}) == 1
+        else:
+            assert [i + 1 for i in ours[1:-1]] == theirs
+
+
+# The worked examples of the papers ------------------------------------------------------------
+
+FIVE = [  # 653+49 in the six formats, position IDs from start 5
+    (True, False, True, "653+049=2070", "0 8 7 6 5 8 7 6 5 6 7 8 9 0"),
+    (True, True, True, "356+940=2070", "0 6 7 8 5 6 7 8 5 6 7 8 9 0"),
+    (True, False, False, "653+049=0702", "0 8 7 6 5 8 7 6 10 9 8 7 6 0"),
+    (False, False, True, "653+49=207", "0 8 7 6 5 7 6 5 6 7 8 0"),
+    (False, True, True, "356+94=207", "0 6 7 8 5 6 7 5 6 7 8 0"),
+    (False, False, False, "653+49=702", "0 8 7 6 5 7 6 9 8 7 6 0"),
+]
+
+
+@pytest.mark.parametrize(("pad", "reverse_query", "reverse_response", "text", "ids"), FIVE)
+def test_six_formats(pad: bool, reverse_query: bool, reverse_response: bool, text: str, ids: str):
+    task = Addition(zero_pad=pad, reverse_query=reverse_query, reverse_response=reverse_response)
+    batch = task.encode("653+49")
+    assert "=".join(task.decode(batch.tokens[0])) == text
+    position_ids = positions.test_position_ids(batch.relative_ids, PositionConfig(test_start=5))
+    assert position_ids[0, :, 0].tolist() == [int(i) for i in ids.split()]
+
+
+WORKED = [
+    (
+        Addition(),
+        "653+49",
+        "$ 6 5 3 + 0 4 9 = 2 0 7 0 $",
+        [". 3 2 1 0 3 2 1 0 1 2 3 4 ."],
+    ),
+    (
+        Addition(index_hints=True),
+        "653+49",
+        "$ a 0 b 6 c 5 d 3 + a 0 b 0 c 4 d 9 = d 2 c 0 b 7 a 0 $",
+        [". 4 4 3 3 2 2 1 1 0 4 4 3 3 2 2 1 1 0 1 1 2 2 3 3 4 4 ."],
+    ),
+    (
+        Multiplication(second_length=2),
+        "7595*79",
+        "$ 7 5 9 5 * 7 9 = 5 0 0 0 0 6 $",
+        [". 4 3 2 1 0 2 1 0 1 2 3 4 5 6 ."],
+    ),
+    (
+        Multiplication(second_length=2),
+        "595*07",
+        "$ 5 9 5 * 0 7 = 5 6 1 4 0 $",
+        [". 3 2 1 0 2 1 0 1 2 3 4 5 ."],
+    ),
+    (Copy(), "471", "$ 4 7 1 = 4 7 1 $", [". 1 2 3 0 1 2 3 ."]),
+    (Reverse(), "471", "$ 4 7 1 = 1 7 4 $", [". 0 1 2 3 2 1 0 ."]),
+    (
+        Minesweeper(),
+        "EME/EEE",
+        "^ E M E E E E = 1 M 1 1 1 1 $",
+        [". 1 2 3 1 2 3 0 1 2 3 1 2 3 .", ". 1 1 1 2 2 2 0 1 1 1 2 2 2 ."],
+    ),
+    (Parity(), "1011", "$ 1 0 1 1 = 1 $", [". 0 0 0 0 1 0 ."]),
+    (Parity(scratchpad=True), "1011", "$ 1 0 1 1 = 1 1 0 1 $", [". 1 2 3 4 0 1 2 3 4 ."]),
+    (
+        Addition(num_operands=3, scratchpad=True),
+        "57+48+96",
+        "$ 0 5 7 + 0 4 8 + 0 9 6 = 0 0 0 > 7 5 0 > 5 0 1 > 1 0 2 $",
+        [
+            ". 3 2 1 0 3 2 1 0 3 2 1 0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3 .",
+            ". 0 0 0 0 1 1 1 1 2 2 2 0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 .",
+        ],
+    ),
+    (Sorting(coupling="aligned"), "471", "$ 4 7 1 = 1 4 7 $", [". 1 2 3 0 1 2 3 ."]),
+    (Sorting(coupling="bag"), "471", "$ 4 7 1 = 1 4 7 $", [". 0 0 0 1 2 3 4 ."]),
+    (Mirror(), "471", "$ 4 7 1 = 3 0 7 $", [". 0 0 0 0 0 0 0 ."]),
+    (
+        Commands(coupling="straight"),
+        "jump twice after walk left",
+        "$ jump twice after walk left = LTURN WALK JUMP JUMP $",
+        [". 1 2 3 4 5 0 1 2 4 5 ."],
+    ),
+    (
+        Commands(coupling="both_ways"),
+        "jump twice after walk left",
+        "$ jump twice after walk left = LTURN WALK JUMP JUMP $",
+        [". 1 2 3 4 5 0 1 2 4 5 .", ". 1 2 3 4 5 3 4 5 1 2 ."],
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "query", "tokens", "ids"), WORKED)
+def test_worked_examples(task: Task, query: str, tokens: str, ids: list[str]):
+    batch = task.encode(query)
+    assert symbols_of(task, batch) == tokens.split()
+    assert [ids_of(batch, level) for level in range(task.num_levels)] == [
+        [-1 if i == "." else int(i) for i in row.split()] for row in ids
+    ]
+
+
+def test_multiplication_scratchpad_from_start_1():
+    task = Multiplication(scratchpad=True)
+    batch = task.encode("595*79")
+    tokens = "$ 5 9 5 * 7 9 = 5 5 3 5 + 5 6 1 4 = 5 5 3 5 0 > 5 0 0 7 4 $"
+    assert symbols_of(task, batch) == tokens.split()
+    ids = positions.test_position_ids(batch.relative_ids, PositionConfig())[0].T.tolist()
+    assert ids == [
+        [int(i) for i in row.split()]
+        for row in (
+            "0 4 3 2 0 0 0 1 2 3 4 5 1 2 3 4 5 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            "0 0 0 0 0 2 1 1 1 1 1 1 2 2 2 2 2 1 1 1 1 1 1 2 2 2 2 2 2 0",
+            "0 0 0 0 0 0 0 1 2 3 4 5 2 3 4 5 6 1 2 3 4 5 6 1 2 3 4 5 6 0",
+        )
+    ]
+
+
+@given(a=st.integers(0, 10**8), b=st.integers(0, 10**8), seed=st.integers(0, 99))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_each_hint_precedes_the_digit_of_its_significance(a: int, b: int, seed: int):
+    task = Addition(index_hints=True, num_hints=40)
+    width = max(len(str(a)), len(str(b))) + 1
+    hints = [s for s in task.vocab.symbols[1:] if s[0].isalpha()]
+    typed_batch = task.encode(f"{a}+{b}")
+    sampled = task.sample_mixture(4, 1, 8, make_rng(seed))
+    for batch, row in [(typed_batch, 0), *((sampled, row) for row in range(4))]:
+        symbols = symbols_of(task, batch, row)[1:-1]
+        cut, plus = symbols.index("="), symbols.index("+")
+        numbers = (symbols[:plus], symbols[plus + 1 : cut], symbols[cut + 1 :])
+        if batch is typed_batch:
+            assert {len(n) for n in numbers} == {2 * width}
+            assert symbols[0] == hints[0]
+        expected = {}  # significance of a hint, fixed by the first operand
+        values = []
+        for n, descending in zip(numbers, (True, True, False), strict=True):
+            pairs = list(zip(n[::2], n[1::2], strict=True))
+            pairs = pairs[::-1] if descending else pairs  # now ones digit first
+            for significance, (hint, _) in enumerate(pairs):
+                assert expected.setdefault(significance, hint) == hint
+            values.append(int("".join(digit for _, digit in reversed(pairs))))
+        assert values[0] + values[1] == values[2]
+        first = hints.index(expected[len(expected) - 1])
+        ascending = [expected[k] for k in reversed(range(len(expected)))]
+        assert ascending == hints[first : first + len(expected)]
+
+
+# Every task -----------------------------------------------------------------------------------
+
+every_task = pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+@every_task
+@given(low=st.integers(1, 6), more=st.integers(0, 6), seed=st.integers(0, 10**6))
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_samples_answer_themselves(task: Task, low: int, more: int, seed: int):
+    rng = make_rng(seed)
+    sizes = task.draw_sizes(6, low, low + more, rng)
+    batch = task.sample(sizes, rng)
+    for row in range(6):
+        wanted = tuple(sizes[row].tolist())
+        query, response = task.decode(batch.tokens[row])
+        assert sizes_of(task, query, wanted) == wanted
+        assert response == respond(task, query, wanted)
+        text = typed(task, query, wanted)
+        alone, sampled = task.for_query(text).encode(text), trim(batch, row)
+        for ours, theirs in zip(alone, sampled, strict=True):
+            assert ours.tolist() == theirs.tolist()
+
+
+@every_task
+@given(data=st.data())
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_what_people_type_is_answered(task: Task, data: st.DataObject):
+    query, sizes = data.draw(typed_queries(task))
+    stands, response = task.decode(task.encode(query).tokens[0])
+    assert response == respond(task, stands, sizes)
+    if isinstance(task, Addition | Multiplication):
+        parts = typed(task, stands, sizes).replace("*", "+").split("+")
+        assert [int(p) for p in parts] == [int(p) for p in query.replace("*", "+").split("+")]
+    else:
+        assert stands == query.replace("/", "")
+
+
+@st.composite
+def typed_queries(draw: st.DrawFn, task: Task) -> tuple[str, tuple[int, ...]]:
+    """A query as a person may type it, leading zeros included, and its sizes where they matter."""
+    match task:
+        case Addition():
+            count = draw(st.integers(task.min_operands or task.num_operands, task.num_operands))
+            numbers = st.from_regex(r"[0-9]{1,12}", fullmatch=True)
+            return "+".join(draw(st.lists(numbers, min_size=count, max_size=count))), ()
+        case Multiplication():
+            a = draw(st.from_regex(r"[0-9]{1,8}", fullmatch=True))
+            low, high = (1, 8) if task.scratchpad else (task.second_length, task.second_length)
+            return f"{a}*{draw(st.from_regex(rf'[0-9]{{{low},{high}}}', fullmatch=True))}", ()
+        case Minesweeper():
+            height, width = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+            cells = st.text("ME", min_size=height * width, max_size=height * width)
+            return "/".join(split_rows(draw(cells), width)), (height, width)
+        case Parity():
+            return draw(st.text("01", min_size=1, max_size=20)), ()
+        case Commands():
+            clause = st.from_regex(r"(walk|run|jump|look) (left|right|twice)", fullmatch=True)
+            words = draw(clause)
+            for _ in range(draw(st.integers(0, 5))):
+                words += f" {draw(st.sampled_from(['and', 'after']))} {draw(clause)}"
+            return words, ()
+    return draw(st.from_regex(r"[0-9]{1,20}", fullmatch=True)), ()
+
+
+@every_task
+@pytest.mark.parametrize("second", [None, 3])
+def test_sizes_announced_are_sizes_produced(task: Task, second: int | None):
+    one_length = len(task.size_names) == 1
+    unpadded = isinstance(task, Addition) and not task.zero_pad
+    for length in (1, 2, 5, 9):
+        batch = task.sample_length(300, length, make_rng(1), second)
+        largest = tuple(batch.relative_ids.amax(dim=(0, 1)).tolist())
+        num_tokens = batch.tokens.shape[1]
+        assert num_tokens == task.num_tokens(length, second)
+        assert largest == task.max_relative_ids(length, second)
+        if one_length:
+            assert task.num_tokens(length, second) == task.num_tokens(length)
+        if not unpadded:
+            assert bool((batch.tokens != 0).all())
+
+
+@every_task
+def test_masks_ids_and_padding_agree(task: Task):
+    batch = task.sample_mixture(50, 1, 6, make_rng(2))
+    assert len(task.vocab) <= MAX_SYMBOLS
+    assert batch.relative_ids.shape == (*batch.tokens.shape, task.num_levels)
+    for row in range(50):
+        example = trim(batch, row)
+        symbols = symbols_of(task, batch, row)
+        assert symbols[0] == task.bos
+        assert symbols[-1] == task.eos
+        cut = symbols.index("=")
+        expected = [place > cut for place in range(len(symbols))]
+        assert example.response_mask[0].tolist() == expected
+        assert example.relative_ids.min() >= -1
+        assert (example.relative_ids[0, [0, -1]] == -1).all()
+        num_tokens = len(symbols)
+        assert (batch.tokens[row, num_tokens:] == 0).all()
+        assert (batch.relative_ids[row, num_tokens:] == -1).all()
+        assert not batch.response_mask[row, num_tokens:].any()
+
+
+ERRORS = [
+    (Addition(), "653", "joined by '\\+'"),
+    (Addition(), "6x+4", "an operand must consist of decimal digits, got '6x'"),
+    (Addition(), "6+", "an operand must consist of decimal digits"),
+    (Addition(), "1+2+3", "3 operands, num_operands=2"),
+    (Addition(index_hints=True, num_hints=3), "653+49", "num_hints=3 is below 4"),
+    (Multiplication(), "12", "two numbers like 7595\\*79"),
+    (Multiplication(), "12*3", "has 1 digits, second_length=2"),
+    (Multiplication(), "1.2*34", "the first number must consist of decimal digits"),
+    (Multiplication(scratchpad=True), "12*", "the second number must consist of decimal digits"),
+    (Copy(), "", "the string must consist of decimal digits"),
+    (Reverse(), "12a", "the string must consist of decimal digits"),
+    (Minesweeper(), "EM/E", "equally long"),
+    (Minesweeper(), "", "not empty"),
+    (Minesweeper(), "EX", "a board consists of M and E"),
+    (Parity(), "102", "the string must consist of 0 and 1"),
+    (Sorting(), "4 7", "the string must consist of decimal digits"),
+    (Mirror(), "4 7", "the string must consist of decimal digits"),
+    (Commands(), "jump twice after", "clauses of a verb and a modifier"),
+    (Commands(), "jump thrice", "word 2 of 'jump thrice' must be one of: left, right, twice"),
+    (Commands(), "", "clauses of a verb and a modifier"),
+]
+
+
+@pytest.mark.parametrize(("task", "query", "message"), ERRORS)
+def test_bad_queries_are_told_why(task: Task, query: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        task.encode(query)
+
+
+def test_queries_decide_their_options():
+    assert Addition().for_query("1+2+3").num_operands == 3
+    assert Addition().for_query("nonsense") == Addition()
+    assert Multiplication().for_query("12*345").second_length == 3
+    assert Multiplication().for_query("12") == Multiplication()
+    scratchpad = Multiplication(scratchpad=True)
+    assert scratchpad.for_query("12*345") == scratchpad
+
+
+def test_meaningless_options_are_refused():
+    with pytest.raises(ValueError, match="second_length=0 is below 1"):
+        Multiplication(second_length=0)
+    with pytest.raises(ValueError, match="second_length=3 means nothing with scratchpad=True"):
+        Multiplication(second_length=3, scratchpad=True)
+    with pytest.raises(ValueError, match="num_hints=300"):
+        Addition(index_hints=True, num_hints=300)
+    with pytest.raises(ValueError, match="30 operands are too many"):
+        Addition(index_hints=True, num_operands=30).num_tokens(3)
+    with pytest.raises(ValueError, match="height=0 is below 1"):
+        Minesweeper().check_length(0)

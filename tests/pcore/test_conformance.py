@@ -1,0 +1,318 @@
+"""The suites pass for all that is built in and find planted faults; own code has an identity."""
+
+import importlib
+import sys
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+from pcore.config import TrialConfig, canonical, override, trial_id
+from pcore.conformance import Check, check_encoding, check_task, format_checks
+from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoidal
+from pcore.registry import source_hash
+from pcore.tasks import TASKS, Batch
+from pcore.tasks.addition import Addition
+from pcore.training.train import train
+
+HERE = __name__
+
+
+def failures(checks: list[Check]) -> dict[str, str]:
+    return {check.name: check.detail for check in checks if not check.passed}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_encoding_conforms(name):
+    state = torch.get_rng_state()
+    checks = check_encoding(name)
+    assert not failures(checks)
+    assert len(checks) == 13
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_conforms(name):
+    assert not failures(check_task(name))
+
+
+# Planted faults in encodings --------------------------------------------------------------------
+
+
+class SeesTheFuture(Learned):
+    def embed(self, ids):
+        return super().embed(ids) + ids.float().mean(dim=1, keepdim=True)
+
+
+class SeesPadding(Learned):
+    def embed(self, ids):
+        return super().embed(ids) * ids.shape[1] / 14
+
+
+class SeesOtherExamples(Learned):
+    def embed(self, ids):
+        rows = super().embed(ids)
+        return rows - rows.mean(dim=0)
+
+
+class CountsRows(ALiBi):
+    """A distance between row numbers of the score matrix instead of IDs."""
+
+    def bias(self, query_ids, key_ids, layer):
+        rows = torch.arange(query_ids.shape[1]).view(1, -1, 1).expand(*query_ids.shape)
+        return super().bias(rows, key_ids, layer)
+
+
+class UnseededWeights(Sinusoidal):
+    def __init__(self, position, model, num_levels, rng):
+        super().__init__(position, model, num_levels, rng)
+        self.shift = nn.Parameter(torch.randn(model.d_model))
+
+    def embed(self, ids):
+        return super().embed(ids) + self.shift
+
+
+class UnseededNoise(Sinusoidal):
+    def embed(self, ids):
+        return super().embed(ids) * (1 + 0.1 * torch.randn(1) * self.training)
+
+
+class SaysInvariant(Sinusoidal):
+    offset = "invariant"
+
+
+class SaysDependent(Rotary):
+    offset = "dependent"
+
+
+class IgnoresItsBound(Learned):
+    bounded = False
+
+
+class SaysNoIds(ALiBi):
+    uses_ids = False
+
+
+class DeadParameter(Rotary):
+    def __init__(self, position, model, num_levels, rng):
+        super().__init__(position, model, num_levels, rng)
+        self.unused = nn.Parameter(torch.ones(3))
+
+
+class Crashes(Encoding):
+    def embed(self, ids):
+        raise TypeError("no such thing\nsecond line")
+
+
+@pytest.mark.parametrize(
+    ("cls", "rule"),
+    [
+        (SeesTheFuture, "causality"),
+        (SeesPadding, "padding invariance"),
+        (SeesPadding, "cached = uncached decoding"),
+        (SeesPadding, "teacher-forced = free decoding"),
+        (SeesOtherExamples, "examples apart"),
+        (CountsRows, "targets only = everywhere"),
+        (CountsRows, "cached = uncached decoding"),
+        (UnseededWeights, "deterministic under seed"),
+        (UnseededNoise, "deterministic under seed"),
+        (SaysInvariant, "offset stated = measured"),
+        (SaysDependent, "offset stated = measured"),
+        (IgnoresItsBound, "ID bound"),
+        (SaysNoIds, "uses_ids stated = measured"),
+        (DeadParameter, "gradient reaches parameters"),
+        (Crashes, "trains and evaluates"),
+    ],
+)
+def test_a_planted_fault_is_found(cls, rule):
+    name = f"{HERE}:{cls.__name__}"
+    checks = check_encoding(name)
+    assert rule in failures(checks)
+    report = format_checks(name, checks)
+    assert f"FAIL  {rule}" in report
+    assert "failed" in report.splitlines()[-1]
+
+
+@pytest.mark.parametrize("cls", [SaysInvariant, SaysDependent, DeadParameter, UnseededNoise])
+def test_a_fault_fails_its_own_rule_only(cls):
+    assert len(failures(check_encoding(f"{HERE}:{cls.__name__}"))) == 1
+
+
+@pytest.mark.parametrize("name", ["rotori", f"{HERE}:Nothing", f"{HERE}:Batch", "no.module:X"])
+def test_a_name_that_is_no_encoding_is_one_failed_check(name):
+    (check,) = check_encoding(name)
+    assert not check.passed
+    assert check.detail.startswith("ValueError: ")
+
+
+def test_the_report_names_every_rule_and_the_verdict():
+    lines = format_checks("rotary", check_encoding("rotary")).splitlines()
+    assert lines[-1] == "rotary: 13 checks passed"
+    assert all(line.startswith("ok  ") for line in lines[:-1])
+
+
+# Planted faults in tasks ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnseededDigits(Addition):
+    def draw(self, sizes, rng):
+        return super().draw(sizes, torch.default_generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnderstatesIds(Addition):
+    def max_relative_ids(self, length, second=None):
+        return tuple(n - 1 for n in super().max_relative_ids(length, second))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnderstatesTokens(Addition):
+    def num_tokens(self, length, second=None):
+        return super().num_tokens(length, second) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissesEOS(Addition):
+    def _assemble(self, contents):
+        tokens, ids, mask = super()._assemble(contents)
+        last = (tokens != 0).sum(dim=1, keepdim=True) - 1
+        return Batch(tokens, ids, mask.scatter(1, last, False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivesBosAnId(Addition):
+    def _assemble(self, contents):
+        tokens, ids, mask = super()._assemble(contents)
+        return Batch(tokens, ids.clamp(min=0), mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReversesTheQuery(Addition):
+    """What it shows is not what it reads."""
+
+    reverse_query: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedsAnArgument(Addition):
+    def __post_init__(self):
+        raise ValueError("choose a colour")
+
+
+@pytest.mark.parametrize(
+    ("cls", "rule"),
+    [
+        (UnseededDigits, "deterministic under seed"),
+        (UnderstatesIds, "num_tokens and max_relative_ids"),
+        (UnderstatesTokens, "num_tokens and max_relative_ids"),
+        (MissesEOS, "targets are the tail"),
+        (GivesBosAnId, "relative IDs"),
+        (ReversesTheQuery, "encode and decode"),
+        (NeedsAnArgument, "constructs with defaults"),
+    ],
+)
+def test_a_planted_fault_in_a_task_is_found(cls, rule):
+    assert rule in failures(check_task(f"{HERE}:{cls.__name__}"))
+
+
+# Own code: usable, and with an identity ---------------------------------------------------------
+
+ENCODING_SOURCE = """
+import torch
+from pcore.encodings import Sinusoidal
+
+SCALE = 1.0
+
+class Mine(Sinusoidal):
+    '''Sinusoids, scaled.'''
+
+    def embed(self, ids):
+        return SCALE * super().embed(ids)
+"""
+
+TASK_SOURCE = """
+from dataclasses import dataclass
+from pcore.tasks.addition import Addition
+
+@dataclass(frozen=True, kw_only=True)
+class MyAddition(Addition):
+    colour: int = 3
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    """Write the source of the module `own_code` and import it afresh."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(source: str):
+        (tmp_path / "own_code.py").write_text(source)
+        sys.modules.pop("own_code", None)
+        importlib.invalidate_caches()
+        return importlib.import_module("own_code")
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield write
+    sys.modules.pop("own_code", None)
+
+
+TINY = {
+    "model.num_heads": 2,
+    "model.d_model": 16,
+    "model.d_head": 8,
+    "model.d_ff": 16,
+    "data.max_length": 2,
+    "data.num_examples": None,
+    "optim.num_steps": 1,
+    "optim.batch_size": 4,
+    "eval.test_lengths": "3",
+    "eval.num_examples": 4,
+}
+
+
+def test_an_encoding_from_own_code_conforms_and_trains(own_module):
+    own_module(ENCODING_SOURCE)
+    assert not failures(check_encoding("own_code:Mine"))
+    config = override(TrialConfig(), TINY | {"position.encoding": "own_code:Mine"})
+    assert list(train(config))[-1].finished
+
+
+def test_a_task_from_own_code_conforms_and_trains(own_module):
+    own_module(TASK_SOURCE)
+    assert not failures(check_task("own_code:MyAddition"))
+    changes = {"task.name": "own_code:MyAddition", "task.colour": 4}
+    assert list(train(override(TrialConfig(), TINY | changes)))[-1].finished
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new", "field", "name"),
+    [
+        (ENCODING_SOURCE, "SCALE = 1.0", "SCALE = 2.0", "position.encoding", "own_code:Mine"),
+        (TASK_SOURCE, "import dataclass", "import  dataclass", "task.name", "own_code:MyAddition"),
+    ],
+)
+def test_editing_own_code_makes_another_trial(own_module, source, old, new, field, name):
+    def identity(text: str) -> str:
+        own_module(text)
+        return trial_id(override(TrialConfig(), {field: name}))
+
+    first = identity(source)
+    assert identity(source) == first
+    assert identity(source.replace(old, new)) != first
+    assert f'"{field}.source":' in canonical(override(TrialConfig(), {field: name}))
+
+
+def test_built_in_trials_carry_no_source_hash():
+    assert ".source" not in canonical(TrialConfig())
+
+
+def test_a_class_without_a_file_is_refused():
+    homeless = type("Homeless", (Learned,), {"__module__": "__main__nowhere"})
+    sys.modules["__main__nowhere"] = type(sys)("__main__nowhere")
+    try:
+        with pytest.raises(ValueError, match="put the class in a file"):
+            source_hash(homeless)
+    finally:
+        del sys.modules["__main__nowhere"]

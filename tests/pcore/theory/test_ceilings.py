@@ -1,0 +1,110 @@
+"""One layer without positions: what it cannot exceed, and that our model is such a one."""
+
+from collections import Counter
+from itertools import permutations
+
+import pytest
+import torch
+
+from pcore.config import TrialConfig, override
+from pcore.encodings import position_ids as positions
+from pcore.evaluation.evaluate import evaluate
+from pcore.model.transformer import make_model
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import Batch
+from pcore.theory.ceilings import (
+    Ceiling,
+    count_by_columns,
+    count_by_enumeration,
+    count_ceiling,
+)
+from pcore.training.data import TrainingBatch
+from pcore.training.train import Run
+
+PUBLISHED = {1: 81, 2: 2668, 3: 50150, 4: 765_139, 5: 10_033_314}
+ONE_LAYER = {
+    "model.num_layers": 1,
+    "model.num_heads": 2,
+    "model.d_model": 32,
+    "model.d_head": 16,
+    "model.d_ff": 64,
+    "position.encoding": "none",
+}
+
+
+@pytest.mark.parametrize("num_digits", [1, 2])
+def test_the_two_counts_agree(num_digits):
+    assert count_by_columns(num_digits) == count_by_enumeration(num_digits)
+
+
+@pytest.mark.parametrize("num_digits", [1, 2, 3, 4])
+def test_the_published_ceilings(num_digits):
+    ceiling = count_ceiling(num_digits)
+    assert ceiling == Ceiling(PUBLISHED[num_digits], (9 * 10 ** (num_digits - 1)) ** 2)
+
+
+@pytest.mark.slow
+def test_the_published_ceiling_of_five_digits_and_enumeration_of_three():
+    assert count_ceiling(5).num_right == PUBLISHED[5]
+    assert count_by_enumeration(3) == PUBLISHED[3]
+
+
+def test_numbers_of_digits_that_cannot_be_counted_are_refused():
+    for num_digits in (0, 6):
+        with pytest.raises(ValueError, match=f"num_digits={num_digits} is not between 1 and 5"):
+            count_ceiling(num_digits)
+
+
+def logits_of(config: TrialConfig, tokens: torch.Tensor) -> torch.Tensor:
+    """Of the next token, in float64, by the untrained model."""
+    ids = torch.ones(*tokens.shape, 1, dtype=torch.long).cumsum(dim=1)
+    return make_model(config).double()(tokens, ids)[:, -1].detach()
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_blind"),
+    [
+        ({}, True),
+        ({"model.norm_placement": "pre"}, True),
+        ({"model.attention_scale": "log-length"}, True),
+        ({"model.num_layers": 2}, False),  # a second layer sees what the causal mask hid
+        ({"position.encoding": "learned"}, False),
+    ],
+)
+def test_one_layer_without_positions_does_not_see_the_order_of_its_tokens(changes, is_blind):
+    config = override(TrialConfig(), {**ONE_LAYER, **changes})
+    tokens = Addition().encode("6531+4972").tokens[:, :11]  # up to =
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    moved = torch.cat([tokens[:, order], tokens[:, -1:]], dim=1)
+    assert moved.tolist() != tokens.tolist()
+    difference = (logits_of(config, tokens) - logits_of(config, moved)).abs().max()
+    assert (difference < 1e-10) == is_blind, difference
+
+
+def test_a_trained_layer_without_positions_stops_at_the_ceiling_and_coupling_does_not():
+    """The 24 arrangements of 1, 2, 3, 4 as ab+cd: whatever it learns, one answer for all."""
+    queries = ["{}{}+{}{}".format(*digits) for digits in permutations("1234")]
+    batches = [Addition().encode(query) for query in queries]
+    every = Batch(*(torch.cat(column) for column in zip(*batches, strict=True)))
+    commonest = Counter(sum(map(int, query.split("+"))) for query in queries).most_common(1)
+    assert commonest == [(55, 8)]
+    assert memorise(every, "none") in (4, 8)  # 37, 46, 64 and 73 have four arrangements each
+    assert memorise(every, "learned") > 8
+
+
+def memorise(batch: Batch, encoding: str) -> int:
+    """How many examples of the batch are right after training on nothing else."""
+    config = override(
+        TrialConfig(),
+        {
+            **ONE_LAYER,
+            "position.encoding": encoding,
+            "position.max_position": 8,
+            "data.num_examples": None,
+        },
+    )
+    run = Run(config, "cpu")
+    ids = positions.test_position_ids(batch.relative_ids, config.position)
+    for _ in range(100):
+        run.update(TrainingBatch(batch.tokens, ids, batch.response_mask), 1e-2)
+    return evaluate(run.model, batch, config).num_correct

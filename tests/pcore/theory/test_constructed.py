@@ -1,0 +1,127 @@
+"""Constructed models as trials: exact up to the theorem's bound, with ids, rows and one report."""
+
+import pytest
+
+from pcore.config import override, trial_id, unflatten
+from pcore.model.checkpoint import load_model
+from pcore.tasks.addition import Addition
+from pcore.tasks.copying import Copy
+from pcore.theory.constructed import find_construction
+from pcore.training.train import train
+from pcore.training.validate import validate
+from sweeps.__main__ import main
+from sweeps.baseline import addition, constructed
+from sweeps.engine.prices.price import price_cells
+from sweeps.engine.spec import Cell, Sweep
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Settings, run_attempt
+
+BASE = override(addition("smoke"), {"eval.num_examples": 30})
+
+
+def config_of(num_bits, **changes):
+    return override(BASE, constructed(num_bits) | changes)
+
+
+def right_by_length(config):
+    (report,) = train(config)
+    assert report.finished
+    assert report.share == 1.0
+    return {r.length: r.counts.num_correct / r.counts.num_examples for r in report.results}
+
+
+def test_addition_is_exact_up_to_the_bound_and_not_beyond():
+    assert set(right_by_length(config_of(4)).values()) == {1.0}  # up to 14 digits
+    assert right_by_length(config_of(2)) == {1: 1, 2: 1, 3: 0, 4: 0, 5: 0, 6: 0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task.name": "multiplication", "position.max_position": 16},
+        {"task.scratchpad": True, "task.num_operands": 3, "position.max_position": 16},
+    ],
+    ids=["multiplication", "scratchpad"],
+)
+def test_the_other_constructions_are_exact_as_trials(changes):
+    assert set(right_by_length(config_of(4, **changes)).values()) == {1.0}
+
+
+def test_every_checkpoint_policy_has_the_same_counts():
+    (report,) = train(config_of(3, **{"eval.checkpoints": ("last", "best", "oracle")}))
+    counts = [[r.counts for r in report.results if r.checkpoint == p] for p in report.checkpoints]
+    assert counts[0] == counts[1] == counts[2]
+
+
+def view_row(cell, config):
+    row = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": cell}
+    return row | {"cell_order": 0, "seed": 0, "data_seed": 0, "trial_id": trial_id(config)}
+
+
+def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
+    config = config_of(4)
+    outcome = run_attempt(config, Settings(results=str(tmp_path), diagnose=10))
+    assert (outcome.status, outcome.summary) == ("ok", "exact match: train 100.0 %, near 100.0 %")
+    store = Store(tmp_path)
+    rows = store.load([trial_id(config)]).to_pylist()
+    assert rows[0]["model.kind"] == "constructed"
+    assert rows[0]["train_tokens"] == rows[0]["train_flops"] == 0
+    assert rows[0]["num_parameters"] > 1000
+    tested = [row for row in rows if row["range"] == "test"]
+    assert [row["num_correct"] for row in tested] == [30, 30]
+    assert run_attempt(config, Settings(results=str(tmp_path))).status == "done"
+    store.write_view([view_row("theory", config)])
+    assert main(["diagnose", "--results", str(tmp_path)]) == 0
+    assert "0 trained models" in capfd.readouterr().out
+    with pytest.raises(ValueError, match="is a constructed model: see `pcore construct`"):
+        load_model(tmp_path / f"checkpoints/{trial_id(config)}/last.pt")
+
+
+def test_seeds_do_not_multiply_a_constructed_cell():
+    cells = [Cell(label="theory", config=config_of(4)), Cell(label="trained", config=BASE)]
+    sweep = Sweep(name="x", title="", claim="", cells=lambda scale: cells, seeds={"smoke": "3"})
+    labels = [trial.cell.label for trial in sweep.trials("smoke")]
+    assert labels == ["theory", "trained", "trained", "trained"]
+
+
+def test_it_has_a_price_without_a_probe(tmp_path):
+    config = config_of(4)
+    prices = price_cells({"a": config}, Store(tmp_path), "cpu")
+    assert 0 < prices.by_cell["a"].seconds < 1
+
+
+def test_a_trained_configuration_keeps_its_identity():
+    flat = {"model.kind": "trained", "model.num_bits": 0}
+    assert trial_id(unflatten(flat)) == trial_id(unflatten({}))
+    assert trial_id(config_of(4)) != trial_id(config_of(5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.num_bits": 1}, r"model\.num_bits=1 of a constructed model is not in 2-14"),
+        ({"optim.num_steps": 10}, r"optim\.num_steps=10: a constructed model needs 0"),
+        ({"position.ids": "sequential"}, r"position\.ids=sequential: .* needs coupled"),
+        ({"eval.attention_factor": 2.0}, r"eval\.attention_factor=2\.0: .* needs 1\.0"),
+        ({"task.zero_pad": False}, "no theorem builds a model for addition with these options"),
+        ({"task.name": "copy"}, "no theorem builds a model for copy"),
+        ({"position.max_position": 4}, r"position\.max_position=4 is below"),
+    ],
+    ids=["bits", "steps", "ids", "factor", "format", "task", "reach"],
+)
+def test_what_it_cannot_do_is_refused_before_any_compute(changes, message):
+    with pytest.raises(ValueError, match=message):
+        next(train(config_of(4, **changes)))
+
+
+def test_bits_of_a_trained_model_are_refused():
+    with pytest.raises(ValueError, match=r"model\.num_bits=4 needs model\.kind=constructed"):
+        validate(override(BASE, {"model.num_bits": 4}))
+
+
+def test_a_construction_belongs_to_exactly_one_task():
+    assert find_construction(Addition()).claim.startswith("Theorem 5.1")
+    with pytest.raises(ValueError, match="no theorem builds"):
+        find_construction(Copy())
+    with pytest.raises(ValueError, match="no theorem builds"):
+        find_construction(Addition(scratchpad=True, num_operands=3, min_operands=2))

@@ -1,0 +1,237 @@
+"""The theorems' models, written by hand, are exact; and the weights do it, not the harness."""
+
+from collections.abc import Iterable
+
+import pytest
+import torch
+
+from pcore.config import TrialConfig, override
+from pcore.encodings import position_ids as positions
+from pcore.evaluation.test_sets import make_test_set
+from pcore.model.targets import target_places
+from pcore.tasks.addition import Addition
+from pcore.tasks.base import Batch
+from pcore.theory.addition import make_addition
+from pcore.theory.exactness import (
+    CONSTRUCTIONS,
+    Tally,
+    addition_with_scratchpad,
+    check,
+    check_hard,
+    check_random,
+    decode_freely,
+    exact_lengths,
+    position_ids,
+)
+from pcore.theory.formal import FormalTransformer
+from pcore.theory.multiplication import make_multiplication
+from pcore.theory.positions import default_scale, least_scale
+from pcore.theory.scratchpad import make_scratchpad
+
+NAMES = list(CONSTRUCTIONS)
+
+
+def run(name: str, model: FormalTransformer, query: str) -> tuple[Batch, torch.Tensor]:
+    """(example, logits at its targets)."""
+    batch = CONSTRUCTIONS[name].task.encode(query)
+    places, _ = target_places(batch.response_mask)
+    return batch, model(batch.tokens[:, :-1], position_ids(batch)[:, :-1], places)[0]
+
+
+def join(batches: Iterable[Batch]) -> Batch:
+    """Examples of one length as one batch."""
+    return Batch(*(torch.cat(column) for column in zip(*batches, strict=True)))
+
+
+def row_of(name: str, model: FormalTransformer, query: str, row: int) -> list[float]:
+    """One row of the residual stream at `=` and the response, as the proofs tabulate it."""
+    batch = CONSTRUCTIONS[name].task.encode(query)
+    places, _ = target_places(batch.response_mask)
+    stream = model.residual(batch.tokens, position_ids(batch), places)
+    return [round(x, 3) for x in stream[0, :, row].tolist()]
+
+
+# What the papers print --------------------------------------------------------------------------
+
+
+def test_addition_has_the_rows_that_the_proof_tabulates():
+    model = make_addition(3)
+    assert model.embedding.shape == (14, 17 + 2 * 3)
+    assert row_of("addition", model, "653+49", 3) == [12, 9, 6, 0, 0]  # PRE_SUM
+    assert row_of("addition", model, "653+49", 4) == [0, 14, 9, 13, 0]  # PRE_CARRY
+    assert row_of("addition", model, "653+49", 5) == [0.667, 0.5, 0.5, 0.5, 1]  # PRE_EOS
+
+
+def test_multiplication_has_the_rows_that_the_proof_tabulates():
+    model = make_multiplication(3)
+    assert model.embedding.shape == (14, 34 + 6 * 3)
+    assert [len(block.attention.q) for block in model.blocks] == [3, 7]
+    assert row_of("multiplication", model, "7595*79", 19) == [5, 10, 9, 9, 19, 4, 0]  # PRE_PROD
+    assert row_of("multiplication", model, "7595*79", 20) == [0, 5, 10, 9, 9, 19, 4]  # PRE_CARRY
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "answer"),
+    [
+        ("addition", "653+49", "2070$"),
+        ("multiplication", "7595*79", "500006$"),
+        ("multiplication", "7*09", "360$"),
+        ("scratchpad", "57+48+96", "000>750>501>102$"),
+    ],
+)
+def test_the_arg_max_spells_the_answer(name, query, answer):
+    construction = CONSTRUCTIONS[name]
+    _, logits = run(name, construction.make(3), query)
+    assert "".join(construction.task.vocab.decode(logits.argmax(1).tolist())) == answer
+
+
+def test_the_scratchpad_has_the_rows_of_its_docstring():
+    model = make_scratchpad(3)
+    assert model.embedding.shape == (15, 19 + 4 * 3)
+    pre_sum = [0, 0, 0, 0, 7, 5, 0, 0, 15, 9, 0, 0, 11, 9, 1, 0]
+    assert row_of("scratchpad", model, "57+48+96", 3) == pre_sum
+    ends = [0.5, 0.5, 0.5, 1] * 4
+    found = row_of("scratchpad", model, "57+48+96", 5)  # PRE_END
+    assert [one == 1 for one in found] == [end == 1 for end in ends]
+    last = row_of("scratchpad", model, "57+48+96", 6)  # PRE_LAST
+    assert last[3::4] == [0.333, 0.333, 0.333, 0.5]
+
+
+def test_addition_has_two_heads_one_layer_and_82_hidden_units():
+    (block,) = make_addition(4).blocks
+    assert len(block.attention.q) == 2
+    assert [len(bias) for bias in block.feed_forward.biases] == [82, 17 + 2 * 4]
+
+
+# Exactness --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("num_bits", [3, 4])
+def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bits, dtype):
+    construction = CONSTRUCTIONS[name]
+    *exact, (length, beyond) = exact_lengths(construction, num_bits, dtype, 20)
+    assert exact[-1][0] == construction.max_digits(num_bits)
+    assert min(tally.margin for _, tally in exact) > 0.9
+    assert (length, beyond.num_right) == (construction.max_digits(num_bits) + 1, 0)
+
+
+@pytest.mark.parametrize("name", ["addition", "scratchpad"])
+def test_the_scale_that_the_proof_asks_for_is_enough(name):
+    construction = CONSTRUCTIONS[name]
+    bound = construction.max_digits(5)
+    num_tokens = construction.task.num_tokens(bound)
+    model = construction.make(5, scale=least_scale(num_tokens)).float()
+    assert (
+        check_hard(model, construction, bound) + check_random(model, construction.task, bound, 50)
+    ).exact
+    assert default_scale(num_tokens) >= least_scale(num_tokens)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attention_that_is_not_sharp_enough_fails(name):
+    construction = CONSTRUCTIONS[name]
+    dull = construction.make(5, scale=0.5)
+    assert not check_hard(dull, construction, construction.max_digits(5)).exact
+
+
+@pytest.mark.parametrize("name", ["addition", "multiplication"])
+def test_every_example_of_one_digit_is_right(name):
+    symbol, width = ("*", 2) if name == "multiplication" else ("+", 1)
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(2).float()
+    pairs = [f"{a}{symbol}{b:0{width}d}" for a in range(10) for b in range(10**width)]
+    tally = check(model, join(construction.task.encode(pair) for pair in pairs))
+    assert (tally.num_right, tally.num_examples) == (10 ** (1 + width),) * 2
+
+
+def test_zeros_of_any_length_are_right():
+    task, model = Addition(), make_addition(5)
+    batch = task.encode(f"{'1' * 30}+{'1' * 30}")
+    nought, one, two = (task.vocab.index[d] for d in "012")
+    digits = (batch.tokens == one) | (batch.tokens == two)
+    assert check(model, batch._replace(tokens=batch.tokens.masked_fill(digits, nought))).exact
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_on_the_test_sets_of_evaluation(name):
+    task = {"task.name": name}
+    if name == "scratchpad":
+        task = {"task.name": "addition", "task.num_operands": 3, "task.scratchpad": True}
+    config = override(TrialConfig(), {**task, "eval.num_examples": 100})
+    batch = make_test_set(config, 20)
+    relative_ids = positions.select_relative_ids(batch, config.position, config.task)
+    assert torch.equal(
+        position_ids(batch), positions.test_position_ids(relative_ids, config.position)
+    )
+    tally = check(CONSTRUCTIONS[name].make(5).float(), batch)
+    assert (tally.num_right, tally.num_examples) == (100, 100)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operands_of_mixed_lengths_and_padding_do_no_harm(name):
+    construction = CONSTRUCTIONS[name]
+    batch = construction.task.sample_mixture(200, 1, 25, torch.Generator().manual_seed(0))
+    assert (batch.tokens == 0).any()
+    assert check(construction.make(5).float(), batch).exact
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counting_may_start_anywhere_that_leaves_room(name):
+    construction = CONSTRUCTIONS[name]
+    model, last = construction.make(5), 2**5 - max(construction.task.max_relative_ids(4))
+    batch = construction.task.sample_length(30, 4, torch.Generator().manual_seed(5))
+    for start in (2, last // 2, last):
+        assert check(model, batch, start).exact, start
+    with pytest.raises(IndexError):
+        check(model, batch, last + 1)
+
+
+@pytest.mark.parametrize("num_operands", [2, 3, 5, 11, 30])
+def test_the_scratchpad_takes_any_number_of_operands(num_operands):
+    construction = addition_with_scratchpad(num_operands)
+    model = construction.make(5).float()
+    for length in (1, 3):
+        assert check_hard(model, construction, length).exact
+        assert check_random(model, construction.task, length, 10).exact
+    assert construction.least_bits(1) == (num_operands + 1).bit_length()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
+    construction = CONSTRUCTIONS[name]
+    batch = construction.task.sample_length(20, length, torch.Generator().manual_seed(1))
+    answers = decode_freely(construction.make(4).float(), batch)
+    assert torch.equal(answers, batch.tokens[:, -answers.shape[1] :])
+
+
+# Large ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_thousand_random_examples_are_right(name):
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(8).float()
+    tally, longest = Tally(), 40 if name == "scratchpad" else 100  # whose sequences are longer
+    for length, num_examples in ((1, 1000), (2, 2000), (10, 3000), (30, 3000), (longest, 1000)):
+        tally += check_random(model, construction.task, length, num_examples)
+    assert tally.exact, tally
+    assert tally.num_examples == 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("name", "length"), [("addition", 1000), ("multiplication", 1000), ("scratchpad", 200)]
+)
+def test_long_examples_are_right(name, length, dtype):
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(construction.least_bits(length)).to(dtype)
+    tally = check_hard(model, construction, length)
+    tally += check_random(model, construction.task, length, 4)
+    assert tally.exact, tally

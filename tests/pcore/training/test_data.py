@@ -1,0 +1,121 @@
+"""Training data: a fixed list visited evenly, or fresh examples; a new start at each visit."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from pcore.config import override
+from pcore.training.data import TrainingData
+
+
+def read(data, count):
+    """(tokens, IDs, mask) of `count` examples, one tuple each, without padding."""
+    rows = []
+    while len(rows) < count:
+        rows += rows_of(data.next_batch())
+    assert len(rows) == count
+    return rows
+
+
+def rows_of(batch):
+    """(tokens, IDs, mask) of every example of a batch, without padding."""
+    rows = []
+    for tokens, ids, mask in zip(*batch, strict=True):
+        size = int((tokens != 0).sum())
+        assert not ids[size:].any(), "padding carries no ID"
+        assert not mask[size:].any(), "padding is no target"
+        rows.append(
+            (
+                tuple(tokens[:size].tolist()),
+                tuple(map(tuple, ids[:size].tolist())),
+                tuple(mask[:size].tolist()),
+            )
+        )
+    return rows
+
+
+@pytest.fixture
+def fixed_config(tiny_config):
+    """48 examples in batches of 10: a pass never ends with a batch."""
+    return override(tiny_config, {"data.num_examples": 48, "optim.batch_size": 10})
+
+
+def test_every_pass_visits_every_example_once(fixed_config):
+    rows = [row[0] for row in read(TrainingData(fixed_config), 240)]
+    passes = [rows[first : first + 48] for first in range(0, 240, 48)]
+    assert len(set(passes[0])) > 40
+    for other in passes[1:]:
+        assert Counter(other) == Counter(passes[0])
+
+
+def test_every_pass_has_an_order_of_its_own(fixed_config):
+    rows = [row[0] for row in read(TrainingData(fixed_config), 240)]
+    passes = [tuple(rows[first : first + 48]) for first in range(0, 240, 48)]
+    assert len(set(passes)) == 5
+
+
+def test_the_start_is_drawn_anew_at_every_visit(fixed_config):
+    visits = {}
+    for tokens, ids, _ in read(TrainingData(fixed_config), 480):
+        equals = tokens.index(fixed_config.task.vocab.index["="])
+        visits.setdefault(tokens, []).append(ids[equals][0])
+    assert all(len(set(starts)) > 1 for starts in visits.values())
+    starts = [s for found in visits.values() for s in found]
+    assert min(starts) == 1
+    assert max(starts) > 14
+
+
+def test_a_fixed_start_is_one(fixed_config):
+    config = override(fixed_config, {"position.start": "fixed"})
+    for tokens, ids, _ in read(TrainingData(config), 50):
+        assert ids[tokens.index(config.task.vocab.index["="])] == (1,)
+
+
+def test_fresh_examples_do_not_repeat(tiny_config):
+    config = override(tiny_config, {"data.min_length": 9, "data.max_length": 12})
+    rows = [row[0] for row in read(TrainingData(config), 320)]
+    assert len(set(rows)) == 320
+
+
+def test_targets_are_the_response_and_eos(tiny_config):
+    vocab = tiny_config.task.vocab
+    for tokens, _, mask in read(TrainingData(tiny_config), 64):
+        equals = tokens.index(vocab.index["="])
+        assert mask == tuple(place > equals for place in range(len(tokens)))
+        assert tokens[-1] == vocab.index["$"]
+
+
+def test_a_fixed_list_longer_than_a_chunk_holds_all_its_examples(tiny_config, monkeypatch):
+    """Chunks differ in width; joining them must neither cut nor shift anything."""
+    monkeypatch.setattr("pcore.training.data.CHUNK", 7)
+    config = override(tiny_config, {"data.num_examples": 30, "optim.batch_size": 30})
+    for tokens, ids, mask in read(TrainingData(config), 30):
+        query, response = config.task.decode(torch.tensor(tokens))
+        left, right = query.split("+")
+        assert int(left) + int(right) == int(response[::-1])
+        again = config.task.encode(f"{left}+{right}")
+        if left.lstrip("0") and len(left.lstrip("0")) == len(left):  # padding told the length
+            assert tuple(again.tokens[0].tolist()) == tokens
+            assert tuple(again.response_mask[0].tolist()) == mask
+            shift = {
+                i[0] - r
+                for i, r in zip(ids, again.relative_ids[0, :, 0].tolist(), strict=True)
+                if r >= 0
+            }
+            assert len(shift) == 1
+
+
+@pytest.mark.parametrize("num_examples", [None, 48])
+@pytest.mark.parametrize("done", [0, 1, 5, 11])
+def test_the_stream_goes_on_from_its_state(tiny_config, num_examples, done):
+    config = override(tiny_config, {"data.num_examples": num_examples, "optim.batch_size": 10})
+    data = TrainingData(config)
+    for _ in range(done):
+        data.next_batch()
+    state = data.state_dict()
+    expected = read(data, 120)
+    other = TrainingData(config)
+    other.next_batch()
+    other.load_state_dict(state)
+    assert read(other, 120) == expected

@@ -1,0 +1,347 @@
+"""Training: exact resume, isolated randomness, and the arithmetic of the loop."""
+
+import dataclasses
+import itertools
+import math
+
+import pytest
+import torch
+
+from pcore.config import OptimConfig, override
+from pcore.evaluation import evaluate as evaluate_module
+from pcore.evaluation.test_sets import make_test_set
+from pcore.model.checkpoint import load_model, load_state, save_model, save_state
+from pcore.model.transformer import make_model
+from pcore.training.data import TrainingData
+from pcore.training.train import Candidate, Diverged, Run, learning_rate, train
+
+ALL_POLICIES = {"eval.checkpoints": "last,best,oracle"}
+STREAMS = [
+    {"data.num_examples": None},
+    {"data.num_examples": 40},  # 12 steps of 16 end several passes inside a batch
+    {"data.num_examples": None, "position.start": "wrapped"},
+    {"data.num_examples": 40, "position.start": "wrapped", "position.id_scale_max": 1},
+    {"data.num_examples": 40, "position.encoding": "rotary", "position.id_scale_max": 3},
+]
+
+
+def assert_same(left, right):
+    """Equal bit for bit, through dictionaries, lists and tensors."""
+    assert type(left) is type(right)
+    if isinstance(left, torch.Tensor):
+        assert torch.equal(left, right)
+    elif isinstance(left, dict):
+        assert left.keys() == right.keys()
+        for key in left:
+            assert_same(left[key], right[key])
+    elif isinstance(left, (list, tuple)):
+        assert len(left) == len(right)
+        for a, b in zip(left, right, strict=True):
+            assert_same(a, b)
+    else:
+        assert left == right
+
+
+def facts(report):
+    """Everything of a report but wall time and the state."""
+    values = {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
+    del values["seconds"], values["state"]
+    return values
+
+
+# Resume ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", STREAMS, ids=str)
+def test_going_on_from_every_report_equals_the_uninterrupted_run(tiny_config, changes):
+    config = override(tiny_config, ALL_POLICIES | changes)
+    whole, states = [], []
+    for report in train(config, report_every=5):
+        whole.append(facts(report))
+        states.append(report.state())
+    num_results = [len(f["results"]) for f in whole]
+    assert [f["step"] for f in whole] == [5, 10, *[12] * (1 + 15 + 1)]
+    assert num_results == [0, 0, 0, *range(1, 16), 15]
+    for index, state in enumerate(states[:-1]):
+        resumed = train(config, state=state, report_every=5)
+        assert_same([facts(r) for r in resumed], whole[index + 1 :])
+    assert_same([facts(r) for r in train(config, state=states[-1])], whole[-1:])
+
+
+def test_going_on_from_a_file_equals_the_uninterrupted_run(tiny_config, tmp_path):
+    config = override(tiny_config, ALL_POLICIES | {"data.num_examples": 40})
+    file = tmp_path / "state.pt"
+    *_, whole = train(config, report_every=5)
+    for number in (0, 6):  # after 5 steps; in the midst of evaluation
+        report = next(itertools.islice(train(config, report_every=5), number, None))
+        save_state(file, config, report.state())
+        *_, resumed = train(config, state=load_state(file, config), report_every=5)
+        assert_same(facts(resumed), facts(whole))
+
+
+def test_what_is_evaluated_is_not_evaluated_again(tiny_config, monkeypatch):
+    reports = train(tiny_config)
+    states = [report.state() for report in reports]
+    asked = []
+    real = evaluate_module.make_test_set
+
+    def spy(config, length, second=None):
+        asked.append(length)
+        return real(config, length, second)
+
+    monkeypatch.setattr(evaluate_module, "make_test_set", spy)
+    for state in states[-4:]:  # with 3, 4 and 5 of 5 results, and the finished one
+        list(train(tiny_config, state=state))
+    assert asked == [4, 6, 6]
+
+
+def test_a_state_saved_in_the_midst_of_evaluation_holds_the_trained_weights(tiny_config):
+    changes = {"optim.learning_rate": 10.0, "eval.num_checks": 12}
+    config = override(tiny_config, ALL_POLICIES | changes)
+    *_, last = train(config)
+    assert not torch.equal(*(last.checkpoints[n]["embedding"] for n in ("last", "oracle")))
+    for report in train(config):
+        if report.results and report.results[-1].checkpoint == "oracle":
+            assert_same(dict(report.state()["model"]), dict(last.checkpoints["last"]))
+
+
+def test_a_state_without_results_is_one_of_an_older_version(tiny_config):
+    whole = [facts(r) for r in train(tiny_config, report_every=5)]
+    state = next(train(tiny_config, report_every=5)).state()
+    del state["results"], state["facts"]
+    assert_same([facts(r) for r in train(tiny_config, state=state, report_every=5)], whole[1:])
+
+
+def test_a_state_stays_as_it_was_while_training_goes_on(tiny_config):
+    config = override(tiny_config, ALL_POLICIES)
+    reports = train(config, report_every=4)
+    first = next(reports).state()
+    again = train(config, report_every=4)
+    untouched = next(again).state()
+    list(reports)
+    assert_same(first, untouched)
+
+
+def test_reports_of_another_rhythm_train_the_same_weights(tiny_config):
+    *_, often = train(tiny_config, report_every=1)
+    *_, seldom = train(tiny_config, report_every=1000)
+    assert_same(often.checkpoints, seldom.checkpoints)
+    assert often.results == seldom.results
+
+
+def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config, tmp_path):
+    file = tmp_path / "state.pt"
+    save_state(file, tiny_config, next(train(tiny_config, report_every=5)).state())
+    assert load_state(file, tiny_config) is not None
+    assert load_state(file, override(tiny_config, {"seed": 1})) is None
+    file.write_bytes(file.read_bytes()[:-100])
+    assert load_state(file, tiny_config) is None
+    assert load_state(tmp_path / "absent.pt", tiny_config) is None
+    assert list(tmp_path.iterdir()) == [file], "no temporary file is left"
+
+
+def test_a_saved_model_answers_as_the_trained_one(tiny_config, tmp_path):
+    *_, last = train(tiny_config)
+    save_model(tmp_path / "m.pt", tiny_config, last.checkpoints["last"], policy="last", step=12)
+    model, config = load_model(tmp_path / "m.pt")
+    assert config == tiny_config
+    assert not model.training
+    assert_same(dict(model.state_dict()), dict(last.checkpoints["last"]))
+    save_state(tmp_path / "s.pt", config, last.state())
+    with pytest.raises(ValueError, match="not a model checkpoint"):
+        load_model(tmp_path / "s.pt")
+
+
+# Randomness -----------------------------------------------------------------------------------
+
+
+def batches(config, count=4):
+    data = TrainingData(config)
+    return [tuple(data.next_batch()) for _ in range(count)]
+
+
+@pytest.mark.parametrize("num_examples", [None, 40])
+def test_a_model_seed_does_not_change_the_data(tiny_config, num_examples):
+    config = override(tiny_config, {"data.num_examples": num_examples})
+    assert_same(batches(config), batches(override(config, {"seed": 7})))
+    other = batches(override(config, {"data_seed": 7}))
+    assert not torch.equal(batches(config)[0][0], other[0][0])
+
+
+def test_a_data_seed_does_not_change_the_initial_weights(tiny_config):
+    weights = dict(make_model(tiny_config).state_dict())
+    assert_same(weights, dict(make_model(override(tiny_config, {"data_seed": 7})).state_dict()))
+    other = make_model(override(tiny_config, {"seed": 7})).state_dict()
+    assert all(not torch.equal(weights[n], other[n]) for n in weights if "norm" not in n)
+
+
+def test_all_encodings_start_from_the_same_backbone(tiny_config):
+    arms = [
+        make_model(override(tiny_config, {"position.encoding": name})).state_dict()
+        for name in ("learned", "none", "rotary", "alibi", "t5", "fire", "sinusoidal")
+    ]
+    for arm in arms[1:]:
+        backbone = {n: w for n, w in arm.items() if not n.startswith("encoding.")}
+        assert_same(backbone, {n: arms[0][n] for n in backbone})
+
+
+@pytest.mark.parametrize("num_examples", [None, 40])
+def test_all_arms_see_the_same_examples_in_the_same_order(tiny_config, num_examples):
+    config = override(tiny_config, {"data.num_examples": num_examples})
+    expected = [b[0] for b in batches(config)]
+    for changes in (
+        {"position.encoding": "none"},
+        {"position.ids": "sequential"},
+        {"position.start": "wrapped"},
+        {"model.num_layers": 1, "seed": 3},
+    ):
+        assert_same([b[0] for b in batches(override(config, changes))], expected)
+
+
+def test_the_global_generator_is_neither_read_nor_moved(tiny_config):
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    *_, first = train(tiny_config)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(1)
+    *_, second = train(tiny_config)
+    assert_same(facts(first), facts(second))
+
+
+# The loop -------------------------------------------------------------------------------------
+
+
+def test_one_batch_is_memorised(tiny_config):
+    config = override(
+        tiny_config,
+        {"data.num_examples": 16, "position.start": "fixed", "optim.num_steps": 150}
+        | {"optim.learning_rate": 1e-2, "model.d_model": 32, "eval.num_examples": 1},
+    )
+    *_, last = train(config, report_every=10)
+    assert last.loss < 0.01
+
+
+def test_the_learning_rate_rises_linearly_and_falls_by_a_cosine():
+    optim = OptimConfig(learning_rate=2.0, num_steps=100, warmup_fraction=0.1)
+    assert [learning_rate(optim, s) for s in (0, 4, 9)] == pytest.approx([0.2, 1.0, 2.0])
+    assert learning_rate(optim, 10) == pytest.approx(2.0)
+    assert learning_rate(optim, 55) == pytest.approx(2.0 * (0.1 + 0.9 * 0.5))
+    assert learning_rate(optim, 100) == pytest.approx(0.2)
+    rates = [learning_rate(optim, s) for s in range(10, 100)]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_a_published_run_starts_near_zero_and_ends_at_a_tenth():
+    optim = OptimConfig()
+    assert learning_rate(optim, 0) == pytest.approx(1e-4 / 500)
+    assert learning_rate(optim, 499) == pytest.approx(1e-4)
+    assert learning_rate(optim, 49_999) == pytest.approx(1e-5, rel=1e-3)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0])
+def test_a_schedule_without_warmup_or_decay_is_finite(fraction):
+    optim = OptimConfig(num_steps=3, warmup_fraction=fraction)
+    rates = [learning_rate(optim, s) for s in range(3)]
+    assert all(0 < r <= optim.learning_rate for r in rates)
+
+
+def test_a_loss_that_is_not_finite_is_divergence(tiny_config):
+    config = override(tiny_config, {"optim.learning_rate": 1e38, "optim.grad_clip": 0.0})
+    with pytest.raises(Diverged, match="training loss is nan after step"):
+        list(train(config, report_every=1))
+
+
+def test_gradients_are_clipped_by_their_global_norm(tiny_config):
+    def gradient(clip):
+        run = Run(override(tiny_config, {"optim.grad_clip": clip}), "cpu")
+        _, norm = run.update(run.data.next_batch(), 1e-3)
+        return float(norm), math.sqrt(sum(float((p.grad**2).sum()) for p in run.parameters))
+
+    free, unclipped = gradient(0.0)
+    assert free == pytest.approx(unclipped, rel=1e-5)
+    measured, clipped = gradient(free / 10)
+    assert measured == pytest.approx(free), "the report shows the norm before clipping"
+    assert clipped == pytest.approx(free / 10, rel=1e-4)
+
+
+def test_a_frozen_table_does_not_move(tiny_config):
+    config = override(tiny_config, {"position.freeze_table": True})
+    *_, last = train(config)
+    initial = make_model(config).state_dict()
+    moved = {n for n, w in last.checkpoints["last"].items() if not torch.equal(w, initial[n])}
+    assert moved == set(initial) - {"encoding.table"}
+
+
+# Reports and checkpoints ----------------------------------------------------------------------
+
+
+def test_only_the_last_report_has_all_results_and_the_weights(tiny_config):
+    reports = list(train(tiny_config, report_every=5))
+    assert [r.step for r in reports] == [5, 10, *[12] * 7]
+    assert [r.finished for r in reports] == [*[False] * 8, True]
+    last = reports[-1]
+    assert [(r.range, r.length) for r in last.results] == [
+        *(("train", n) for n in (1, 2, 3)),
+        *(("test", n) for n in (4, 6)),
+    ]
+    assert all((r.checkpoint, r.checkpoint_step) == ("last", 12) for r in last.results)
+    assert set(last.checkpoints) == {"last"}
+    assert not any(r.checkpoints for r in reports[:-1])
+    for number, report in enumerate(reports[:-1]):
+        assert report.results == last.results[: max(0, number - 2)]
+
+
+def test_losses_of_reports_are_means_since_the_last_report(tiny_config):
+    each = [r.loss for r in train(tiny_config, report_every=1) if not r.results]
+    means = [r.loss for r in train(tiny_config, report_every=5) if not r.results]
+    chunks = [each[:5], each[5:10], each[10:]]
+    assert means == pytest.approx([sum(c) / len(c) for c in chunks], rel=1e-5)
+
+
+def test_best_and_oracle_keep_the_least_loss_of_their_own_examples(tiny_config):
+    config = override(tiny_config, ALL_POLICIES | {"optim.learning_rate": 0.1})
+    run = Run(config, "cpu")
+    assert torch.equal(run.candidates["oracle"].batch.tokens, make_test_set(config, 6).tokens)
+    longest = run.candidates["best"].batch.tokens.shape[1]
+    assert longest == config.task.num_tokens(config.data.max_length)
+    seen = {name: [] for name in run.candidates}
+    for name, candidate in run.candidates.items():
+        offer = candidate.offer
+
+        def spy(loss, step, model, name=name, offer=offer):
+            seen[name].append((loss, step))
+            offer(loss, step, model)
+
+        run.candidates[name] = _Spy(candidate, spy)
+    for _ in range(12):
+        run.update(run.data.next_batch(), 0.1)
+        run.step += 1
+        run.track_candidates()
+    for name, offers in seen.items():
+        assert [step for _, step in offers] == [3, 6, 9, 12], "num_checks = 4 of 12 steps"
+        assert run.candidates[name].candidate.step == min(offers)[1]
+
+
+class _Spy:
+    def __init__(self, candidate: Candidate, offer):
+        self.candidate, self.offer, self.batch = candidate, offer, candidate.batch
+
+
+def test_chosen_checkpoints_carry_their_step_and_weights(tiny_config):
+    config = override(tiny_config, ALL_POLICIES)
+    *_, last = train(config)
+    steps = {r.checkpoint: r.checkpoint_step for r in last.results}
+    assert set(steps) == set(last.checkpoints) == {"last", "best", "oracle"}
+    assert steps["last"] == 12
+    for name, step in steps.items():
+        same = all(
+            torch.equal(w, last.checkpoints["last"][n]) for n, w in last.checkpoints[name].items()
+        )
+        assert same == (step == 12)
+    assert len(last.results) == 3 * 5
+
+
+def test_a_configuration_that_cannot_work_is_refused_before_compute(tiny_config):
+    config = override(tiny_config, {"position.max_position": 7})
+    with pytest.raises(ValueError, match="max_position=7 is below 8, which addition at length 6"):
+        next(train(config))

@@ -1,0 +1,215 @@
+"""The rooms of the house, and which may use which: analysis -> sweeps.engine.store -> pcore.
+
+`ROOMS` lists the rooms of each package from the lowest floor up; a room may import those of lower
+floors. Frameworks stay at the rim: each has one or two files. `pytest -s` prints every arrow.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("pcore", "sweeps", "analysis")
+ROOMS = {
+    "pcore": (
+        ("registry", "vocab"),
+        ("tasks",),
+        ("config",),
+        ("encodings",),
+        ("model",),
+        ("evaluation", "theory"),
+        ("training",),
+        ("diagnosis",),
+        ("conformance",),
+        ("cli",),
+    ),
+    "sweeps.engine": (
+        ("store", "spec"),
+        ("trial", "prices"),
+        ("options", "plan"),
+        ("launch",),
+        ("search",),
+    ),
+    "sweeps": (("engine",), ("baseline", "commands")),
+    "analysis": (
+        ("load",),
+        ("configs", "statistics"),
+        ("tables",),
+        ("trace", "claims", "figures"),
+        ("fill", "report"),
+        ("commands",),
+    ),
+}
+LARGEST_FOLDER = 12  # entries beside `__init__.py`, the sweep scripts aside
+RIM = {
+    "ray": {"sweeps/engine/launch/ray_tune.py", "sweeps/engine/launch/ray_cluster.py"},
+    "mlflow": {"sweeps/engine/launch/tracking.py"},
+    "optuna": {"sweeps/engine/search/study.py"},
+}
+NOT_FOR_PCORE = {"ray", "mlflow", "optuna", "pyarrow", "pandas", "scipy", "seaborn", "psutil"}
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(file: Path) -> Iterator[tuple[str, bool]]:
+    """(module, is it imported inside a function) of every import, type-checking ones included."""
+    package = file.relative_to(ROOT).with_suffix("").parts[:-1]
+
+    def visit(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from ((alias.name, inside) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                start = package[: len(package) - child.level + 1] if child.level else ()
+                name = ".".join([*start, *([child.module] if child.module else [])])
+                yield from ((f"{name}.{alias.name}", inside) for alias in child.names)
+            elif (
+                isinstance(child, ast.Call)
+                and ast.unparse(child.func) in ("import_module", "importlib.import_module")
+                and isinstance(child.args[0], ast.Constant)
+            ):
+                yield str(child.args[0].value), inside
+            is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from visit(child, inside or is_function)
+
+    yield from visit(ast.parse(file.read_text()), False)
+
+
+def roots(file: Path) -> set[str]:
+    return {name.split(".")[0] for name, _ in imports(file)}
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def is_script(file: Path) -> bool:
+    """Whether a file is a sweep script: these stand on top of everything in `sweeps`."""
+    return file.parent == ROOT / "sweeps" and file.suffix == ".py" and _can_be_run(file)
+
+
+def _can_be_run(file: Path) -> bool:
+    return file.read_text().startswith("#!")
+
+
+def arrows(package: str) -> Counter[tuple[str, str]]:
+    """(room, room that it imports from) of a package, with the number of imports."""
+    found: Counter[tuple[str, str]] = Counter()
+    depth = package.count(".") + 1
+    for file in sources(package.replace(".", "/")):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        if parts[depth] in ("__init__", "__main__") or is_script(file):
+            continue
+        for name, _ in imports(file):
+            target = name.split(".")
+            if name.startswith(f"{package}.") and target[depth] != parts[depth]:
+                found[parts[depth], target[depth]] += 1
+    return found
+
+
+def floors(package: str) -> dict[str, int]:
+    """The floor of every room of a package, 0 = the lowest."""
+    return {room: floor for floor, rooms in enumerate(ROOMS[package]) for room in rooms}
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_use_lower_floors_only(package):
+    found, floor = arrows(package), floors(package)
+    for (room, target), count in sorted(found.items()):
+        print(f"{package}: {room} -> {target} ({count})")
+    upward = [(a, b) for a, b in found if floor[b] > floor[a]]
+    assert not upward
+    assert not [(a, b) for a, b in found if floor[a] == floor[b] and (b, a) in found], "a circle"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_room_has_its_floor_and_says_what_belongs_there(package):
+    folder = ROOT / package.replace(".", "/")
+    found = {
+        path.stem
+        for path in folder.iterdir()
+        if (path.suffix == ".py" and not is_script(path)) or (path / "__init__.py").exists()
+    }
+    assert found - {"__init__", "__main__"} == set(floors(package))
+    for path in folder.iterdir():
+        if (path / "__init__.py").exists():
+            assert ast.get_docstring(ast.parse((path / "__init__.py").read_text())), path
+
+
+def test_no_folder_is_a_crowd():
+    for package in (*PACKAGES, "tests"):
+        for folder in (ROOT / package, *(ROOT / package).rglob("*/")):
+            entries = [
+                path.name
+                for path in folder.iterdir()
+                if path.name not in ("__init__.py", "__pycache__") and not is_script(path)
+            ]
+            if folder.name != "__pycache__":
+                assert len(entries) <= LARGEST_FOLDER, (folder, sorted(entries))
+
+
+@pytest.mark.parametrize("file", sources("pcore"), ids=name_of)
+def test_pcore_knows_no_framework_and_nothing_above_it(file):
+    assert not roots(file) & (NOT_FOR_PCORE | {"sweeps", "analysis", "tests"})
+    for name, inside in imports(file):
+        if name.split(".")[0] == "matplotlib":
+            assert file.name == "picture.py"
+            assert inside or _only_for_types(file, name)
+
+
+def _only_for_types(file: Path, name: str) -> bool:
+    """Whether a module stands below `if TYPE_CHECKING:`."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            text = ast.unparse(node)
+            module, _, leaf = name.rpartition(".")
+            return f"from {module} import {leaf}" in text or f"import {name}" in text
+    return False
+
+
+@pytest.mark.parametrize("file", sources("sweeps"), ids=name_of)
+def test_frameworks_have_their_files_and_sweeps_do_not_analyse(file):
+    assert not roots(file) & {"analysis", "tests"}
+    for framework, owners in RIM.items():
+        if framework in roots(file):
+            assert name_of(file) in owners
+
+
+@pytest.mark.parametrize("file", sources("analysis"), ids=name_of)
+def test_analysis_reads_parquet_only(file):
+    assert not roots(file) & {"ray", "mlflow", "optuna", "tests"}
+    for name, _ in imports(file):
+        if name.split(".")[0] == "sweeps":
+            assert name.startswith(("sweeps.engine.store.", "sweeps.commands.tables.")), name
+
+
+def test_the_law_sees_every_way_to_import(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    file = tmp_path / "pcore" / "deep" / "x.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "import a.b\nfrom c import d\nfrom . import e\nfrom ..f import g\n"
+        "def h():\n    import i\n    importlib.import_module('j.k')\n"
+    )
+    assert dict(imports(file)) == {
+        "a.b": False,
+        "c.d": False,
+        "pcore.deep.e": False,
+        "pcore.f.g": False,
+        "i": True,
+        "j.k": True,
+    }
+
+
+def test_the_law_sees_an_upward_arrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    for room, line in {"tasks": "from pcore.model.x import y\n", "model": ""}.items():
+        (tmp_path / "pcore" / room).mkdir(parents=True)
+        (tmp_path / "pcore" / room / "x.py").write_text(line)
+    with pytest.raises(AssertionError):
+        test_rooms_use_lower_floors_only("pcore")

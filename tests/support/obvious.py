@@ -1,0 +1,134 @@
+"""The obvious version of a training step and of an evaluation, batched: what the fast paths of
+pcore are measured against, and have to equal.
+
+Logits at every place, every batch padded to its longest example, each operation by itself, one
+parameter after the other in clipping and optimizer, the loss read after every step. It works on the
+parameters of a pcore model; learned position tables and NoPE only.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pcore.config import TrialConfig
+from pcore.model.transformer import Transformer
+from pcore.training.data import TrainingBatch
+
+
+class ObviousTrainer:
+    """Trains a model step by step in the obvious way."""
+
+    def __init__(self, model: Transformer, config: TrialConfig):
+        self.model, self.config = model, config
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        o = config.optim
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=o.learning_rate,
+            betas=(o.beta1, o.beta2),
+            eps=o.eps,
+            weight_decay=o.weight_decay,
+            foreach=False,
+            fused=False,
+        )
+
+    def update(self, batch: TrainingBatch, rate: float) -> float:
+        """One step; its mean loss."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad()
+        loss = mean_loss(self.model, self.config, batch)
+        loss.backward()
+        limit = self.config.optim.grad_clip or math.inf
+        torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=False)
+        self.optimizer.step()
+        return loss.item()
+
+
+def mean_loss(model: Transformer, config: TrialConfig, batch: TrainingBatch) -> Tensor:
+    """Cross-entropy over the targets of a padded batch."""
+    weights = dict(model.named_parameters()) | dict(model.named_buffers())
+    logits = forward(weights, config, batch.tokens[:, :-1], batch.ids[:, :-1])
+    targets = batch.tokens[:, 1:].masked_fill(~batch.response_mask[:, 1:], -100)
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
+
+
+@torch.no_grad()
+def find_right(model: Transformer, config: TrialConfig, batch: TrainingBatch) -> Tensor:
+    """Which examples are right in every target."""
+    weights = dict(model.named_parameters()) | dict(model.named_buffers())
+    predicted = forward(weights, config, batch.tokens[:, :-1], batch.ids[:, :-1]).argmax(dim=2)
+    wrong = (predicted != batch.tokens[:, 1:]) & batch.response_mask[:, 1:]
+    return ~wrong.any(dim=1)
+
+
+@torch.no_grad()
+def judge_plainly(
+    model: Transformer, config: TrialConfig, batch: TrainingBatch
+) -> tuple[dict[str, int], float, list[list[int]]]:
+    """Counts by name, summed loss, and for each example the places of the answer that are wrong."""
+    weights = dict(model.named_parameters()) | dict(model.named_buffers())
+    logits = forward(weights, config, batch.tokens[:, :-1], batch.ids[:, :-1])
+    eos = config.task.vocab.index[config.task.eos]
+    kinds = ("correct", "missed_stop", "early_stop", "wrong_symbol")
+    counts, loss, wrong = dict.fromkeys(kinds, 0), 0.0, list[list[int]]()
+    for row, mask in enumerate(batch.response_mask):
+        at = mask.nonzero().squeeze(1)
+        targets, guesses = batch.tokens[row, at], logits[row, at - 1].argmax(dim=1)
+        loss += float(F.cross_entropy(logits[row, at - 1].double(), targets, reduction="sum"))
+        wrong.append((targets != guesses).nonzero().squeeze(1).tolist())
+        if not wrong[-1]:
+            counts["correct"] += 1
+        elif targets[wrong[-1][0]] == eos:
+            counts["missed_stop"] += 1
+        else:
+            stopped = guesses[wrong[-1][0]] == eos
+            counts["early_stop" if stopped else "wrong_symbol"] += 1
+    return counts, loss, wrong
+
+
+def forward(weights: Mapping[str, Tensor], config: TrialConfig, tokens: Tensor, ids: Tensor):
+    """Logits "B T V" at every place."""
+    m = config.model
+    x = weights["embedding"][tokens]
+    if config.position.encoding == "learned":
+        x = x + weights["encoding.table"][ids].sum(dim=2)
+    future = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).triu(1)
+    for layer in range(m.num_layers):
+        w = {
+            name.removeprefix(f"blocks.{layer}."): tensor
+            for name, tensor in weights.items()
+            if name.startswith(f"blocks.{layer}.")
+        }
+        x = _norm(w, "norm2", x + _attend(w, m, _norm(w, "norm1", x), future))
+        u = _norm(w, "norm3", x)
+        hidden = _gelu(u @ w["feed_forward.w0"].T) * (u @ w["feed_forward.w1"].T)
+        x = _norm(w, "norm4", x + hidden @ w["feed_forward.wo"].T)
+    x = _norm(weights, "final_norm", x) / math.sqrt(m.d_model)
+    return x @ weights["embedding"].T
+
+
+def _attend(w: Mapping[str, Tensor], m, x: Tensor, future: Tensor) -> Tensor:
+    q, k, v = (
+        (x @ w[f"attention.{name}"].T).unflatten(2, (m.num_heads, m.d_head)).transpose(1, 2)
+        for name in "qkv"
+    )
+    if m.attention_scale == "log-length":
+        q = q * (torch.arange(q.shape[2]) + 1).log()[:, None]
+    scores = (q @ k.transpose(2, 3)).masked_fill(future, -math.inf)
+    mixed = torch.softmax(scores, dim=3) @ v
+    return mixed.transpose(1, 2).flatten(2) @ w["attention.o"].T
+
+
+def _norm(w: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+    """RMSNorm where the model has one at this place."""
+    if f"{name}.weight" not in w:
+        return x
+    return w[f"{name}.weight"] * x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + 1e-6)
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))

@@ -1,0 +1,148 @@
+"""A tiny sweep that is run as a process of its own, with faults planted by environment variables.
+
+    python -m tests.sweeps.faults.sweep --executor inline --results FOLDER ...
+
+Only this script reads the variables, the engine knows nothing of them:
+
+    FAULT_ARMS=8            cells; each has --seeds trials
+    FAULT_STEPS=120         training steps of a trial
+    FAULT_CHECKPOINT=0      seconds between saved states
+    FAULT_SLOW=0.2          seconds that every report takes longer
+    FAULT_POISON=arm1       cells that raise an error, always
+    FAULT_WILD=arm2         cells that diverge
+    FAULT_OOM=1             attempts at every trial that run out of memory before one does not
+    FAULT_FULL=5            the disk is full from the 5th write of a file on
+    FAULT_KILL=12,before    SIGKILL itself before (or after, or amid) its 12th write of a file
+    FAULT_CLOCK=86400       the wall clock jumps by so much, forwards and back, twice a second
+    FAULT_COUNT=FILE        where the number of writes so far is noted
+    FAULT_LOOSE=5           shards from which on they are packed, and packs merged from two on
+"""
+
+import dataclasses
+import errno
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+from pcore.config import override
+from sweeps.baseline import addition
+from sweeps.engine.launch import scheduler as runner
+from sweeps.engine.launch.cli import main
+from sweeps.engine.spec import Sweep, arms, grid
+from sweeps.engine.store import packs as store_packs
+from sweeps.engine.store import store
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.trial import attempt
+
+SMALL = {
+    "model.d_model": 16,
+    "model.num_heads": 1,
+    "model.d_head": 16,
+    "model.d_ff": 16,
+    "optim.batch_size": 4,
+    "data.num_examples": None,
+    "eval.num_examples": 4,
+    "eval.train_lengths": "1",  # the state is saved after every evaluated length
+    "eval.test_lengths": "5",
+}
+
+
+def fault(name: str, default: str = "") -> str:
+    return os.environ.get(f"FAULT_{name}", default)
+
+
+def make_sweep() -> Sweep:
+    """`FAULT_ARMS` cells that differ in their learning rate."""
+    count, wild = int(fault("ARMS", "4")), fault("WILD").split(",")
+    base = override(addition("smoke"), SMALL | {"optim.num_steps": int(fault("STEPS", "120"))})
+    points = {f"arm{i}": {"optim.learning_rate": 1e-3 + 1e-5 * i} for i in range(count)}
+    for label in points.keys() & set(wild):
+        points[label] = {"optim.learning_rate": 1e30, "optim.grad_clip": 0.0}
+    return Sweep(
+        name="faulty",
+        title="Tiny trials among faults",
+        claim="A claim.",
+        cells=lambda scale: grid(base, arm=arms(points)),
+        seeds={"smoke": "2", "laptop": "2", "paper": "2"},
+    )
+
+
+def plant() -> None:
+    """The faults that the environment asks for."""
+    make_settings, train, starts = runner.make_settings, attempt.train, Counter()
+
+    def settings(*arguments):
+        every = float(fault("CHECKPOINT", "0"))
+        return dataclasses.replace(make_settings(*arguments), checkpoint_every=every)
+
+    def slow_train(config, **options):
+        rate = config.optim.learning_rate
+        if any(p and rate == 1e-3 + 1e-5 * int(p[3:]) for p in fault("POISON").split(",")):
+            raise RuntimeError("planted")
+        starts[config] += 1
+        if starts[config] <= int(fault("OOM", "0")):
+            raise torch.OutOfMemoryError("planted: out of memory")
+        for report in train(config, **options):
+            if not report.results:
+                time.sleep(float(fault("SLOW", "0")))
+            yield report
+
+    runner.make_settings, attempt.train = settings, slow_train
+    if loose := fault("LOOSE"):
+        store.LOOSE, store_packs.MAX_PACKS = int(loose), 2
+    _plant_kill()
+    if jump := float(fault("CLOCK", "0")):
+        threading.Thread(target=_jump, args=(jump,), daemon=True).start()
+
+
+def _plant_kill() -> None:
+    write, replace = Folder.write, Path.replace
+    kill_at, _, moment = fault("KILL").partition(",")
+    count = 0
+
+    def full(number):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def counted(self, name, data):
+        nonlocal count
+        count += 1
+        now = str(count) == kill_at
+        if count == int(fault("FULL", "0")):
+            os.fsync = full
+        if now and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if now and moment == "amid":  # the bytes are in the temporary file, not yet in place
+            Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        write(self, name, data)
+        Path.replace = replace
+        if now and moment == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if file := fault("COUNT"):
+            Path(file).write_text(str(count))
+
+    Folder.write = counted
+
+
+def _jump(seconds: float) -> None:
+    real, offset = time.time, 0.0
+    time.time = lambda: real() + offset
+    for i in range(10**9):
+        time.sleep(0.25)
+        offset = (seconds, -seconds, 0.0)[i % 3]
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """The command line of the sweep, with the faults of the environment."""
+    torch.set_num_threads(1)
+    plant()
+    return main(make_sweep(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,239 @@
+"""The faults of docs/faults.md that need neither a cluster nor a server, one test per row. Each
+ends with every good trial exactly once in the table, and an exit code and a sentence that are true.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.failures import MAX_TRIES
+from tests.sweeps.faults.processes import check_once, ok_shards, rows, run, start, wait_until
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The rows of four trials of 51 steps that nothing happened to."""
+    results = tmp_path_factory.mktemp("undisturbed")
+    code, output = run(results, arms=2, steps=51)
+    assert code == 0, output
+    return rows(results)
+
+
+def statuses(results: Path) -> Counter[str]:
+    return Counter(shard.status for shard in Store(results).shards())
+
+
+def check_says(output: str, *texts: str) -> None:
+    assert "Traceback" not in output
+    for text in texts:
+        assert text in output, output
+
+
+def test_a_killed_driver_loses_nothing_and_repeats_nothing(tmp_path, undisturbed):
+    child = start(tmp_path, arms=2, steps=51, slow=0.3)
+    wait_until(lambda: ok_shards(tmp_path) and list((tmp_path / "running").glob("*.json")))
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    kept = {shard.name for shard in ok_shards(tmp_path)}
+    code, output = run(tmp_path, arms=2, steps=51)
+    assert code == 0
+    check_says(output, f"4 trials, {len(kept)} finished, {4 - len(kept)} to run")
+    assert kept <= {shard.name for shard in ok_shards(tmp_path)}
+    assert statuses(tmp_path)["lost"] <= 1
+    assert rows(tmp_path) == undisturbed
+    assert not list((tmp_path / "running").iterdir())
+    assert not list((tmp_path / "launches").iterdir())
+
+
+def test_a_driver_killed_right_after_a_shard_leaves_no_marker_behind(tmp_path, undisturbed):
+    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    kept, lost = ok_shards(tmp_path)[:2]
+    (tmp_path / lost.name).unlink()
+    process = {"host": "gone", "place": "elsewhere", "pid": 1, "born": "1"}
+    owner = {"process": process, "launch": "x", "started_at": "2026-01-01T00:00:00+00:00"}
+    (tmp_path / "running" / f"{kept.trial_id}.json").write_text(json.dumps(owner))
+    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    assert not list((tmp_path / "running").iterdir())
+    assert statuses(tmp_path) == {"ok": 4}
+    assert rows(tmp_path) == undisturbed
+
+
+def test_an_interrupted_driver_says_how_to_go_on(tmp_path, undisturbed):
+    child = start(tmp_path, arms=2, steps=51, slow=0.3)
+    wait_until(lambda: ok_shards(tmp_path))
+    child.kill(signal.SIGINT)
+    assert child.wait() == 130
+    check_says(child.output, "interrupted; finished trials are stored, the same command continues")
+    assert not list((tmp_path / "running").iterdir())
+    assert not list((tmp_path / "launches").iterdir())
+    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    assert statuses(tmp_path) == {"ok": 4}
+    assert rows(tmp_path) == undisturbed
+
+
+def test_a_truncated_shard_is_as_if_absent_and_its_trial_runs_again(tmp_path, undisturbed):
+    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    victim = tmp_path / ok_shards(tmp_path)[1].name
+    for size in (victim.stat().st_size // 2, 0):
+        os.truncate(victim, size)
+        code, output = run(tmp_path, arms=2, steps=51)
+        assert code == 0
+        check_says(output, "4 trials, 3 finished, 1 to run")
+        check_once(tmp_path, 4)
+        assert rows(tmp_path) == undisturbed
+        victim = tmp_path / ok_shards(tmp_path)[1].name
+
+
+def test_a_shard_with_damage_inside_is_named_and_nothing_is_drawn_from_it(tmp_path, undisturbed):
+    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    victim = tmp_path / ok_shards(tmp_path)[1].name
+    data = victim.read_bytes()
+    victim.write_bytes(data[:100] + bytes(len(data) - 108) + data[-8:])
+    shutil.rmtree(tmp_path / "packs", ignore_errors=True)
+    code, output = run(tmp_path, arms=3, steps=51)  # something to run, so prices are looked up
+    assert code == 2
+    check_says(output, f"{victim} is damaged; delete it and its trial runs again")
+    victim.unlink()
+    code, output = run(tmp_path, arms=2, steps=51)
+    assert code == 0
+    check_says(output, "4 trials, 3 finished, 1 to run")
+    assert rows(tmp_path) == undisturbed
+
+
+def test_one_poisoned_and_one_diverging_configuration_among_a_hundred_good_ones(tmp_path):
+    faults: dict[str, object] = {"arms": 102, "steps": 9, "poison": "arm50", "wild": "arm51"}
+    code, output = run(tmp_path, "--seeds", "1", **faults)
+    assert code == 1
+    assert statuses(tmp_path) == {"ok": 100, "error": 1, "diverged": 1}
+    check_once(tmp_path, 100)
+    assert "\nerror: arm50, seed 0 (" in output
+    assert "RuntimeError: planted" in output
+    assert "\ndiverged: arm51, seed 0 (" in output
+    code, output = run(tmp_path, "--seeds", "1", **faults)
+    assert code == 1
+    assert "102 trials, 101 finished, 0 to run, 1 not run again after an error" in output
+    assert sum(statuses(tmp_path).values()) == 102
+
+
+def test_the_same_error_twice_stops_its_siblings_with_one_message(tmp_path):
+    faults: dict[str, object] = {"arms": 2, "steps": 2, "poison": "arm0"}
+    code, output = run(tmp_path, "--seeds", "6", **faults)
+    assert code == 1
+    assert statuses(tmp_path) == {"ok": 6, "error": 2}
+    during, _, after = output.partition("redraw:")
+    assert during.count("the same error twice: RuntimeError: planted") == 1
+    assert after.count("the same error twice") == 1
+    assert after.count("stopped: arm0") == 4
+    code, output = run(tmp_path, "--seeds", "6", **faults)
+    assert code == 1
+    assert "0 to run, 6 not run again after an error (--retry-errors does)" in output
+    code, output = run(tmp_path, "--seeds", "6", "--retry-errors", arms=2, steps=2)
+    assert code == 0
+    assert "12 trials, 6 finished, 6 to run" in output
+    check_once(tmp_path, 12)
+
+
+def test_an_error_in_every_cell_stops_the_launch(tmp_path):
+    poison = ",".join(f"arm{i}" for i in range(20))
+    code, output = run(tmp_path, "--seeds", "1", arms=20, steps=2, poison=poison)
+    assert code == 1
+    assert statuses(tmp_path) == {"error": 5}
+    assert "the same error in 5 cells, nothing finished: RuntimeError: planted" in output
+
+
+def test_out_of_memory_is_tried_again_in_the_same_launch(tmp_path, undisturbed):
+    code, output = run(tmp_path, arms=2, steps=51, oom=1)
+    assert code == 0, output
+    check_says(output, "OOM", "planted: out of memory")
+    assert statuses(tmp_path) == {"oom": 4, "ok": 4}
+    assert rows(tmp_path) == undisturbed
+
+
+def test_out_of_memory_for_good_is_given_up_in_this_launch_and_tried_by_the_next(tmp_path):
+    code, output = run(tmp_path, "--seeds", "1", arms=1, steps=2, oom=99)
+    assert code == 1
+    check_says(output, "oom: arm0, seed 0")
+    assert statuses(tmp_path) == {"oom": MAX_TRIES}
+    assert run(tmp_path, "--seeds", "1", arms=1, steps=2)[0] == 0
+
+
+def test_a_trial_over_its_time_limit_goes_on_from_its_state(tmp_path):
+    """Each attempt gets to the next report: at 50, 100, 150, 200 and 220 steps, then evaluation;
+    three attempts are made in a launch.
+    """
+    flags = ("--seeds", "1", "--time-limit", "0.1s")
+    code, output = run(tmp_path, *flags, arms=1, steps=220, slow=0.2)
+    assert code == 1
+    check_says(output, "TIMEOUT", "stopped after 0 s", "timeout: arm0, seed 0")
+    code, output = run(tmp_path, *flags, arms=1, steps=220, slow=0.2)
+    assert code == 0, output
+    assert statuses(tmp_path) == {"timeout": 5, "ok": 1}
+    table = Store(tmp_path).load(record="trial", columns=["first_step"])
+    assert table.to_pylist() == [{"first_step": 220}]
+    assert run(tmp_path / "whole", "--seeds", "1", arms=1, steps=220)[0] == 0
+    assert rows(tmp_path) == rows(tmp_path / "whole")
+
+
+def test_a_clock_that_jumps_by_years_changes_no_row(tmp_path, undisturbed):
+    code, output = run(tmp_path, arms=2, steps=51, slow=0.2, clock=86400 * 4000)
+    assert code == 0, output
+    check_says(output, "4/4 done, 0 running, 0 failed")
+    check_once(tmp_path, 4)
+    assert rows(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("write", [1, 3, 4, 6, 7, 9, 11])
+def test_a_disk_that_fills_up_at_any_write_ends_with_a_sentence_and_is_continued(
+    tmp_path, undisturbed, write
+):
+    code, output = run(tmp_path, arms=2, steps=51, full=write)
+    assert code == (2 if write == 1 else 1), output
+    check_says(output, f"{tmp_path} cannot be ", "written: ", "No space left on device")
+    kept = {shard.name for shard in ok_shards(tmp_path)}
+    code, output = run(tmp_path, arms=2, steps=51)
+    assert code == 0, output
+    assert kept <= {shard.name for shard in ok_shards(tmp_path)}
+    check_once(tmp_path, 4)
+    assert rows(tmp_path) == undisturbed
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 400 KB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("needs root, to mount a small disk")
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"cannot mount: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_ends_with_a_sentence_and_the_sweep_goes_on_when_there_is_room(
+    small_disk, tmp_path
+):
+    code, output = run(small_disk, arms=6, steps=51)
+    assert code == 1, output
+    check_says(output, f"{small_disk} cannot be read or written: No space left on device")
+    assert output.count("No space left on device") <= 3
+    kept = {shard.name for shard in ok_shards(small_disk)}
+    assert kept
+    larger = ["mount", "-o", "remount,size=40m", str(small_disk)]
+    subprocess.run(larger, check=True)
+    code, output = run(small_disk, arms=6, steps=51)
+    assert code == 0, output
+    check_says(output, f"12 trials, {len(kept)} finished, {12 - len(kept)} to run")
+    check_once(small_disk, 12)
+    assert kept <= {shard.name for shard in ok_shards(small_disk)}
+    assert run(tmp_path / "whole", arms=6, steps=51)[0] == 0
+    assert rows(small_disk) == rows(tmp_path / "whole")

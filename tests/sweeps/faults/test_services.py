@@ -1,0 +1,393 @@
+"""The faults of docs/faults.md that need a Ray cluster, a tracking server or a database. Processes
+are ended by their numbers, and only those that a test started.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.markers import MAX_LOST
+from tests.cluster.test_postgres import (
+    SERVER,
+    _count_rows,
+    _create_database,
+    free_port,
+    process,
+    user_for_postgres,
+)
+from tests.sweeps.faults.processes import (
+    PYTHON,
+    ROOT,
+    check_once,
+    environment,
+    finish_fresh,
+    ok_shards,
+    start_fresh,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+INCOMPLETE = "MLflow mirror incomplete ("
+
+
+# Ray
+
+
+def on_ray(results: Path, *flags: str, **variables: str) -> subprocess.Popen:
+    command = [PYTHON, "-u", "sweeps/depth_ablation.py", "--scale", "smoke", "--no-mlflow"]
+    return subprocess.Popen(
+        [*command, "--no-report", "--results", str(results), *flags],
+        cwd=ROOT,
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Ctrl-C is heard even where the tests run in the background.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
+    driver = on_ray(tmp_path, "--seeds", "8")
+    tree: list[psutil.Process] = []
+    try:
+        wait_until(lambda: ok_shards(tmp_path) or driver.poll() is not None)
+        tree = psutil.Process(driver.pid).children(recursive=True)
+        driver.send_signal(signal.SIGINT)
+        output = finish_fresh(driver, patience=60)
+    finally:
+        driver.kill()
+        end(tree)
+    assert driver.returncode == 130, output
+    assert "interrupted; finished trials are stored, the same command continues" in output
+    assert "Traceback" not in output
+    assert len(ok_shards(tmp_path)) < 48
+    assert not list((tmp_path / "launches").iterdir())
+
+
+def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_next_launch(tmp_path):
+    """Its worker is killed as often as it starts; all others are finished meanwhile."""
+    driver, victim, kills = on_ray(tmp_path, "--seeds", "2"), "", set[int]()
+    while driver.poll() is None:
+        for marker in sorted((tmp_path / "running").glob("*.json")):
+            victim = victim or marker.stem
+            with contextlib.suppress(OSError, ValueError, psutil.Error):
+                pid = json.loads(marker.read_text())["process"]["pid"]
+                if marker.stem == victim and pid not in kills:
+                    psutil.Process(pid).kill()
+                    kills.add(pid)
+        time.sleep(0.002)
+    output = finish_fresh(driver)
+    assert driver.returncode == 1, output
+    assert f"({victim})" in output[output.index("lost: ") :]
+    assert f"its worker died {MAX_LOST} times" in output
+    statuses = Counter(shard.status for shard in Store(tmp_path).shards())
+    assert statuses == {"ok": 11, "lost": len(kills)}
+    assert len(kills) == MAX_LOST
+    driver = on_ray(tmp_path, "--seeds", "2", "--executor", "inline")
+    assert finish_fresh(driver)
+    assert driver.returncode == 0
+    check_once(tmp_path, 12)
+
+
+@pytest.fixture
+def cluster(tmp_path) -> Generator[tuple[dict[str, str], int]]:
+    """A head and a second node, each with one CPU: the variables of users, and the number of the
+    second node's raylet.
+    """
+    folder = Path(f"/tmp/pf{os.getpid()}")  # short: Ray puts sockets below it
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef" * 4)
+    secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+    secret |= {"RAY_USAGE_STATS_ENABLED": "0"}
+    before, port = set(psutil.pids()), free_port()
+    common = ["--num-cpus", "1", "--object-store-memory", "100000000"]
+    try:
+        head = ["--head", "--port", str(port), "--include-dashboard", "false"]
+        ray_start(secret, *head, *common, "--temp-dir", str(folder))
+        first = raylets(before)
+        ray_start(secret, "--address", f"127.0.0.1:{port}", *common)
+        (second,) = raylets(before) - first
+        yield secret | {"RAY_ADDRESS": f"127.0.0.1:{port}"}, second
+    finally:
+        end([p for p in psutil.process_iter() if p.pid not in before and mentions(p, folder)])
+
+
+def ray_start(secret: dict[str, str], *flags: str) -> None:
+    command = [str(Path(PYTHON).parent / "ray"), "start", *flags]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(**secret), capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def raylets(before: set[int]) -> set[int]:
+    """The raylets that were started since."""
+    found = (p for p in psutil.process_iter(["name"]) if p.pid not in before)
+    return {p.pid for p in found if p.info["name"] == "raylet"}
+
+
+def mentions(candidate: psutil.Process, folder: Path) -> bool:
+    try:
+        return any(str(folder) in part for part in candidate.cmdline())
+    except psutil.Error:
+        return False
+
+
+def end(processes: list[psutil.Process]) -> None:
+    for candidate in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            candidate.kill()
+    psutil.wait_procs(processes, timeout=20)
+
+
+def test_a_killed_raylet_costs_its_node_and_no_trial(cluster, tmp_path):
+    variables, raylet = cluster
+    results = tmp_path / "results"
+    driver = on_ray(results, "--seeds", "6", **variables)
+    try:
+        wait_until(lambda: trains_below(raylet, results) or driver.poll() is not None, 200)
+        os.kill(raylet, signal.SIGKILL)
+        kept = {shard.name for shard in ok_shards(results)}
+        output = finish_fresh(driver)
+    finally:
+        driver.kill()
+    assert driver.returncode == 0, output
+    assert len(kept) < 36
+    assert kept <= {shard.name for shard in ok_shards(results)}
+    check_once(results, 36)
+    assert {s.status for s in Store(results).shards()} <= {"ok", "lost"}
+
+
+def trains_below(raylet: int, results: Path) -> bool:
+    """Whether a worker of this node trains just now."""
+    workers = {child.pid for child in psutil.Process(raylet).children(recursive=True)}
+    for marker in (results / "running").glob("*.json"):
+        with contextlib.suppress(OSError, ValueError):
+            if json.loads(marker.read_text())["process"]["pid"] in workers:
+                return True
+    return False
+
+
+# The tracking server and its database
+
+
+@contextlib.contextmanager
+def tracking_server(folder: Path, port: int, database: str) -> Generator[subprocess.Popen]:
+    variables = environment(MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", DO_NOT_TRACK="true")
+    command = [PYTHON, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--backend-store-uri", database, "--workers", "1"]
+    command += ["--artifacts-destination", str(folder / "artifacts")]
+    with process(command, folder / "log", cwd=folder, env=variables) as running:
+
+        def answers() -> bool:
+            assert running.poll() is None, (folder / "log").read_text()
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                return True
+            return False
+
+        wait_until(answers, 240)
+        yield running
+
+
+def kill_group(leader: subprocess.Popen) -> None:
+    """A server and its children, which are in a session of their own."""
+    os.killpg(leader.pid, signal.SIGKILL)
+    leader.wait()
+
+
+def mirrored(results: Path) -> int:
+    """How many trials the mirror of this sweep has noted as shown."""
+    try:
+        return len(json.loads((results / "mirrored" / "faulty-smoke.json").read_text())["written"])
+    except (OSError, ValueError):
+        return 0
+
+
+def launch_seconds(output: str) -> float:
+    minutes, seconds = re.search(r"launch ended after (?:(\d+) min )?(\d+) s", output).groups()
+    return 60 * int(minutes or 0) + int(seconds)
+
+
+SLOW: dict[str, object] = {"arms": 4, "steps": 51, "slow": 1.0}  # eight trials of two seconds
+
+
+def sweep(results: Path, uri: str, **faults: object) -> subprocess.Popen:
+    return start_fresh(results, "--no-report", "--tracking-uri", uri, **(SLOW | faults))
+
+
+def test_a_killed_tracking_server_costs_the_sweep_nothing_and_is_caught_up_with(tmp_path):
+    results, port = tmp_path / "results", free_port()
+    uri, database = f"http://127.0.0.1:{port}", f"sqlite:///{tmp_path / 'mlflow.db'}"
+    with tracking_server(tmp_path, port, database) as server:
+        driver = sweep(results, uri)
+        wait_until(lambda: mirrored(results) >= 1 or driver.poll() is not None)
+        kill_group(server)
+        output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    assert INCOMPLETE in output
+    assert f"the rows in {results} are complete" in output
+    check_once(results, 8)
+    with tracking_server(tmp_path, port, database):
+        driver = sweep(results, uri)
+        output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    assert INCOMPLETE not in output
+    check_shown(tmp_path / "mlflow.db", 8)
+
+
+def check_shown(database: Path, count: int) -> None:
+    """The mirror shows one parent, and each trial once."""
+    connection = sqlite3.connect(database)
+    query = "SELECT value FROM tags JOIN runs USING (run_uuid) WHERE lifecycle_stage = 'active' "
+    shown = connection.execute(query + "AND key = 'pcore.trial_id'").fetchall()
+    parents = connection.execute(query + "AND key = 'pcore.view'").fetchall()
+    connection.close()
+    assert len(shown) == len(set(shown)) == count
+    assert len(parents) == 1
+
+
+def test_a_dead_or_silent_tracking_server_makes_no_trial_slower(tmp_path):
+    """Trials take as long as without a mirror; a silent server is waited for once, at the end."""
+    driver = start_fresh(tmp_path / "none", "--no-report", "--no-mlflow", **SLOW)
+    output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    plain = launch_seconds(output)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        for name, port in {"dead": 9, "silent": silent.getsockname()[1]}.items():
+            results = tmp_path / name
+            driver = sweep(results, f"http://127.0.0.1:{port}")
+            output = finish_fresh(driver)
+            assert driver.returncode == 0, output
+            assert INCOMPLETE in output
+            check_once(results, 8)
+            took = launch_seconds(output)
+            print(f"{name}: {took:.0f} s, without a mirror {plain:.0f} s")
+            assert trial_seconds(results) < 1.5 * trial_seconds(tmp_path / "none") + 5
+            assert took < plain + (15 if name == "dead" else 75)
+
+
+def trial_seconds(results: Path) -> float:
+    table = Store(results).load(record="trial", columns=["wall_seconds"])
+    return sum(table.column("wall_seconds").to_pylist())
+
+
+def test_a_database_that_is_deleted_under_the_sweep_is_filled_anew(tmp_path):
+    database = tmp_path / "results" / "mlflow.db"
+    uri = f"sqlite:///{database}"
+    driver = sweep(tmp_path / "results", uri)
+    wait_until(lambda: mirrored(tmp_path / "results") >= 1 or driver.poll() is not None)
+    for file in database.parent.glob("mlflow.db*"):
+        file.unlink()
+    output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    check_once(tmp_path / "results", 8)
+    for file in database.parent.glob("mlflow.db*"):
+        file.unlink()
+    driver = sweep(tmp_path / "results", uri)
+    output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    assert INCOMPLETE not in output
+    check_shown(database, 8)
+
+
+def test_a_locked_database_costs_the_sweep_nothing(tmp_path):
+    database = tmp_path / "results" / "mlflow.db"
+    uri = f"sqlite:///{database}"
+    driver = sweep(tmp_path / "results", uri)
+    wait_until(lambda: mirrored(tmp_path / "results") >= 1 or driver.poll() is not None)
+    lock = sqlite3.connect(database, timeout=60, isolation_level=None)
+    lock.execute("BEGIN EXCLUSIVE")
+    output = finish_fresh(driver)
+    lock.close()
+    assert driver.returncode == 0, output
+    assert INCOMPLETE in output
+    check_once(tmp_path / "results", 8)
+    driver = sweep(tmp_path / "results", uri)
+    output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    check_shown(database, 8)
+
+
+@contextlib.contextmanager
+def postgres(folder: Path, port: int, password: str) -> Generator[subprocess.Popen]:
+    """A PostgreSQL server; the folder is made if it is not there."""
+    user = user_for_postgres()
+    if not (folder / "data").exists():
+        (folder / "password").write_text(password)
+        for path in (folder, folder / "password") if user else ():
+            os.chown(path, int(user["user"]), int(user["group"]))
+        init = [SERVER / "initdb", "--pgdata", folder / "data", "--username", "mlflow"]
+        init += ["--auth", "scram-sha-256", "--pwfile", folder / "password"]
+        subprocess.run(init, cwd=folder, capture_output=True, check=True, **user)
+    run = [SERVER / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder]
+    run += ["-c", "listen_addresses=127.0.0.1"]
+    with process(run, folder / "log", cwd=folder, **user) as running:
+        yield running
+
+
+@pytest.mark.skipif(SERVER is None, reason="postgresql is not installed")
+def test_a_killed_postgresql_costs_the_sweep_nothing_and_is_caught_up_with(tmp_path):
+    results, port, database = tmp_path / "results", free_port(), free_port()
+    address = f"postgresql+psycopg2://mlflow:secret@127.0.0.1:{database}/mlflow"
+    uri = f"http://127.0.0.1:{port}"
+    folder = Path(tempfile.mkdtemp(prefix="pcore-pg-", dir="/tmp"))  # its user has to get there
+    try:
+        with contextlib.ExitStack() as stack:
+            with postgres(folder, database, "secret") as server:
+                _create_database(database, "secret", folder / "log")
+                stack.enter_context(tracking_server(tmp_path, port, address))
+                driver = sweep(results, uri)
+                wait_until(lambda: mirrored(results) >= 1 or driver.poll() is not None)
+                kill_group(server)
+            output = finish_fresh(driver)
+            assert driver.returncode == 0, output
+            assert INCOMPLETE in output
+            check_once(results, 8)
+            server = stack.enter_context(postgres(folder, database, "secret"))
+            stack.callback(kill_group, server)  # asked to end it would wait for its clients
+            wait_until(lambda: _answers(address))
+            driver = sweep(results, uri)
+            output = finish_fresh(driver)
+            assert driver.returncode == 0, output
+            assert INCOMPLETE not in output
+            assert _count_rows(address, "runs WHERE lifecycle_stage = 'active'") == 9
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answers(address: str) -> bool:
+    try:
+        return _count_rows(address, "runs") >= 0
+    except Exception:
+        return False
+
+
+def test_two_launches_with_one_mirror_show_every_trial_once(tmp_path):
+    """Also when both begin at once on a database that does not exist yet."""
+    uri = f"sqlite:///{tmp_path / 'results' / 'mlflow.db'}"
+    pair = [sweep(tmp_path / "results", uri), sweep(tmp_path / "results", uri)]
+    outputs = [finish_fresh(driver) for driver in pair]
+    assert [driver.returncode for driver in pair] == [0, 0], outputs
+    check_once(tmp_path / "results", 8)
+    assert not any(INCOMPLETE in output for output in outputs)
+    check_shown(tmp_path / "results" / "mlflow.db", 8)

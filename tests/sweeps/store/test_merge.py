@@ -1,0 +1,165 @@
+"""Slices on two machines add up: rows of merged stores are those of one uninterrupted run."""
+
+import argparse
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pcore.config import override
+from pcore.model.checkpoint import read_progress
+from sweeps.__main__ import main as sweeps_main
+from sweeps.commands.merge import merge_stores
+from sweeps.engine.spec import Sweep, arms, grid
+from sweeps.engine.store.mechanism import mechanism_names, write_mechanism
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Settings, run_attempt
+from tests.sweeps.launch.test_launch import CONFIG, ROOT, _timing, make_sweep, run
+
+MEASURED = ["seconds", "host", "launch"]
+
+
+def merge(source: Path, target: Path, no_weights: bool = False) -> int:
+    return merge_stores(
+        argparse.Namespace(source=str(source), target=str(target), no_weights=no_weights)
+    )
+
+
+def rows(folder: Path) -> list[dict]:
+    """All that is not time or place, in an order of its own."""
+    table = Store(folder).load()
+    table = table.drop_columns([n for n in [*MEASURED, *_timing()] if n in table.column_names])
+    return sorted(table.to_pylist(), key=repr)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    kept = ("trials", "views", "mechanism", "checkpoints")
+    found = (f for name in kept for f in (folder / name).rglob("*") if f.is_file())
+    return {str(f.relative_to(folder)): f.read_bytes() for f in found}
+
+
+def slow_sweep() -> Sweep:
+    """Two cells of 170 steps: reports at steps 50, 100 and 150."""
+    cells = grid(
+        override(CONFIG, {"optim.num_steps": 170}),
+        arm=arms({"one": {}, "two": {"model.num_layers": 2}}),
+    )
+    seeds = {"smoke": "1", "laptop": "1", "paper": "1"}
+    return Sweep(name="s", title="Sliced", claim="A claim.", cells=lambda s: cells, seeds=seeds)
+
+
+@pytest.mark.slow
+def test_slices_on_two_machines_give_the_rows_of_one_run(tmp_path, capfd):
+    """Each goes on with the trial that the other one left."""
+    whole, one, two = (tmp_path / name for name in ("whole", "one", "two"))
+    assert run(slow_sweep(), whole) == 0
+    machines, codes = itertools.cycle([(one, two), (two, one)]), list[int]()
+    for here, there in machines:
+        codes.append(run(slow_sweep(), here, "--slice", "0.05"))
+        merge(here, there)
+        if codes[-1] == 0:
+            break
+    assert len(codes) > 4, "there were slices"
+    assert rows(one) == rows(two) == rows(whole)
+    assert {s.trial_id for s in Store(one).shards()} == {s.trial_id for s in Store(whole).shards()}
+    assert "the slice is over" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_headline_command_in_slices_on_two_machines(tmp_path):
+    """The command of docs/paper_scale.md at smoke scale: the rows of an unsliced run."""
+    flags = "--scale smoke --executor inline --no-mlflow --no-report"
+    command = [sys.executable, "-m", "sweeps", "run", "--for", "headline", *flags.split()]
+
+    def launch(folder: Path, *more: str) -> int:
+        arguments = [*command, "--results", str(folder), *more]
+        return subprocess.run(arguments, cwd=ROOT, stdout=subprocess.DEVNULL).returncode
+
+    whole, one, two = (tmp_path / name for name in ("whole", "one", "two"))
+    assert launch(whole) == 0
+    for here, there in itertools.cycle([(one, two), (two, one)]):
+        code = launch(here, "--slice", "2s")
+        merge(here, there)
+        if code == 0:
+            break
+    assert rows(one) == rows(two) == rows(whole)
+
+
+def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert run(make_sweep(one={}), one) == 0
+    assert run(make_sweep(one={}, wide={"model.d_ff": 128}), two, "--seeds", "1") == 0
+    name = next(iter(Store(one).visible()))
+    write_mechanism(Store(one).folder, name, [])
+    before = files(two)
+    capfd.readouterr()
+    assert merge(one, two) == 0
+    told = capfd.readouterr().out
+    assert "shards: 2 copied, 0 were there" in told
+    assert "views: 0 copied, 0 were there, 1 differ and stay as they were" in told
+    assert "views/tiny-smoke.parquet" in told
+    assert "mechanism files: 1 copied" in told
+    assert "holds 3 finished trials" in told
+    after = files(two)
+    assert before.items() <= {name: after[name] for name in before}.items()
+    assert name in mechanism_names(Store(two).folder)
+    assert merge(one, two) == 0
+    assert "shards: 0 copied, 2 were there" in capfd.readouterr().out
+    assert files(two) == after
+
+
+def test_weights_stay_behind_if_asked_to_and_broken_shards_always(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert run(make_sweep(one={}), one) == 0
+    shard = one / Store(one).shards()[0].name
+    shard.write_bytes(shard.read_bytes()[:-3])
+    assert merge(one, two, no_weights=True) == 0
+    assert len(Store(two).shards()) == 1
+    assert not (two / "checkpoints").exists()
+
+
+def test_a_state_of_a_finished_trial_is_left_behind(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    config = override(CONFIG, {"optim.num_steps": 170})
+    assert run_attempt(config, Settings(results=str(one), slice_end=0.0)).status == "paused"
+    assert run_attempt(config, Settings(results=str(two))).status == "ok"
+    merge(one, two)
+    assert not [name for name in files(two) if name.endswith("state.pt")]
+
+
+def test_of_two_states_the_further_one_is_kept(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    config = override(CONFIG, {"optim.num_steps": 170})
+    for folder, slices in ((one, 2), (two, 1)):
+        for _ in range(slices):
+            run_attempt(config, Settings(results=str(folder), slice_end=0.0))
+    (state,) = [name for name in files(one) if name.endswith("state.pt")]
+    further, behind = files(one)[state], files(two)[state]
+    assert (read_progress(further), read_progress(behind)) == ((100, 0), (50, 0))
+    merge(two, one)
+    assert files(one)[state] == further
+    merge(one, two)
+    assert files(two)[state] == further
+    assert read_progress(further[:-100]) == (-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("empty", "new", "empty holds no trials"),
+        ("store", "store", "are both"),
+        ("store", "papers", "papers is no results folder: it holds notes.txt"),
+    ],
+)
+def test_folders_that_cannot_be_merged_are_refused(tmp_path, capfd, source, target, message):
+    for name in ("empty", "papers"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "papers" / "notes.txt").write_text("mine")
+    run_attempt(CONFIG, Settings(results=str(tmp_path / "store")))
+    before = files(tmp_path / "store")
+    assert sweeps_main(["merge", str(tmp_path / source), str(tmp_path / target)]) == 2
+    assert message in capfd.readouterr().err
+    assert files(tmp_path / "store") == before

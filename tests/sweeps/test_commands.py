@@ -1,0 +1,232 @@
+"""`python -m sweeps`: what it prints is what the store holds, and what it removes nobody needs."""
+
+import os
+import re
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+
+from pcore.config import canonical, override, trial_id
+from sweeps.__main__ import main
+from sweeps.baseline import addition
+from sweeps.commands import catalogue, status
+from sweeps.engine.spec import Sweep, arms, grid
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial import provenance
+
+CONFIG = override(addition("smoke"), {"optim.num_steps": 2, "eval.num_examples": 2})
+CELLS = {"one": {}, "two": {"model.num_layers": 2}}
+ROW = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    """A sweep called `tiny` stands in the catalogue."""
+    sweep = Sweep(
+        name="tiny",
+        title="A tiny sweep",
+        claim="A claim.",
+        cells=lambda scale: grid(CONFIG, arm=arms(CELLS)),
+        seeds={"smoke": "2", "laptop": "2", "paper": "2"},
+    )
+    real = catalogue.find_sweep
+    for module in ("sweeps.__main__", "sweeps.commands.status", "sweeps.commands.catalogue"):
+        monkeypatch.setattr(
+            f"{module}.find_sweep", lambda name: sweep if name == "tiny" else real(name)
+        )
+    return sweep
+
+
+def command(name: str, results, *flags: str) -> int:
+    return main([name, *flags, "--results", str(results)])
+
+
+def run(results, *flags: str) -> int:
+    quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--scale", "smoke"]
+    return command("run", results, "tiny", *quiet, *flags)
+
+
+def test_list_names_every_sweep(capsys):
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in catalogue.sweep_names())
+
+
+def test_a_wrong_name_is_refused_with_the_nearest(tmp_path, capsys):
+    assert command("plan", tmp_path, "depth_ablatoin") == 2
+    assert "Did you mean 'depth_ablation'?" in capsys.readouterr().err
+
+
+def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monkeypatch, tiny):
+    wide = {**CELLS, "wide": {"model.d_ff": 128}}
+    cells = grid(CONFIG, arm=arms(wide))
+    larger = replace(tiny, name="larger", cells=lambda scale: cells)
+    found = {"tiny": tiny, "larger": larger}
+    monkeypatch.setattr("sweeps.__main__.find_sweep", lambda name: found[name])
+    quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--scale", "smoke"]
+    assert command("run", tmp_path, "tiny", "larger", "tiny", *quiet) == 0
+    assert len(Store(tmp_path).shards()) == 6
+    assert Store(tmp_path).view_names() == [("larger", "smoke"), ("tiny", "smoke")]
+    assert "6/6 done" in capfd.readouterr().out
+
+
+def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypatch, tiny):
+    store = Store(tmp_path)
+    first, second, third, _ = tiny.trials("smoke")
+    store.write(first.config, "ok", {"code_hash": provenance.hash_sources()}, [], [ROW])
+    store.write(second.config, "ok", {"code_hash": "older"}, [], [ROW])
+    store.write(third.config, "oom", {"error": "out of memory"})
+    assert command("status", tmp_path, "tiny", "--scale", "smoke") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    head = ["cell", "trials", "done", "diverged", "missing", "failed", "stale"]
+    assert head in lines
+    assert ["one", "2", "2", "0", "0", "0", "1"] in lines
+    assert ["two", "2", "0", "0", "1", "1", "0"] in lines
+    assert ["all", "4", "2", "0", "1", "1", "1"] in lines
+
+
+def test_status_without_names_has_a_line_per_view(tmp_path, capsys):
+    assert command("status", tmp_path) == 0
+    assert "no sweep has been run" in capsys.readouterr().out
+    assert run(tmp_path) == 0
+    capsys.readouterr()
+    assert command("status", tmp_path) == 0
+    assert ["tiny", "smoke", "4", "4", "0", "0", "0"] in [
+        line.split() for line in capsys.readouterr().out.splitlines()
+    ]
+
+
+def test_why_tells_everything_about_a_trial(tmp_path, capsys, tiny):
+    assert run(tmp_path) == 0
+    store, (first, *_) = Store(tmp_path), tiny.trials("smoke")
+    store.write(first.config, "lost", {"error": "process 7 ended", "host": "here"})
+    capsys.readouterr()
+    assert command("why", tmp_path, first.id[:6]) == 0
+    printed = capsys.readouterr().out
+    assert f"trial {first.id}" in printed
+    assert re.search(r"attempt 1: ok, .* commit", printed)
+    assert "attempt 2: lost" in printed
+    assert "process 7 ended" in printed
+    assert "tiny [smoke], cell 'one', in reports/tiny-smoke/table.*" in printed
+    assert f"checkpoints/{first.id}/last.pt" in printed
+    assert "model.num_layers = 1" in printed
+    assert canonical(first.config) in printed
+
+
+def test_why_knows_trials_that_were_never_run_and_refuses_unknown_ones(
+    tmp_path, capsys, monkeypatch, tiny
+):
+    monkeypatch.setattr(status, "sweep_names", lambda: ["tiny"])
+    (first, *_) = tiny.trials("smoke")
+    assert command("why", tmp_path, first.id) == 0
+    assert "never run" in capsys.readouterr().out
+    assert command("why", tmp_path, "zzz") == 2
+    assert "no trial 'zzz'" in capsys.readouterr().err
+    for seed in range(40):  # more trials than hex digits: some two begin alike
+        Store(tmp_path).write(override(CONFIG, {"seed": seed}), "lost", {})
+    assert command("why", tmp_path, "") == 2
+    assert "40 trials begin with ''" in capsys.readouterr().err
+
+
+def test_a_budget_runs_whole_replicates_or_refuses(tmp_path, capsys, tiny):
+    for trial in tiny.trials("smoke", "1"):  # measured: 100 s a trial
+        changed = override(trial.config, {"seed": 99, "data_seed": 99})
+        store = Store(tmp_path)
+        times = {"train_seconds": 90.0, "eval_seconds": 10.0, "first_step": 0}
+        place = {"device": "cpu", "num_threads": 1, "host": socket.gethostname()}
+        store.write(changed, "ok", times | place)
+    flags = ["tiny", "--scale", "smoke", "--seeds", "3", "--executor", "inline"]
+    assert command("plan", tmp_path, *flags) == 0
+    assert "6 trials, 0 finished, 6 to run" in capsys.readouterr().out
+    assert command("plan", tmp_path, *flags, "--budget", "450s") == 0
+    printed = capsys.readouterr().out
+    assert "holds 4 of 6 trials: fewer replicates of every cell" in printed
+    assert "4 trials, 0 finished, 4 to run" in printed
+    assert command("plan", tmp_path, *flags, "--budget", "150s") == 2
+    assert "one replicate alone is predicted to take 3 min 20 s" in capsys.readouterr().err
+
+
+def test_gc_lists_first_and_removes_only_what_nobody_needs(tmp_path, capsys, tiny):
+    assert run(tmp_path) == 0
+    store, (first, second, *_) = Store(tmp_path), tiny.trials("smoke")
+    shards = {shard.name for shard in store.shards()}
+    other = trial_id(override(CONFIG, {"seed": 77}))
+    old, new = time.time() - 30 * 86400, time.time()
+    planted = {
+        f"checkpoints/{first.id}/state.pt": new,
+        f"checkpoints/{other}/state.pt": old,
+        f"checkpoints/{'f' * 16}/state.pt": new,
+        f"trials/{first.id[:2]}/.half.parquet.1234.tmp": old,
+    }
+    for name, when in planted.items():
+        store.folder.write(name, b"x")
+        os.utime(tmp_path / name, (when, when))
+    weights = tmp_path / "checkpoints" / second.id / "last.pt"
+    capsys.readouterr()
+    assert command("gc", tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert "3 files" in printed
+    assert "would be removed (add --yes)" in printed
+    assert all((tmp_path / name).exists() for name in planted)
+    assert command("gc", tmp_path, "--yes") == 0
+    assert [(tmp_path / name).exists() for name in planted] == [False, False, True, False]
+    assert weights.exists()
+    os.utime(weights, (old, old))
+    assert command("gc", tmp_path, "--yes", "--weights") == 0
+    assert not weights.exists()
+    assert {shard.name for shard in store.shards()} == shards
+
+
+def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    command("doctor", tmp_path)
+    healthy = capsys.readouterr().out
+    for word in ("torch", "free memory", "results", "MLflow", "Ray authentication"):
+        assert f"ok  {word}" in healthy
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    dead = "http://127.0.0.1:9"
+    assert command("doctor", file / "results", "--tracking-uri", dead) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"!!  results .*cannot be written", printed)
+    assert re.search(r"!!  MLflow .*127\.0\.0\.1", printed)
+    assert printed.count("fix: ") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # mlflow's own
+def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path, capsys):
+    from mlflow.tracking import MlflowClient
+
+    from sweeps.engine.launch.tracking import local_uri
+
+    store = Store(tmp_path)
+    flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]
+    assert command("run", tmp_path, "tiny", *flags) == 0
+
+    def content(uri: str) -> list[tuple[object, ...]]:
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name("tiny [smoke]")
+        found = []
+        for r in client.search_runs([experiment.experiment_id]):
+            histories = {
+                key: [(m.step, m.value) for m in client.get_metric_history(r.info.run_id, key)]
+                for key in sorted(r.data.metrics)
+            }
+            kept = {k: v for k, v in r.data.tags.items() if k.startswith("pcore.")}
+            found.append((r.info.run_name, r.info.status, r.data.params, histories, kept))
+        return sorted(found, key=str)
+
+    before, other = content(local_uri(store)), f"sqlite:///{tmp_path}/other.db"
+    assert len(before) == 5
+    assert command("mirror", tmp_path, "--tracking-uri", other) == 0
+    assert "tiny [smoke]: 4 trials in sqlite:///" in capsys.readouterr().out
+    assert content(other) == before
+    again = ("tiny", "--scale", "smoke", "--tracking-uri", other)  # in place of the old
+    assert command("mirror", tmp_path, *again) == 0
+    assert content(other) == before
+    assert command("mirror", tmp_path, "--scale", "paper") == 2
+    assert "holds no such view" in capsys.readouterr().err

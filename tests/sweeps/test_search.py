@@ -1,0 +1,474 @@
+"""Searches: tuned equally, on the near range alone, and never twice what was trained once."""
+
+import json
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import optuna
+import pytest
+
+import sweeps.engine.search.study as engine
+from pcore.config import TrialConfig, override, trial_id
+from sweeps import lr_search
+from sweeps.baseline import addition
+from sweeps.engine.search import rounds as search_run
+from sweeps.engine.search.results import best_of, read_scores
+from sweeps.engine.search.rounds import find_database, main, run_search
+from sweeps.engine.search.space import (
+    SEED,
+    Budget,
+    Choice,
+    Range,
+    Search,
+    defaults_in_space,
+    prepare_arms,
+    study_name,
+)
+from sweeps.engine.spec import arms, grid
+from sweeps.engine.store.store import Store
+
+ROOT = Path(__file__).parents[2]
+BASE = override(addition("smoke"), {"optim.num_steps": 90, "eval.num_examples": 20})
+ARMS = {"one": BASE, "two": override(BASE, {"model.num_layers": 2})}
+SPACE = {
+    "optim.learning_rate": Range(1e-5, 1e-1),
+    "optim.weight_decay": Choice((0.0, 0.1)),
+}
+PEAK = {1: -2.0, 2: -3.5}  # the best log10 of the learning rate, by depth
+
+
+def make_search(num: int = 9, arms=ARMS, space=SPACE, **budget) -> Search:
+    return Search(
+        name="tiny",
+        title="A tiny search",
+        claim="A claim.",
+        arms=lambda scale: arms,
+        space=space,
+        budget=dict.fromkeys(("smoke", "laptop", "paper"), Budget(configurations=num, **budget)),
+    )
+
+
+class Lab:
+    """Stands in for an executor: writes the rows of a training whose outcome is a formula."""
+
+    def __init__(self, results, stop_after: float = math.inf, num_correct: int | None = None):
+        self.store, self.trained = Store(results), []
+        self.stop_after, self.num_correct = stop_after, num_correct
+
+    def __call__(self, configs: Sequence[TrialConfig]) -> None:
+        for config in configs:
+            if len(self.trained) >= self.stop_after:
+                raise KeyboardInterrupt
+            self.write(config)
+            self.trained.append(trial_id(config))
+
+    def write(self, config: TrialConfig) -> None:
+        far = abs(math.log10(config.optim.learning_rate) - PEAK[config.model.num_layers])
+        quality = max(0.0, 1 - far / 4 - config.optim.weight_decay) * config.optim.num_steps / 90
+        tokens = self.num_correct if self.num_correct is not None else int(10000 * quality)
+        row = {"checkpoint": "last", "length": 4, "num_examples": 100, "num_correct": 0}
+        row |= {"num_tokens": 10000, "num_correct_tokens": tokens, "loss_sum": 10000 * far}
+        # Whoever reads these divides by zero.
+        poison = {"num_examples": 0, "num_tokens": 0, "num_correct": 9, "num_correct_tokens": 9}
+        rows = [row | {"range": "near"}, row | poison | {"range": "test"}]
+        rows += [row | poison | {"range": "near", "checkpoint": "oracle"}]
+        self.store.write(config, "ok", {}, [], [*rows, row | poison | {"range": "train"}])
+
+
+def find(search: Search, results, lab, **options):
+    return run_search(search, "smoke", str(results), lab, say=lambda line: None, **options)
+
+
+def recorded(results) -> list[list[optuna.trial.FrozenTrial]]:
+    """The recorded trials of every study."""
+    storage = optuna.storages.RDBStorage(f"sqlite:///{results}/optuna.db")
+    try:
+        return [storage.get_all_trials(study._study_id) for study in storage.get_all_studies()]
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+def test_every_arm_gets_the_same_budget_and_most_configurations_are_stopped_early(tmp_path):
+    lab = Lab(tmp_path)
+    best, failed = find(make_search(18), tmp_path, lab, width=3)
+    assert not failed
+    assert len(set(lab.trained)) == len(lab.trained)
+    for label, depth in (("one", 1), ("two", 2)):
+        found = best[label]
+        assert found["num_configurations"] == 18
+        first, _, full = found["num_per_rung"]
+        assert first == 18
+        assert 1 <= full < 10
+        assert found["num_trained_steps"] < 18 * (10 + 30 + 90) / 2
+        assert abs(math.log10(found["optim.learning_rate"]) - PEAK[depth]) < 0.75
+        assert found["optim.weight_decay"] == 0.0
+    for trials in recorded(tmp_path):
+        assert sorted(t.user_attrs["configuration"] for t in trials) == list(range(18))
+        assert {t.state.name for t in trials} == {"COMPLETE", "PRUNED"}
+
+
+def test_rungs_are_ordinary_trials_that_never_see_the_test_range(tmp_path):
+    lab, seen = Lab(tmp_path), []
+    find(make_search(3), tmp_path, lambda configs: (seen.extend(configs), lab(configs)))
+    assert {config.optim.num_steps for config in seen} == {10, 30, 90}
+    for config in seen:
+        assert config.eval.test_lengths == ()
+        assert config.eval.checkpoints == ("last",)
+        assert config.eval.near_lengths == BASE.eval.near_lengths
+        assert (config.seed, config.data_seed) == (SEED, SEED)
+    first = next(config for config in seen if config.model.num_layers == 1)
+    assert first.optim.learning_rate == BASE.optim.learning_rate  # the arm as it is comes first
+
+
+def test_only_near_rows_of_the_last_checkpoint_are_read(tmp_path):
+    lab = Lab(tmp_path)  # all of its other rows are poisoned
+    lab.write(BASE)
+    scored = read_scores(lab.store, [trial_id(BASE)])[trial_id(BASE)]
+    far = abs(-3 - PEAK[1])
+    assert scored.score == pytest.approx(2 - (1 - far / 4), abs=1e-3)
+    assert scored.loss == pytest.approx(far)
+    assert read_scores(lab.store, ["unknown"]) == {}
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_interrupted_anywhere_it_ends_as_if_nothing_had_happened(tmp_path, width):
+    search = make_search(5)
+    whole = Lab(tmp_path / "whole")
+    expected = find(search, tmp_path / "whole", whole, width=width)
+    trained: list[str] = []
+    for _ in range(100):
+        lab = Lab(tmp_path / "cut", stop_after=4)
+        try:
+            found = find(search, tmp_path / "cut", lab, width=width)
+        except KeyboardInterrupt:
+            trained += lab.trained
+            continue
+        trained += lab.trained
+        break
+    assert found == expected
+    assert trained == whole.trained
+    assert len(recorded(tmp_path / "cut")) == 2
+    for trials in recorded(tmp_path / "cut"):
+        assert sorted(t.user_attrs["configuration"] for t in trials) == list(range(5))
+
+
+def test_a_deleted_database_is_written_anew_without_training(tmp_path):
+    search = make_search(4)
+    expected = find(search, tmp_path, Lab(tmp_path), width=2)
+    before = recorded(tmp_path)
+    (tmp_path / "optuna.db").unlink()
+    again = Lab(tmp_path, stop_after=0)
+    assert find(search, tmp_path, again, width=2) == expected
+    after = recorded(tmp_path)
+    content = [[(t.params, t.state, t.intermediate_values) for t in s] for s in (*before, *after)]
+    assert content[:2] == content[2:]
+
+
+def test_a_larger_budget_goes_on_with_what_was_decided(tmp_path):
+    small, large = Lab(tmp_path / "a"), Lab(tmp_path / "b")
+    find(make_search(4), tmp_path / "a", small, width=2)
+    more = Lab(tmp_path / "a")
+    continued = find(make_search(9), tmp_path / "a", more, width=2)
+    assert continued == find(make_search(9), tmp_path / "b", large, width=2)
+    assert sorted(small.trained + more.trained) == sorted(large.trained)
+    for trials in recorded(tmp_path / "a"):
+        assert sorted(t.user_attrs["configuration"] for t in trials) == list(range(9))
+
+
+def test_recorded_values_are_asked_again_whatever_the_sampler_says(tmp_path, monkeypatch):
+    search = make_search(4)
+    expected = find(search, tmp_path, Lab(tmp_path))
+    monkeypatch.setattr(engine, "derive_seed", lambda *keys: 12345)  # as if by another Optuna
+    assert find(search, tmp_path, Lab(tmp_path, stop_after=0)) == expected
+    other = find(search, tmp_path / "other", Lab(tmp_path / "other"))
+    assert other != expected
+
+
+def test_a_changed_definition_begins_a_new_study():
+    search = make_search()
+
+    def name(search=search, label="one", config=BASE, rungs=(1 / 3, 1)):
+        return study_name(search, "smoke", label, config, rungs)
+
+    wider = make_search(space=SPACE | {"optim.learning_rate": Range(1e-6, 1e-1)})
+    names = [
+        name(),
+        name(wider),
+        name(rungs=(1 / 9, 1)),
+        name(config=ARMS["two"]),
+        name(label="two"),
+    ]
+    assert len(set(names)) == len(names)
+    assert name(make_search(num=99)) == name()
+    assert name().startswith("tiny-smoke-one-")
+
+
+def stand_in(monkeypatch, lab: type[Lab]) -> None:
+    """The command line runs its trials in this laboratory."""
+
+    def execute(title, configs, options, store):
+        lab(store.root)(configs)
+
+    monkeypatch.setattr(search_run, "execute_configs", execute)
+
+
+def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capfd, monkeypatch):
+    with pytest.raises(ValueError, match=r"no result of the search 'tiny' at scale smoke; run it"):
+        best_of("tiny", "smoke", tmp_path)
+    stand_in(monkeypatch, Lab)
+    assert (
+        main(
+            make_search(4), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
+        )
+        == 0
+    )
+    printed = capfd.readouterr().out
+    assert "chosen on the near range; the test range was neither evaluated nor read" in printed
+    assert "2 arms x 4 configurations x 3 rungs" in printed
+    best = best_of("tiny", "smoke", tmp_path)
+    monkeypatch.setenv("PCORE_RESULTS", str(tmp_path))
+    assert best_of("tiny", "smoke") == best
+    assert set(best["one"]) == set(SPACE)
+    own = {"one": {}, "two": {"model.num_layers": 2}}
+    cells = grid(addition("smoke"), arm=arms({label: own[label] | best[label] for label in own}))
+    assert cells[1].config.model.num_layers == 2
+    assert cells[1].config.optim.learning_rate == best["two"]["optim.learning_rate"]
+    assert cells[1].config.eval.test_lengths
+    kept = json.loads((tmp_path / "searches" / "tiny-smoke.json").read_text())
+    assert kept["one"]["num_configurations"] == kept["two"]["num_configurations"] == 4
+
+
+def test_divergence_is_the_worst_score_and_counts(tmp_path):
+    class Wild(Lab):
+        def write(self, config):
+            if config.optim.learning_rate > 2e-3:
+                self.store.write(config, "diverged", {"error": "loss is nan"})
+            else:
+                super().write(config)
+
+    best, failed = find(make_search(8), tmp_path, Wild(tmp_path), width=2)
+    assert not failed
+    assert best["one"]["num_configurations"] == best["one"]["num_per_rung"][0] == 8
+    assert best["one"]["optim.learning_rate"] <= 2e-3
+    diverged = [t for t in recorded(tmp_path)[0] if t.params["optim.learning_rate"] > 2e-3]
+    assert diverged
+    assert all((t.state.name, t.value) == ("PRUNED", 2.0) for t in diverged)
+
+
+def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, monkeypatch):
+    class Broken(Lab):
+        def write(self, config):
+            if config.model.num_layers == 2 and config.optim.learning_rate != 1e-3:
+                self.store.write(config, "error", {"error": "Traceback\nRuntimeError: planted"})
+            else:
+                super().write(config)
+
+    command = ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
+    stand_in(monkeypatch, Broken)
+    assert main(make_search(3), command) == 1
+    printed = capfd.readouterr().out
+    assert printed.count("failed: two, configuration ") == 2
+    assert "RuntimeError: planted" in printed
+    assert "tuned less" in printed
+    assert [t.state.name for t in recorded(tmp_path)[1]].count("FAIL") == 2
+    stand_in(monkeypatch, Lab)
+    assert main(make_search(3), command) == 0
+    states = {(t.user_attrs["configuration"], t.state.name) for t in recorded(tmp_path)[1]}
+    assert {number for number, state in states if state != "FAIL"} == {0, 1, 2}
+
+
+def test_an_arm_without_a_winner_is_not_passed_over(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(search_run, "execute_configs", lambda *arguments: None)
+    assert (
+        main(
+            make_search(2), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
+        )
+        == 2
+    )
+    error = capfd.readouterr().err
+    assert "no configuration finished its rungs in: one, two" in error
+    assert "one, configuration 0 (" in error
+    with pytest.raises(ValueError, match="run it first"):
+        best_of("tiny", "smoke", tmp_path)
+
+
+def test_equal_scores_are_decided_by_the_loss(tmp_path):
+    best, _ = find(make_search(12), tmp_path, Lab(tmp_path, num_correct=0), width=2)
+    trials = recorded(tmp_path)[0]
+    assert {t.value for t in trials if t.state.name == "COMPLETE"} == {2.0}
+    rates = [t.params["optim.learning_rate"] for t in trials if t.state.name == "COMPLETE"]
+    nearest = min(rates, key=lambda rate: abs(math.log10(rate) - PEAK[1]))
+    assert best["one"]["optim.learning_rate"] == pytest.approx(nearest, rel=1e-3)
+
+
+def test_numbers_are_drawn_in_the_type_of_the_field(tmp_path):
+    space = {"model.num_layers": Range(1, 2, log=False), "optim.learning_rate": Range(1e-4, 1e-2)}
+    best, _ = find(make_search(6, {"one": BASE}, space), tmp_path, Lab(tmp_path))
+    assert best["one"]["model.num_layers"] in (1, 2)
+    rate = best["one"]["optim.learning_rate"]
+    assert rate == float(f"{rate:.4g}")
+    assert defaults_in_space(BASE, {"optim.learning_rate": Range(1e-2, 1e-1)}) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num": 0}, "0 configurations per arm is below 1"),
+        ({"rungs": (1 / 3, 1 / 9, 1)}, "must rise"),
+        ({"rungs": (1 / 9, 1 / 3)}, "exactly 1"),
+        ({"rungs": ()}, "exactly 1"),
+        ({"rungs": (0.001, 0.002, 1)}, r"optim.num_steps=90 is too short for rungs \[1, 1, 90\]"),
+        ({"arms": {}}, "no arms"),
+        ({"space": {}}, "space is empty"),
+        (
+            {"space": {"optim.learning_rat": Range(1e-5, 1e-2)}},
+            r"unknown field 'optim.learning_rat'. Did you mean 'optim.learning_rate'\?",
+        ),
+        ({"space": {"optim.num_steps": Range(10, 20)}}, "belongs to the rungs"),
+        ({"space": {"eval.near_lengths": Choice(("4", "5"))}}, "cannot be searched"),
+        ({"space": {"optim.learning_rate": Range(1e-2, 1e-2)}}, "low=0.01 is not below high=0.01"),
+        ({"space": {"optim.weight_decay": Range(0.0, 1.0)}}, "cannot begin at 0"),
+        ({"space": {"position.encoding": Range(1, 2)}}, "not a valid str"),
+        ({"space": {"model.num_layers": Range(1, 2.5)}}, "not a valid int"),
+        ({"space": {"task.zero_pad": Range(0, 1)}}, "use a Choice"),
+        ({"space": {"model.num_layers": Choice((1, 1))}}, "different values"),
+        ({"space": {"position.encoding": Choice(("none", "rotry"))}}, "rotary"),
+        ({"space": {"optim.beta1": Range(0.5, 1.5)}}, "arm 'one': optim.beta1=1.5 must be between"),
+        (
+            {"arms": {"one": override(BASE, {"eval.near_lengths": ()})}},
+            "arm 'one': eval.near_lengths is empty",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_written(tmp_path, changes, message):
+    lab = Lab(tmp_path / "new", stop_after=0)
+    with pytest.raises(ValueError, match=message):
+        find(make_search(**changes), tmp_path / "new", lab)
+    assert not (tmp_path / "new").exists()
+
+
+def test_near_lengths_that_count_as_test_range_are_refused():
+    """With a second length that was not trained, a near length belongs to the test range."""
+    fixed = {"task.name": "multiplication", "position.max_position": 60, "eval.test_lengths": ()}
+    config = override(BASE, fixed | {"eval.second_lengths": (9,)})
+    with pytest.raises(ValueError, match="all belong to the test range"):
+        prepare_arms(make_search(arms={"one": config}), "smoke", Budget(configurations=1))
+
+
+def test_the_database_has_a_place_of_its_own(tmp_path):
+    assert find_database(None, "/r") == "sqlite:////r/optuna.db"
+    assert find_database("/x/o.db", "s3://bucket/r") == "sqlite:////x/o.db"
+    assert find_database("postgresql://h/optuna", "/r") == "postgresql://h/optuna"
+    with pytest.raises(ValueError, match="name a local file"):
+        find_database(None, "s3://bucket/r")
+    with pytest.raises(ValueError, match=r"cannot be opened: unable to open|cannot be opened: \("):
+        find(make_search(1), tmp_path, Lab(tmp_path), storage=str(tmp_path / "no" / "o.db"))
+
+
+def test_the_database_of_mlflow_is_refused(tmp_path):
+    """Both write their schema version to a table of the same name."""
+    file = tmp_path / "mlflow.db"
+    connection = sqlite3.connect(file)
+    connection.execute("create table alembic_version (version_num text)")
+    connection.execute("create table experiments (id integer)")
+    connection.commit()
+    connection.close()
+    content = file.read_bytes()
+    with pytest.raises(ValueError, match="database of MLflow, which Optuna cannot share"):
+        find(make_search(1), tmp_path, Lab(tmp_path), storage=str(file))
+    assert file.read_bytes() == content
+
+
+def test_a_database_that_fails_on_the_way_stops_nothing(tmp_path, monkeypatch):
+    lines: list[str] = []
+
+    real = optuna.Study.add_trial
+
+    def broken(study, trial):
+        if study.study_name.startswith("tiny-"):  # the record, not the replay in memory
+            raise optuna.exceptions.StorageInternalError("the server is gone")
+        real(study, trial)
+
+    lab = Lab(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.Study, "add_trial", broken)
+        best, _ = run_search(make_search(3), "smoke", str(tmp_path), lab, say=lines.append)
+    assert "incomplete (the server is gone)" in lines[-1]
+    assert recorded(tmp_path) == [[], []]
+    assert find(make_search(3), tmp_path, Lab(tmp_path, stop_after=0))[0] == best
+    assert [len(trials) for trials in recorded(tmp_path)] == [3, 3]
+
+
+def test_the_plan_runs_nothing(tmp_path, capfd):
+    code = main(make_search(7), ["--scale", "smoke", "--plan", "--results", str(tmp_path / "r")])
+    assert code == 0
+    assert "2 arms x 7 configurations x 3 rungs: at most 1,820 steps" in capfd.readouterr().out
+    assert not (tmp_path / "r").exists()
+    assert main(make_search(7), ["--plan", "--configurations", "0"]) == 2
+    assert "below 1" in capfd.readouterr().err
+
+
+def real_search() -> Search:
+    """Two arms with two rungs of real, short trainings."""
+    short = {label: override(config, {"optim.num_steps": 12}) for label, config in ARMS.items()}
+    return make_search(3, short, rungs=(1 / 3, 1.0))
+
+
+def run_real(results: Path) -> int:
+    command = ["--scale", "smoke", "--executor", "inline", "--results", str(results)]
+    return main(real_search(), [*command, "--width", "1"])
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(tmp_path, capfd):
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    code = (
+        "import sys, pathlib, tests.sweeps.test_search as t; t.run_real(pathlib.Path(sys.argv[1]))"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(cut)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    patience = time.monotonic() + 240
+    while len(Store(cut).shards()) < 3 and time.monotonic() < patience and child.poll() is None:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    before = {shard.trial_id for shard in Store(cut).shards() if shard.status == "ok"}
+    assert before
+    assert run_real(cut) == 0
+    assert run_real(whole) == 0
+    ok = [shard.trial_id for shard in Store(cut).shards() if shard.status == "ok"]
+    assert len(ok) == len(set(ok))
+    assert before <= set(ok)
+    assert set(ok) == {shard.trial_id for shard in Store(whole).shards()}
+    assert best_of("tiny", "smoke", cut) == best_of("tiny", "smoke", whole)
+    table = Store(whole).load(record="evaluation", columns=["range"])
+    assert set(table.column("range").to_pylist()) == {"train", "near"}
+
+
+def test_lr_search_expands_at_every_scale():
+    search = lr_search.SEARCH
+    for scale in ("smoke", "laptop", "paper"):
+        budget = search.budget[scale]
+        found = prepare_arms(search, scale, budget)
+        assert len(found) == 4
+        assert {config.position.encoding for config in found.values()} >= {"none", "rotary"}
+        for config in found.values():
+            near = set(config.eval.near_lengths)
+            assert near
+            assert not near & set(addition(scale).eval.test_lengths)
+    assert len(search.claim) > 100
+    path = ROOT / "sweeps" / "lr_search.py"
+    assert path.read_text().startswith("#!/usr/bin/env python\n")
+    assert path.stat().st_mode & 0o111
