@@ -8,10 +8,9 @@ does not give them out. Source of the picture: arXiv 2405.20671, section on Theo
 
 import dataclasses
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from string import ascii_lowercase
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,7 +28,7 @@ from pcore.diagnosis.patterns import (
 )
 from pcore.evaluation.predict import with_examples
 from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.model.transformer import Block, Transformer
+from pcore.model.transformer import Transformer
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.training.validate import check_test_length, task_name
 
@@ -100,13 +99,14 @@ def attention_weights(
     at = torch.arange(num_tokens, device=tokens.device).expand_as(tokens)
     hidden = torch.ones(num_tokens, num_tokens, device=x.device, dtype=torch.bool).triu(1)
     encoding, factor = model.encoding, model.attention_factor
-    for layer, block in enumerate(cast(Iterable[Block], model.blocks)):
-        _, q, k, _ = block.project(x, ids, None, encoding)
+    for layer, block in enumerate(model.layers):
+        normed = block.norm1(x)
+        q, k, _ = block.attention.project(normed, ids, normed, ids, encoding)
         scores = (block.attention.scale_queries(q, at, factor) @ k.transpose(2, 3)).float()
         bias = encoding.bias(ids, ids, layer)
         scores = scores if bias is None else scores + bias
         found.append(scores.masked_fill(hidden, -math.inf).softmax(dim=3))
-        x, _ = block(x, ids, at, encoding, factor)
+        x, _ = block(x, ids, encoding, factor)
     return torch.stack(found)
 
 

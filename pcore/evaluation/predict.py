@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcore.config import ModelConfig, TrialConfig
+from pcore.model.shared_tokens import logits_from_shared, share_tokens
 from pcore.model.targets import target_places
 from pcore.model.transformer import LanguageModel
 from pcore.tasks.base import Batch
@@ -113,13 +114,14 @@ def _predict_group(
     inputs = (part[rows, : int(widths[0]) - 1].to(device) for part in (batch.tokens, ids))
     tokens, ids = inputs  # nothing follows the last token, so it is never read
     with torch.no_grad(), autocast(device, dtype):
-        shared = model.share_tokens(tokens, ids)
+        shared = share_tokens(model, tokens, ids)
     for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[_kind(model)]):
         width = int(widths[part][0])
         places, real = target_places(batch.response_mask[rows[part], :width])
         targets = batch.tokens[rows[part], :width].gather(1, places + 1)
         with torch.no_grad(), autocast(device, dtype):
-            logits = model(
+            logits = logits_from_shared(
+                model,
                 tokens[part, : width - 1],
                 ids[part, : width - 1],
                 places.to(device),

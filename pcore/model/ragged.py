@@ -1,9 +1,11 @@
-"""Batches almost without padding: examples of like length side by side, in one long row of tokens.
+"""Batches almost without padding, for training on a CPU: an equal of `Transformer.forward`.
 
+Examples of like length stand side by side, in one long row of tokens.
 What treats each token by itself (embedding, projections, norms, feed-forward) works on the row;
 only attention goes part by part, each part padded to its own longest example. For CPUs, which pay
 for every padded token: padding of a uniform mixture of lengths is two fifths of all tokens. A GPU
-prefers batches of static shape (`pcore.model.static`).
+prefers batches of static shape (`pcore.model.static`). Losses and gradients are those of the padded
+batch: `tests/pcore/model/test_ragged.py`.
 """
 
 import itertools
@@ -11,10 +13,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pcore.model.shared_tokens import Projected, look_up, share_tokens
 from pcore.model.targets import find_targets
+from pcore.model.transformer import Attention, Block, Transformer, take
 
 PART_TOKENS = 60  # what one more part costs, in tokens that could be computed instead
 
@@ -74,6 +78,64 @@ def make_ragged(
         torch.cat(queries),
         torch.cat(targets),
     )
+
+
+def ragged_logits(model: Transformer, batch: RaggedBatch) -> Float[Tensor, "M V"]:
+    """Logits at the M targets of a batch."""
+    queries, last = batch.queries[None], model.layers[-1]
+    shared = share_tokens(model, batch.tokens, batch.ids)
+    x = model.embed(batch.tokens, batch.ids) if shared is None else None
+    for block in model.layers:
+        at = queries if block is last else None
+        if x is None:
+            assert shared is not None
+            projected = look_up(model, shared, at)
+        else:
+            projected = _project(model, block, x, batch.ids, at)
+        attended = _mix_parts(model, block.attention, projected, batch, block is last)
+        x = block.finish(projected.x, attended)
+    assert x is not None
+    return model.read_out(x)[0]
+
+
+def _project(
+    model: Transformer,
+    block: Block,
+    x: Float[Tensor, "1 N D"],
+    ids: Int[Tensor, "1 N P"],
+    at: Int[Tensor, "1 M"] | None,
+) -> Projected:
+    normed = block.norm1(x)
+    return Projected(
+        take(x, at),
+        *block.attention.project(normed, ids, take(normed, at), take(ids, at), model.encoding),
+    )
+
+
+def _mix_parts(
+    model: Transformer, attention: Attention, p: Projected, batch: RaggedBatch, at_targets: bool
+) -> Float[Tensor, "1 Q D"]:
+    """`Attention.mix`, part by part; queries at the targets only, or everywhere."""
+    indices = [part.places if at_targets else part.everywhere for part in batch.parts]
+    num_queries = [at.numel() for at in indices]
+    num_keys = [part.num_rows * part.num_tokens for part in batch.parts]
+    # Cut tokens first, as they lie in memory: then the backward pass copies no pieces.
+    pieces = [
+        whole.squeeze(0).split(sizes)
+        for whole, sizes in (
+            (p.q.transpose(1, 2), num_queries),
+            (p.k.transpose(1, 2), num_keys),
+            (p.v.transpose(1, 2), num_keys),
+            (batch.ids, num_keys),
+        )
+    ]
+    mixed = list[Tensor]()
+    for part, at, *own in zip(batch.parts, indices, *pieces, strict=True):
+        *heads, ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in own)
+        q, k, v = (t.transpose(1, 2) for t in heads)
+        output = attention.mix(q, k, v, ids, at, model.encoding, model.attention_factor)
+        mixed.append(output.flatten(0, 1))
+    return torch.cat(mixed)[None]
 
 
 def cut_lengths(lengths: Int[Tensor, " B"]) -> list[tuple[int, int]]:

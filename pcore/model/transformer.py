@@ -1,19 +1,21 @@
 """The decoder-only Transformer of the papers, readable top to bottom.
 
-T5-flavoured: no biases, no dropout, RMSNorm before and after each sublayer (the second one behind
+T5-flavoured: no biases, no dropout, RMSNorm before and after each sublayer (the second one after
 the residual sum), gated GELU, tied output, attention scores without 1/sqrt(d_head) (the small query
 initialisation stands in for it).
 Source: arXiv 2405.20671, appendix on architecture; checked against parameter counts in the tests.
 
-Only targets cost more than keys and values in the last block: queries, output projection,
-feed-forward and logits are computed at the places whose next token is a target. That is exact;
-`tests/pcore/model/test_transformer.py` holds it against the plain model.
-Right padding needs no mask of its own: under the causal mask no real token sees one behind it.
+This file is the whole model. The same function is computed faster, with equal results, by
+`ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static` and `compiled` (GPUs)
+beside it; no other file is needed to know what is trained.
+
+Shapes: B examples, T tokens, P levels of IDs, D d_model, H heads, K d_head, V vocabulary, R tokens
+whose next token is asked for. Right padding needs no mask: under the causal mask no token sees a
+later one.
 """
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -24,29 +26,21 @@ from pcore.config import ModelConfig, TrialConfig
 from pcore.config.seeding import make_generator
 from pcore.encodings import ENCODINGS, Encoding
 from pcore.encodings.position_ids import num_levels
-from pcore.model.ragged import RaggedBatch
-from pcore.model.shared_tokens import SharedTokens, find_distinct
 from pcore.registry import resolve
 
-Cache: TypeAlias = list[tuple[Tensor, Tensor]]  # per layer: rotated keys and values "B H T K"
+KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of one layer, "B H T K" each, keys rotated
+Cache: TypeAlias = list[KeysValues]  # one per layer
 
 
 class LanguageModel(nn.Module):
-    """What evaluation asks of a model, trained or constructed."""
+    """What evaluation asks of a model, trained or constructed: `model(tokens, ids, at)`."""
 
     embedding: nn.Parameter
     attention_factor: float = 1.0  # multiplies attention logits; set by evaluation only
 
-    def share_tokens(
-        self, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
-    ) -> SharedTokens | None:
-        """What equal tokens have in common, to be handed to `forward`; None = nothing."""
-        del tokens, ids
-        return None
-
 
 class Transformer(LanguageModel):
-    """B examples, T tokens, P levels, D d_model, H heads, K d_head, V vocabulary."""
+    """Embed, run the blocks, read out."""
 
     def __init__(
         self, config: ModelConfig, encoding: Encoding, vocab_size: int, rng: torch.Generator
@@ -63,98 +57,32 @@ class Transformer(LanguageModel):
         self,
         tokens: Int[Tensor, "B T"],
         ids: Int[Tensor, "B T P"],
-        places: Int[Tensor, "B R"] | None = None,
-        shared: SharedTokens | None = None,
+        at: Int[Tensor, "B R"] | None = None,
     ) -> Float[Tensor, "B R V"]:
-        """Logits of the next token at `places`.
+        """Logits of the token after each of those `at` some indices.
 
-        places: indices into T, ascending; None = everywhere, R = T.
-        shared: what `share_tokens` made of these tokens and IDs, which the first block reads then.
+        at: ascending indices into T; None = everywhere, R = T. The last block has queries there
+        only: nothing else of its output is read.
         """
-        everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        if places is not None and places.shape == tokens.shape:
-            places = None
-        start = self.embed(tokens, ids) if shared is None else shared
-        encoding, factor = self.encoding, self.attention_factor
-        x = self.run_blocks(
-            start,
-            ids,
-            places,
-            lambda attention, p, chosen: attention.mix(
-                p.q, p.k, p.v, ids, everywhere if chosen is None else chosen, encoding, factor
-            ),
-        )
+        x = self.embed(tokens, ids)
+        for layer, block in enumerate(self.layers):
+            last = layer == len(self.layers) - 1
+            x, _ = block(x, ids, self.encoding, self.attention_factor, at if last else None)
         return self.read_out(x)
-
-    def forward_ragged(self, batch: RaggedBatch) -> Float[Tensor, "M V"]:
-        """Logits at the targets of a batch almost without padding."""
-        start = self.share_tokens(batch.tokens, batch.ids)
-        if start is None:
-            start = self.embed(batch.tokens, batch.ids)
-        encoding, factor = self.encoding, self.attention_factor
-        x = self.run_blocks(
-            start,
-            batch.ids,
-            batch.queries[None],
-            lambda attention, p, chosen: attention.mix_parts(
-                p, batch, chosen is not None, encoding, factor
-            ),
-        )
-        return self.read_out(x)[0]
-
-    def run_blocks(
-        self,
-        start: Float[Tensor, "B T D"] | SharedTokens,
-        ids: Int[Tensor, "B T P"],
-        chosen: Int[Tensor, "B R"] | None,
-        mix: "Callable[[Attention, Projected, Tensor | None], Tensor]",
-    ) -> Float[Tensor, "B R D"]:
-        """The output of the last block at the chosen places (None = everywhere).
-
-        mix: the output of a block's attention at these places, which only the last block is given.
-        """
-        blocks = cast("list[Block]", list(self.blocks))
-        x = start
-        for block in blocks:
-            here = chosen if block is blocks[-1] else None
-            if isinstance(x, SharedTokens):
-                projected = block.look_up(x, here)
-            else:
-                projected = block.project(x, ids, here, self.encoding)
-            x = block.finish(projected.residual, mix(block.attention, projected, here))
-        return cast(Tensor, x)
-
-    def share_tokens(
-        self, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
-    ) -> SharedTokens | None:
-        """What the first block computes of a token and its IDs alone, once for each distinct pair.
-
-        None if more than half of the tokens are distinct: then there is nothing to share.
-        """
-        found = find_distinct(tokens, ids, self.encoding.uses_ids)
-        if not found.worth_sharing:
-            return None
-        tokens, ids = tokens.flatten()[found.places], ids.flatten(0, 1)[found.places]
-        first = cast("Block", self.blocks[0])
-        return first.share(
-            self.embed(tokens[None], ids[None]), ids[None], found.numbers, self.encoding
-        )
 
     def decode_step(
         self, tokens: Int[Tensor, "B N"], ids: Int[Tensor, "B S P"], cache: Cache | None
     ) -> tuple[Float[Tensor, "B N V"], Cache]:
-        """Logits at N new tokens that follow the cached ones.
+        """Logits after N new tokens that follow the cached ones; the cache with the new ones.
 
-        `ids` are those of all S tokens, old and new.
+        ids: those of all S tokens, cached and new.
         """
-        num_new, num_all = tokens.shape[1], ids.shape[1]
-        x = self.embed(tokens, ids[:, num_all - num_new :])
-        at = torch.arange(num_all - num_new, num_all, device=tokens.device).expand_as(tokens)
+        x = self.embed(tokens, ids[:, ids.shape[1] - tokens.shape[1] :])
         new_cache: Cache = []
-        for layer, block in enumerate(self.blocks):
-            past = None if cache is None else cache[layer]
-            x, kept = block(x, ids, at, self.encoding, self.attention_factor, past)
-            new_cache.append(kept)
+        for layer, block in enumerate(self.layers):
+            past = cache[layer] if cache else None
+            x, keys_values = block(x, ids, self.encoding, self.attention_factor, past=past)
+            new_cache.append(keys_values)
         return self.read_out(x), new_cache
 
     def embed(
@@ -167,14 +95,10 @@ class Transformer(LanguageModel):
     def read_out(self, x: Float[Tensor, "B R D"]) -> Float[Tensor, "B R V"]:
         return F.linear(self.final_norm(x) * self.config.d_model**-0.5, self.embedding)
 
-
-class Projected(NamedTuple):
-    """What a block hands to its attention: q and k turned by their IDs, q not yet scaled."""
-
-    residual: Float[Tensor, "B R D"]
-    q: Float[Tensor, "B H R K"]
-    k: Float[Tensor, "B H N K"]
-    v: Float[Tensor, "B H N K"]
+    @property
+    def layers(self) -> "list[Block]":
+        """The blocks with their type, which a `ModuleList` forgets."""
+        return cast("list[Block]", list(self.blocks))
 
 
 class Block(nn.Module):
@@ -192,68 +116,32 @@ class Block(nn.Module):
         self,
         x: Float[Tensor, "B N D"],
         ids: Int[Tensor, "B S P"],
-        at: Int[Tensor, "B R"],
         encoding: Encoding,
         factor: float,
-        past: tuple[Tensor, Tensor] | None = None,
-    ) -> tuple[Float[Tensor, "B R D"], tuple[Tensor, Tensor]]:
-        """The block's output at the places `at`.
+        at: Int[Tensor, "B R"] | None = None,
+        past: KeysValues | None = None,
+    ) -> tuple[Float[Tensor, "B R D"], KeysValues]:
+        """The block's output at the indices `at` of x (None = everywhere), and all keys and values.
 
-        x holds the last N of the S tokens, `past` the keys and values before.
+        x holds the last N of the S tokens, `past` the keys and values of those before.
         """
         num_past = ids.shape[1] - x.shape[1]
-        chosen = None if at.shape[1] == x.shape[1] else at - num_past
-        residual, q, k, v = self.project(x, ids[:, num_past:], chosen, encoding)
+        normed = self.norm1(x)
+        q, k, v = self.attention.project(
+            normed, ids[:, num_past:], take(normed, at), take(ids[:, num_past:], at), encoding
+        )
         if past is not None:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        return self.finish(residual, self.attention.mix(q, k, v, ids, at, encoding, factor)), (k, v)
-
-    def project(
-        self,
-        x: Float[Tensor, "B N D"],
-        ids: Int[Tensor, "B N P"],
-        chosen: Int[Tensor, "B R"] | None,
-        encoding: Encoding,
-    ) -> Projected:
-        """Queries at the chosen places of x (None = everywhere), keys and values at all."""
-        attention, normed = self.attention, self.norm1(x)
-        residual, queries, query_ids = (take(part, chosen) for part in (x, normed, ids))
-        q = attention.split(F.linear(queries, attention.q))
-        k = attention.split(F.linear(normed, attention.k))
-        return Projected(
-            residual,
-            encoding.rotate(q, query_ids, attention.layer),
-            encoding.rotate(k, ids, attention.layer),
-            attention.split(F.linear(normed, attention.v)),
-        )
-
-    def share(
-        self,
-        x: Float[Tensor, "1 U D"],
-        ids: Int[Tensor, "1 U P"],
-        numbers: Int[Tensor, "B T"],
-        encoding: Encoding,
-    ) -> SharedTokens:
-        """`project` of U tokens; token t of row b is number numbers[b, t]."""
-        residual, *heads = self.project(x, ids, None, encoding)
-        return SharedTokens(numbers, residual[0], *(t.transpose(1, 2).flatten(2)[0] for t in heads))
-
-    def look_up(self, shared: SharedTokens, chosen: Int[Tensor, "B R"] | None) -> Projected:
-        """`project` of tokens that were shared."""
-        split, all_numbers = self.attention.split, shared.numbers
-        here = all_numbers if chosen is None else all_numbers.gather(1, chosen)
-        return Projected(
-            F.embedding(here, shared.x),
-            split(F.embedding(here, shared.q)),
-            split(F.embedding(all_numbers, shared.k)),
-            split(F.embedding(all_numbers, shared.v)),
-        )
+        everywhere = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
+        positions = num_past + (everywhere if at is None else at)
+        attended = self.attention.mix(q, k, v, ids, positions, encoding, factor)
+        return self.finish(take(x, at), attended), (k, v)
 
     def finish(
-        self, residual: Float[Tensor, "B R D"], attended: Float[Tensor, "B R D"]
+        self, x: Float[Tensor, "B R D"], attended: Float[Tensor, "B R D"]
     ) -> Float[Tensor, "B R D"]:
-        """The block's output, from that of attention."""
-        x = self.norm2(residual + attended)
+        """The block's output, from its input and that of attention."""
+        x = self.norm2(x + attended)
         return self.norm4(x + self.feed_forward(self.norm3(x)))
 
 
@@ -272,6 +160,19 @@ class Attention(nn.Module):
         if config.query_init == "zero":  # drawn all the same: the other weights stay what they are
             nn.init.zeros_(self.q)
 
+    def project(
+        self,
+        x: Float[Tensor, "B N D"],
+        ids: Int[Tensor, "B N P"],
+        queries: Float[Tensor, "B R D"],
+        query_ids: Int[Tensor, "B R P"],
+        encoding: Encoding,
+    ) -> tuple[Float[Tensor, "B H R K"], Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:
+        """q of the queries, k and v of x; q and k rotated by their IDs, q not yet scaled."""
+        q = encoding.rotate(self.split(F.linear(queries, self.q)), query_ids, self.layer)
+        k = encoding.rotate(self.split(F.linear(x, self.k)), ids, self.layer)
+        return q, k, self.split(F.linear(x, self.v))
+
     def mix(
         self,
         q: Float[Tensor, "B H R K"],
@@ -282,38 +183,15 @@ class Attention(nn.Module):
         encoding: Encoding,
         factor: float,
     ) -> Float[Tensor, "B R D"]:
-        """The output of attention from queries at the places `at` of S tokens."""
+        """The output of attention from queries at the indices `at` of S tokens."""
         bias = encoding.bias(take(ids, at), ids, self.layer)
         mixed = attend(self.scale_queries(q, at, factor), k, v, at, bias)
         return F.linear(mixed.transpose(1, 2).flatten(2), self.o)
 
-    def mix_parts(
-        self, p: Projected, batch: RaggedBatch, last: bool, encoding: Encoding, factor: float
-    ) -> Float[Tensor, "1 Q D"]:
-        """`mix`, part by part. last: queries are at the targets only."""
-        places = [part.places if last else part.everywhere for part in batch.parts]
-        num_queries = [at.numel() for at in places]
-        num_keys = [part.num_rows * part.num_tokens for part in batch.parts]
-        # Cut tokens first, as they lie in memory: then the backward pass copies no pieces.
-        pieces = [
-            whole.squeeze(0).split(sizes)
-            for whole, sizes in (
-                (p.q.transpose(1, 2), num_queries),
-                (p.k.transpose(1, 2), num_keys),
-                (p.v.transpose(1, 2), num_keys),
-                (batch.ids, num_keys),
-            )
-        ]
-        mixed = list[Tensor]()
-        for part, at, *own in zip(batch.parts, places, *pieces, strict=True):
-            *heads, ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in own)
-            q, k, v = (t.transpose(1, 2) for t in heads)
-            mixed.append(self.mix(q, k, v, ids, at, encoding, factor).flatten(0, 1))
-        return torch.cat(mixed)[None]
-
     def scale_queries(
         self, q: Float[Tensor, "B H R K"], at: Int[Tensor, "B R"], factor: float
     ) -> Float[Tensor, "B H R K"]:
+        """attention_scale=log-length: times the logarithm of the number of visible keys."""
         if self.scale == "log-length":
             q = q * (at + 1).log().to(q.dtype)[:, None, :, None]
         return q * factor if factor != 1.0 else q
@@ -338,7 +216,7 @@ class FeedForward(nn.Module):
 
 
 def take(x: Tensor, at: Int[Tensor, "B R"] | None) -> Tensor:
-    """x "B T ..." at some places of each row, "B R ..."; None = everywhere."""
+    """x "B T ..." at some indices of each row, "B R ..."; None = everywhere."""
     return x if at is None else x.gather(1, at.unsqueeze(2).expand(-1, -1, x.shape[2]))
 
 
@@ -353,7 +231,7 @@ def attend(
 
     The fused kernel knows no gradient of a bias, so an encoding with one takes the plain way.
     """
-    if bias is None and q.shape[2] == k.shape[2]:  # a query at every place
+    if bias is None and q.shape[2] == k.shape[2]:  # a query at every token
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
     visible = (torch.arange(k.shape[2], device=k.device) <= at.unsqueeze(2)).unsqueeze(1)
     if bias is None:

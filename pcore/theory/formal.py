@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcore.model.shared_tokens import SharedTokens
 from pcore.model.transformer import LanguageModel
 from pcore.theory.forms import BlockPlan, FeedForwardPlan, Form, HeadPlan, to_matrix
 
@@ -48,12 +47,10 @@ class FormalTransformer(LanguageModel):
         tokens: Int[Tensor, "B T"],
         ids: Int[Tensor, "B T P"],
         places: Int[Tensor, "B R"] | None = None,
-        shared: SharedTokens | None = None,
     ) -> Float[Tensor, "B R V"]:
         """Logits of the next token at `places` (indices into T, ascending; None = everywhere), in
         the precision of the weights, whatever autocast says.
         """
-        assert shared is None, "share_tokens gives none"
         with torch.autocast(tokens.device.type, enabled=False):
             return F.linear(self.residual(tokens, ids, places), self.unembedding)
 

@@ -22,7 +22,7 @@ from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
 from pcore.evaluation.predict import autocast
 from pcore.evaluation.test_sets import make_held_out_set, make_test_set
 from pcore.model.compiled import Compiled, Loss, can_compile
-from pcore.model.ragged import make_ragged
+from pcore.model.ragged import make_ragged, ragged_logits
 from pcore.model.static import StaticBatch, mean_loss
 from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import Transformer, make_model
@@ -326,7 +326,7 @@ def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
 def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
     """Mean cross-entropy over all targets of a padded batch, almost without computing padding."""
     ragged = make_ragged(*batch)
-    return F.cross_entropy(model.forward_ragged(ragged), ragged.targets, ignore_index=NO_TARGET)
+    return F.cross_entropy(ragged_logits(model, ragged), ragged.targets, ignore_index=NO_TARGET)
 
 
 def learning_rate(optim: OptimConfig, step: int) -> float:

@@ -35,15 +35,10 @@ class Adder(Transformer):
         self.task, self.fault = task or Addition(), fault
         self.embedding, self.attention_factor = torch.zeros(1), 1.0
 
-    def share_tokens(self, tokens: Tensor, ids: Tensor) -> None:
-        """It has no first block."""
-
-    def forward(
-        self, tokens: Tensor, ids: Tensor, places: Tensor | None = None, shared: None = None
-    ) -> Tensor:
-        assert places is not None
+    def forward(self, tokens: Tensor, ids: Tensor, at: Tensor | None = None) -> Tensor:
+        assert at is not None
         index, rows = self.task.vocab.index, []
-        for row, row_ids, asked in zip(tokens, ids, places, strict=True):
+        for row, row_ids, asked in zip(tokens, ids, at, strict=True):
             text = "".join(self.task.vocab.decode(row.tolist())).strip("$_")
             a, b = (part[::-1] for part in text.partition("=")[0].split("+"))
             first = int((row == index["="]).int().argmax())

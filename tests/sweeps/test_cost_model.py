@@ -11,10 +11,12 @@ import torch
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
 from pcore.encodings import Encoding
+from pcore.evaluation import predict
 from pcore.evaluation.evaluate import evaluate_lengths
 from pcore.evaluation.flops import count_flops
-from pcore.model import transformer as pcore_model
+from pcore.model import ragged, transformer
 from pcore.model.transformer import make_model
+from pcore.training import train as train_module
 from pcore.training.train import train
 from sweeps.__main__ import main as command
 from sweeps.baseline import addition
@@ -148,19 +150,26 @@ class Tally:
 
     def __init__(self, monkeypatch):
         self.tokens = self.scores = self.attended = 0
-        real_attend, real_run = pcore_model.attend, pcore_model.Transformer.run_blocks
+        real_attend, real_logits = transformer.attend, predict.logits_from_shared
 
         def attend(q, k, *rest):
             self.scores += q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
             self.attended += 1
             return real_attend(q, k, *rest)
 
-        def run_blocks(model, start, ids, *rest):
-            self.tokens += ids.shape[0] * ids.shape[1]
-            return real_run(model, start, ids, *rest)
+        def logits_from_shared(model, tokens, *rest):
+            self.tokens += tokens.numel()
+            return real_logits(model, tokens, *rest)
 
-        monkeypatch.setattr(pcore_model, "attend", attend)
-        monkeypatch.setattr(pcore_model.Transformer, "run_blocks", run_blocks)
+        monkeypatch.setattr(transformer, "attend", attend)
+        real_ragged = ragged.ragged_logits
+
+        def ragged_logits(model, batch):
+            self.tokens += batch.tokens.numel()
+            return real_ragged(model, batch)
+
+        monkeypatch.setattr(train_module, "ragged_logits", ragged_logits)
+        monkeypatch.setattr(predict, "logits_from_shared", logits_from_shared)
 
 
 def test_amounts_of_an_evaluation_are_those_it_computes(tiny_config, monkeypatch):

@@ -18,7 +18,7 @@ from pcore.evaluation.test_sets import (
     make_held_out_set,
     make_test_set,
 )
-from pcore.model.transformer import Transformer, make_model
+from pcore.model.transformer import LanguageModel, make_model
 from pcore.tasks.base import Batch
 
 
@@ -71,7 +71,7 @@ def test_counts_are_those_of_a_loop(tiny_config, changes):
     assert counts.loss_sum == pytest.approx(loss, rel=1e-4)
 
 
-class Oracle(Transformer):
+class Oracle(LanguageModel):
     """A stand-in for a model that answers with planted tokens."""
 
     def __init__(self, tokens, num_symbols):
@@ -79,11 +79,8 @@ class Oracle(Transformer):
         self.tokens, self.num_symbols = tokens, num_symbols
         self.embedding, self.attention_factor = torch.zeros(1), 1.0
 
-    def share_tokens(self, tokens, ids):
-        """It has no first block."""
-
-    def forward(self, tokens, ids, places=None, shared=None):
-        answer = self.tokens[:, 1:][:, : tokens.shape[1]].gather(1, places)
+    def forward(self, tokens, ids, at=None):
+        answer = self.tokens[:, 1:][:, : tokens.shape[1]].gather(1, at)
         return torch.nn.functional.one_hot(answer, self.num_symbols).float() * 10
 
 

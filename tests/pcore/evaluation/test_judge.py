@@ -15,7 +15,7 @@ from pcore.evaluation import predict
 from pcore.evaluation.judge import judge
 from pcore.evaluation.predict import predict_targets
 from pcore.evaluation.test_sets import evaluation_ids
-from pcore.model.shared_tokens import find_distinct
+from pcore.model.shared_tokens import find_distinct, logits_from_shared, share_tokens
 from pcore.model.targets import target_places
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingBatch
@@ -102,13 +102,12 @@ def test_answers_stand_in_the_order_of_the_set(tiny_config, policy):
 def test_a_part_is_as_wide_as_its_longest_example_and_fits_into_memory(tiny_config, monkeypatch):
     config = override(tiny_config, {"task.zero_pad": False})
     model, seen = make_model(config), list[torch.Tensor]()
-    forward = type(model).forward
 
-    def spy(self, tokens, ids, places=None, shared=None):
+    def spy(model, tokens, *rest):
         seen.append(tokens)
-        return forward(self, tokens, ids, places, shared)
+        return logits_from_shared(model, tokens, *rest)
 
-    monkeypatch.setattr(type(model), "forward", spy)
+    monkeypatch.setattr(predict, "logits_from_shared", spy)
     batch = config.task.sample_mixture(50, 1, 6, make_generator("parts"))
     with memory(2**14, 2**16):
         judge(model, batch, config)
@@ -125,10 +124,10 @@ def test_a_failing_pass_leaves_the_model_as_it_was(tiny_config, monkeypatch):
     model = make_model(tiny_config).train()
     batch = tiny_config.task.encode("12+34")
 
-    def broken(tokens, ids):
+    def broken(model, tokens, ids):
         raise MemoryError
 
-    monkeypatch.setattr(model, "share_tokens", broken)
+    monkeypatch.setattr(predict, "share_tokens", broken)
     with pytest.raises(MemoryError):
         judge(model, batch, tiny_config, factor=3.0)
     assert model.training
@@ -156,12 +155,14 @@ def test_tokens_that_share_their_first_block_give_the_same_logits(
     position = PositionConfig(max_position=30)
     ids = draw_position_ids(batch.relative_ids, position, make_generator("starts"))[:, :-1]
     tokens = batch.tokens[:, :-1]
-    shared = model.share_tokens(tokens, ids)
+    shared = share_tokens(model, tokens, ids)
     assert shared is not None
     places, _ = target_places(batch.response_mask)
     for at in (places, None):
         plain = model(tokens, ids, at)
-        torch.testing.assert_close(model(tokens, ids, at, shared), plain, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(
+            logits_from_shared(model, tokens, ids, at, shared), plain, atol=1e-6, rtol=1e-6
+        )
 
 
 def test_distinct_tokens_are_distinct_in_symbol_and_ids(tiny_config):
@@ -170,7 +171,7 @@ def test_distinct_tokens_are_distinct_in_symbol_and_ids(tiny_config):
     found = rebuilt_pairs(tokens, ids)
     assert len(found) == 4, "1 at (0, 1), 2 at (1, 0) and (1, 1), padding"
     model = make_model(override(tiny_config, {"position.encoding": "none"}))
-    shared = model.share_tokens(tokens, ids[:, :, :1])
+    shared = share_tokens(model, tokens, ids[:, :, :1])
     assert shared is not None
     assert len(shared.x) == 3, "IDs mean nothing to this model"
 
@@ -179,7 +180,7 @@ def rebuilt_pairs(tokens, ids):
     """The pairs that `find_distinct` finds, after every token was rebuilt from them."""
     found = find_distinct(tokens, ids)
     pairs = [
-        (int(tokens.flatten()[i]), *ids.flatten(0, 1)[i].tolist()) for i in found.places.tolist()
+        (int(tokens.flatten()[i]), *ids.flatten(0, 1)[i].tolist()) for i in found.examples.tolist()
     ]
     for row, column in torch.cartesian_prod(torch.arange(2), torch.arange(4)).tolist():
         pair = (int(tokens[row, column]), *ids[row, column].tolist())
@@ -190,4 +191,5 @@ def rebuilt_pairs(tokens, ids):
 def test_nothing_is_shared_where_most_tokens_differ(tiny_config):
     model = make_model(tiny_config)
     batch = tiny_config.task.encode("12+34")
-    assert model.share_tokens(batch.tokens, evaluation_ids(batch, tiny_config)) is None
+    ids = evaluation_ids(batch, tiny_config)
+    assert share_tokens(model, batch.tokens, ids) is None

@@ -8,6 +8,7 @@ import torch
 from pcore.config import override
 from pcore.model import ragged
 from pcore.model.ragged import PART_TOKENS, cut_lengths, make_ragged
+from pcore.model.shared_tokens import share_tokens
 from pcore.model.static import make_static, mean_loss
 from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import make_model
@@ -81,7 +82,7 @@ def test_loss_and_gradients_are_those_of_the_padded_batch(tiny_config, name, sha
     config = config_of(tiny_config, name)
     batch, model = TrainingData(config).next_batch(), make_model(config)
     if not shared:
-        monkeypatch.setattr(model, "share_tokens", lambda *_: None)
+        monkeypatch.setattr(ragged, "share_tokens", lambda *_: None)
     assert len(make_ragged(*batch).parts) > 1
     padded = mean_loss(model, *make_static(*batch))
     padded.backward()
@@ -103,7 +104,7 @@ def test_tokens_are_shared_where_many_are_equal(tiny_config):
     for name in ("coupled", "NoPE", "randomized"):
         config = config_of(tiny_config, name)
         batch, model = make_ragged(*TrainingData(config).next_batch()), make_model(config)
-        shared[name] = model.share_tokens(batch.tokens, batch.ids) is not None
+        shared[name] = share_tokens(model, batch.tokens, batch.ids) is not None
     assert shared == {"coupled": True, "NoPE": True, "randomized": False}
 
 
