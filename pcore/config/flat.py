@@ -174,7 +174,7 @@ def _coerce_tuple(value: Any, item: type, name: str) -> tuple[Any, ...]:
         parts: list[Any] = [part.strip() for part in value.split(",") if part.strip()]
         if item is int:
             return tuple(number for part in parts for number in _parse_range(part, name))
-        return tuple(parts)
+        return tuple(coerce(part, item, name) for part in parts)
     if not isinstance(value, (list, tuple, range)):
         value = [value]
     return tuple(coerce(part, item, name) for part in value)

@@ -39,6 +39,8 @@ class PositionConfig:
         too up to d_model rows), seen through a random orthogonal matrix. freeze_table: do not train
         it.
     rotary_base: base of the rotary frequencies.
+    moduli: of the rings of encoding=residues, pairwise coprime; max_position is at most their
+        product.
     """
 
     encoding: str = "learned"
@@ -55,6 +57,7 @@ class PositionConfig:
     table_init: Literal["normal", "orthogonal", "rotation"] = "normal"
     freeze_table: bool = False
     rotary_base: float = 10000.0
+    moduli: tuple[int, ...] = field(default=(), metadata={"absent": ()})
 
     def level_limits(self, num_levels: int) -> tuple[int, ...]:
         """Largest position ID on each level. Raises ValueError if max_positions names others."""
@@ -101,12 +104,28 @@ class ModelConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig:
     """Training examples: lengths in [min_length, max_length]; `num_examples` made once, or None for
-    fresh ones for ever.
+    fresh ones for ever. The rest is about rows of several problems (`pcore.model.packing`).
+
+    problems_per_row: K, how many problems stand one behind the other in a row of tokens; several
+        numbers are a schedule. optim.batch_size counts problems whatever K is.
+    packing_begins: the share of the steps from which each K but the first acts.
+    single_problems: at least this share of a batch stays alone in its row at every K, so that short
+        rows are still trained.
+    packed_order: how IDs count through a row. problem = each problem by itself, from a start of its
+        own; random and wrapped starts are drawn so that the ranges of IDs of a row do not touch.
+        row = on from problem to problem, a start per row: a row is then one long sequence
+        (sequential and randomized IDs only).
     """
 
     min_length: int = 1
     max_length: int = 30
     num_examples: int | None = 1_000_000
+    problems_per_row: tuple[int, ...] = field(default=(1,), metadata={"absent": (1,)})
+    packing_begins: tuple[float, ...] = field(default=(), metadata={"absent": ()})
+    single_problems: float = field(default=0.0, metadata={"absent": 0.0})
+    packed_order: Literal["problem", "row"] = field(
+        default="problem", metadata={"absent": "problem"}
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

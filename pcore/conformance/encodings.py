@@ -15,10 +15,9 @@ from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_c
 from pcore.encodings import Encoding, find_encoding
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.evaluation.generate import decode_freely
-from pcore.model.static import make_static, mean_loss
-from pcore.model.targets import target_places
+from pcore.model.static import mean_loss
+from pcore.model.targets import make_batch, target_places
 from pcore.model.transformer import Transformer, make_model
-from pcore.training.data import TrainingBatch
 from pcore.training.train import train
 from pcore.training.validate import validate
 
@@ -60,7 +59,9 @@ class _Bench:
 
     def __init__(self, name: str):
         self.cls: type[Encoding] = find_encoding(name)
-        self.config = tiny_config({"position.encoding": name, "position.max_position": LARGEST_ID})
+        self.config = tiny_config(
+            {"position.encoding": name, "position.max_position": LARGEST_ID} | self.cls.needs
+        )
         with torch.random.fork_rng():
             report = list(train(self.config))[-1]
             self.model = make_model(self.config)
@@ -217,9 +218,9 @@ def _levels(bench: _Bench) -> str:
 
 def _gradient(bench: _Bench) -> str:
     """The loss reaches every trainable tensor of the encoding."""
-    batch = TrainingBatch(bench.tokens, bench.any_ids, bench.batch.response_mask)
+    batch = make_batch(bench.tokens, bench.any_ids, bench.batch.response_mask)
     bench.model.zero_grad(set_to_none=True)
-    mean_loss(bench.model, *make_static(*batch)).backward()
+    mean_loss(bench.model, *batch).backward()
     trainable = [(n, p) for n, p in bench.model.encoding.named_parameters() if p.requires_grad]
     for name, parameter in trainable:
         grad = parameter.grad

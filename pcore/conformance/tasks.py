@@ -11,10 +11,10 @@ from pcore.config import TrialConfig, flatten, unflatten
 from pcore.config.seeding import make_generator
 from pcore.conformance.report import Broken, Check, run_check, tiny_config
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
+from pcore.model.targets import make_batch
 from pcore.registry import resolve
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
-from pcore.training.data import TrainingBatch
 from pcore.training.train import Run
 
 MEMORISE_STEPS = 150
@@ -274,7 +274,7 @@ def memorise(
     examples = task.sample_length(8, length, make_generator("conformance"))
     relative_ids = select_relative_ids(examples, config.position, task)
     ids: Int[Tensor, "B T P"] = test_position_ids(relative_ids, config.position)
-    batch = TrainingBatch(examples.tokens, ids, examples.response_mask)
+    batch = make_batch(examples.tokens, ids, examples.response_mask)
     first = loss = float(run.update(batch, config.optim.learning_rate)[0])
     for _ in range(max_steps):
         if loss < goal:

@@ -9,6 +9,7 @@ from pcore.encodings.base import Encoding, NoPE
 from pcore.encodings.biases import ALiBi, Fire, T5Bias
 from pcore.encodings.embeddings import Learned, Sinusoidal, make_table
 from pcore.encodings.mixture import Mixture
+from pcore.encodings.residues import Residues
 from pcore.encodings.rotary import Rotary
 from pcore.registry import resolve
 
@@ -16,6 +17,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "none": NoPE,
     "learned": Learned,
     "mixture": Mixture,
+    "residues": Residues,
     "sinusoidal": Sinusoidal,
     "rotary": Rotary,
     "alibi": ALiBi,
@@ -40,6 +42,7 @@ __all__ = [
     "Learned",
     "Mixture",
     "NoPE",
+    "Residues",
     "Rotary",
     "Sinusoidal",
     "T5Bias",

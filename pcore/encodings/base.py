@@ -5,7 +5,7 @@ An encoding may add a vector to each token at the input (`embed`), rotate querie
 own ID: T, Q and the other tokens of a batch differ between training, evaluation and decoding.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +25,8 @@ class Encoding(nn.Module):
     stackable: False if Python code looks at the values of a tensor, which `torch.func.vmap` and
         `torch.compile` forbid; trials with such an encoding are trained neither in a stack nor
         compiled (see `pcore.training.stacked`, `pcore.model.compiled`).
+    needs: settings by dotted name that have no default which serves this encoding, with values for
+        a small model and IDs up to 2,100 (`pcore check-encoding` uses them).
     """
 
     uses_ids: ClassVar[bool] = False
@@ -32,6 +34,7 @@ class Encoding(nn.Module):
     offset: ClassVar[Literal["invariant", "dependent"]] = "invariant"
     at_test: ClassVar[str] = "no IDs, nothing to do"
     stackable: ClassVar[bool] = True
+    needs: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self, position: PositionConfig, model: ModelConfig, num_levels: int, rng: torch.Generator

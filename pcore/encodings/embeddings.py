@@ -93,7 +93,7 @@ def make_table(
         return torch.randn(num_rows, width, generator=rng)
     if init == "orthogonal":
         assert num_rows <= width
-        return _orthogonal(width, rng)[:num_rows] * math.sqrt(width)
+        return make_orthogonal(width, rng)[:num_rows] * math.sqrt(width)
     # Powers of one rotation. Evenly spaced frequencies make different rows orthogonal as well, so
     # that no two IDs resemble each other by chance, however far apart they are.
     frequencies = (torch.arange(width // 2) + 0.5) * (math.pi / (width // 2))
@@ -101,9 +101,10 @@ def make_table(
     angles = torch.arange(num_rows)[:, None] * frequencies + phases
     rows = torch.zeros(num_rows, width)
     rows[:, : 2 * (width // 2)] = torch.cat([angles.cos(), angles.sin()], dim=1) * math.sqrt(2)
-    return rows @ _orthogonal(width, rng)
+    return rows @ make_orthogonal(width, rng)
 
 
-def _orthogonal(width: int, rng: torch.Generator) -> Tensor:
+def make_orthogonal(width: int, rng: torch.Generator) -> Float[Tensor, "width width"]:
+    """A random orthogonal matrix."""
     q, r = torch.linalg.qr(torch.randn(width, width, generator=rng))
     return q * r.diagonal().sign()

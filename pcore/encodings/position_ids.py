@@ -26,6 +26,7 @@ from torch import Tensor
 
 from pcore.config import PositionConfig
 from pcore.config.seeding import make_generator
+from pcore.encodings.disjoint import draw_apart
 from pcore.tasks.base import NO_ID, Batch, Symbol, Task
 from pcore.tasks.candidates import (
     candidate_ids,
@@ -54,10 +55,24 @@ def select_relative_ids(batch: Batch, position: PositionConfig, task: Task) -> I
 
 
 def draw_position_ids(
-    relative_ids: Int[Tensor, "B T P"], position: PositionConfig, rng: torch.Generator
+    relative_ids: Int[Tensor, "B T P"],
+    position: PositionConfig,
+    rng: torch.Generator,
+    num_packed: int = 0,
+    per_row: int = 1,
 ) -> Int[Tensor, "B T P"]:
-    """Position IDs of a training batch; one start per example and level."""
-    ids = _draw(relative_ids, position, position.start, rng)
+    """Position IDs of a training batch; one start per example and level.
+
+    Of the first num_packed examples each per_row stand in one row, where their ranges of IDs are
+    kept apart.
+    """
+    if num_packed:
+        packed, single = relative_ids[:num_packed], relative_ids[num_packed:]
+        ids = _draw_apart(packed.unflatten(0, (-1, per_row)), position, rng).flatten(0, 1)
+        if len(single):
+            ids = torch.cat([ids, _draw(single, position, position.start, rng)])
+    else:
+        ids = _draw(relative_ids, position, position.start, rng)
     if position.id_scale_max > 1:
         scale = torch.randint(1, position.id_scale_max + 1, (1,), generator=rng, device=rng.device)
         ids = ids * scale
@@ -130,6 +145,20 @@ def _draw(
         room = room.clamp(max=position.max_start) if position.max_start else room
     ids = 1 + (unit * room).long() + relative_ids
     if policy == "wrapped":
+        ids = 1 + (ids - 1) % limits
+    return torch.where(relative_ids == NO_ID, 0, ids)
+
+
+def _draw_apart(
+    relative_ids: Int[Tensor, "R K T P"], position: PositionConfig, rng: torch.Generator
+) -> Int[Tensor, "R K T P"]:
+    """Random or wrapped starts of the problems in each row, their ranges apart."""
+    wrapped = position.start == "wrapped"
+    levels = relative_ids.shape[3]
+    limits = torch.tensor(position.level_limits(levels), device=relative_ids.device)
+    starts = draw_apart(relative_ids.amax(dim=2), limits, wrapped, rng)
+    ids = starts.unsqueeze(2) + relative_ids
+    if wrapped:
         ids = 1 + (ids - 1) % limits
     return torch.where(relative_ids == NO_ID, 0, ids)
 

@@ -7,6 +7,7 @@ batches to their longest example.
 
 from pcore.config import TrialConfig
 from pcore.evaluation.test_sets import evaluation_lengths, make_held_out_set
+from pcore.model.packing import phases
 from pcore.vocab import PAD_TOKEN
 
 
@@ -20,7 +21,19 @@ def count_flops(config: TrialConfig) -> float:
 def count_train_flops(config: TrialConfig) -> float:
     """Operations of all training steps, every example taken as one of typical length."""
     num_examples = config.optim.num_steps * config.optim.batch_size
-    return 3 * num_examples * count_example_flops(config, typical_length(config))
+    length = typical_length(config)
+    each = (
+        sum(
+            share
+            * (
+                rows.num_packed * count_example_flops(config, length, rows.per_row)
+                + (rows.num_problems - rows.num_packed) * count_example_flops(config, length)
+            )
+            for rows, share in phases(config)
+        )
+        / config.optim.batch_size
+    )
+    return 3 * num_examples * each
 
 
 def count_train_tokens(config: TrialConfig) -> int:
@@ -32,16 +45,16 @@ def count_train_tokens(config: TrialConfig) -> int:
     return round(config.optim.num_steps * config.optim.batch_size * mean)
 
 
-def count_example_flops(config: TrialConfig, length: int) -> float:
+def count_example_flops(config: TrialConfig, length: int, per_row: int = 1) -> float:
     """Operations of the forward pass of one example: all blocks on all tokens, but the last block's
-    queries and feed-forward on targets only.
+    queries and feed-forward on targets only. per_row: so many stand in a row and are its keys.
     """
     m, num_tokens = config.model, config.task.num_tokens(length)
     layout = config.task.layout(config.task.largest_shape(length))
     num_targets = len(layout.sources) - layout.num_query + 1
     inner = m.num_heads * m.d_head
     keys = 4 * m.d_model * inner
-    queries = 4 * m.d_model * inner + 6 * m.d_model * m.d_ff + 4 * num_tokens * inner
+    queries = 4 * m.d_model * inner + 6 * m.d_model * m.d_ff + 4 * per_row * num_tokens * inner
     inside = (m.num_layers - 1) * num_tokens * (keys + queries)
     outputs = num_targets * (queries + 2 * m.d_model * len(config.task.vocab))
     return inside + num_tokens * keys + outputs

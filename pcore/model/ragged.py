@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcore.model.shared_tokens import Projected, look_up, share_tokens
-from pcore.model.targets import find_targets
+from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import Attention, Block, Transformer, take
 
 PART_TOKENS = 60  # what one more part costs, in tokens that could be computed instead
 
 
 class Part(NamedTuple):
-    """n examples of T tokens each, and the places within them whose next token is a target.
+    """n rows of T tokens each, and the places within them whose next token is a target.
 
-    Examples with fewer targets repeat their last place.
+    Rows with fewer targets repeat their last place.
     """
 
     num_rows: int
@@ -40,8 +40,7 @@ class Part(NamedTuple):
 
 
 class RaggedBatch(NamedTuple):
-    """All parts of a batch, one behind the other: N tokens with their IDs, the last token of an
-    example (which nothing follows) left out, and M places of targets.
+    """All parts of a batch, one behind the other: N tokens with their IDs, and M places of targets.
 
     queries: where among the N tokens the M places are. targets: their next tokens, or NO_TARGET.
     """
@@ -54,29 +53,33 @@ class RaggedBatch(NamedTuple):
 
 
 def make_ragged(
-    tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"], response_mask: Bool[Tensor, "B T"]
+    tokens: Int[Tensor, "B T"],
+    ids: Int[Tensor, "B T P"],
+    places: Int[Tensor, "B R"],
+    targets: Int[Tensor, "B R"],
 ) -> RaggedBatch:
-    """The examples of a padded batch (0 = padding), the longest part first."""
+    """The rows of a training batch (0 = padding), the longest part first."""
     lengths, order = (tokens != 0).sum(dim=1).sort(stable=True)
-    rows_of, row_ids, parts, queries, targets = [], [], [], [], []
+    num_targets = (targets != NO_TARGET).sum(dim=1)[order]
+    rows_of, row_ids, parts, queries, found = [], [], [], [], []
     first = 0
     for begin, end in cut_lengths(lengths):
         rows, width = order[begin:end], int(lengths[end - 1])
-        part_tokens = tokens[rows, :width]
-        places, part_targets = find_targets(part_tokens, response_mask[rows, :width])
-        starts = first + torch.arange(end - begin).unsqueeze(1) * (width - 1)
-        targets.append(part_targets.flatten())
-        queries.append((starts + places).flatten())
-        rows_of.append(part_tokens[:, :-1].flatten())
-        row_ids.append(ids[rows, : width - 1].flatten(0, 1))
-        parts.append(Part(end - begin, width - 1, places))
-        first += (end - begin) * (width - 1)
+        count = int(num_targets[begin:end].max())
+        part_places = places[rows, :count]
+        starts = first + torch.arange(end - begin).unsqueeze(1) * width
+        found.append(targets[rows, :count].flatten())
+        queries.append((starts + part_places).flatten())
+        rows_of.append(tokens[rows, :width].flatten())
+        row_ids.append(ids[rows, :width].flatten(0, 1))
+        parts.append(Part(end - begin, width, part_places))
+        first += (end - begin) * width
     return RaggedBatch(
         torch.cat(rows_of)[None],
         torch.cat(row_ids)[None],
         parts,
         torch.cat(queries),
-        torch.cat(targets),
+        torch.cat(found),
     )
 
 

@@ -6,29 +6,16 @@ tensor on the host. Padding changes nothing but the order in which numbers are a
 last real token nothing is read, and a padded target carries no loss.
 """
 
-from typing import NamedTuple
-
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.config import TrialConfig
-from pcore.model.targets import NO_TARGET, find_targets
+from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import LanguageModel
 
 WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of so many
 RARE_UNIT = 32  # shapes beyond the usual one come in multiples of so many: few of them
-
-
-class StaticBatch(NamedTuple):
-    """tokens and position IDs without the last token, which nothing follows; places whose next
-    token is a target, and these targets.
-    """
-
-    tokens: Int[Tensor, "B T"]
-    ids: Int[Tensor, "B T P"]
-    places: Int[Tensor, "B R"]
-    targets: Int[Tensor, "B R"]
 
 
 def static_shape(config: TrialConfig, num_tokens: int, num_targets: int) -> tuple[int, int]:
@@ -47,24 +34,6 @@ def static_shape(config: TrialConfig, num_tokens: int, num_targets: int) -> tupl
     return width, min(_round_up(num_targets, RARE_UNIT), width - 1)
 
 
-def make_static(
-    tokens: Int[Tensor, "B T"],
-    ids: Int[Tensor, "B T P"],
-    response_mask: Bool[Tensor, "B T"],
-    width: int | None = None,
-    num_targets: int | None = None,
-) -> StaticBatch:
-    """A training batch with `width` tokens and `num_targets` places per row; None = as many as its
-    longest row has.
-    """
-    places, targets = find_targets(tokens, response_mask, num_targets)
-    tokens, ids = tokens[:, :-1], ids[:, :-1]
-    missing = 0 if width is None else width - tokens.shape[1]
-    # A model reads R = T as "at every place"; the query in front of the targets rules that out.
-    assert places.shape[1] < tokens.shape[1] + missing, (places.shape, tokens.shape, missing)
-    return StaticBatch(F.pad(tokens, (0, missing)), F.pad(ids, (0, 0, 0, missing)), places, targets)
-
-
 def mean_loss(
     model: LanguageModel,
     tokens: Int[Tensor, "B T"],
@@ -72,7 +41,7 @@ def mean_loss(
     places: Int[Tensor, "B R"],
     targets: Int[Tensor, "B R"],
 ) -> Tensor:
-    """Mean cross-entropy over all targets of a static batch, in float32."""
+    """Mean cross-entropy over all targets of a batch, in float32."""
     logits = model(tokens, ids, places)
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=NO_TARGET)
 
@@ -80,6 +49,16 @@ def mean_loss(
 def count_targets(response_mask: Bool[Tensor, "B T"]) -> int:
     """The largest number of targets of an example; waits for the device."""
     return int(response_mask.sum(dim=1).max())
+
+
+def packed_shape(num_tokens: int, num_targets: int) -> tuple[int, int]:
+    """T and R of a static batch of packed rows of at most so many tokens and targets.
+
+    Far below those of a row of longest problems, which never comes: the longest row of a block
+    varies little, so that there are few shapes.
+    """
+    width = _round_up(num_tokens, RARE_UNIT)
+    return width, min(_round_up(num_targets, RARE_UNIT), width - 1)
 
 
 def _round_up(number: int, unit: int) -> int:

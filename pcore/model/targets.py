@@ -1,10 +1,57 @@
-"""Which places of a sequence predict a token that counts."""
+"""Which places of a sequence predict a token that counts, and training batches that name them."""
+
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional as F
+
+from pcore.vocab import PAD_TOKEN
 
 NO_TARGET = -100  # in place of a target where there is none; the index that cross-entropy ignores
+
+
+class TrainingBatch(NamedTuple):
+    """Rows of tokens and position IDs, 0 behind the last one of each, without a row's last token,
+    which nothing follows; places whose next token is a target, and these targets.
+
+    Rows with fewer targets repeat their last place, with NO_TARGET.
+    """
+
+    tokens: Int[Tensor, "B T"]
+    ids: Int[Tensor, "B T P"]
+    places: Int[Tensor, "B R"]
+    targets: Int[Tensor, "B R"]
+
+
+def make_batch(
+    tokens: Int[Tensor, "B T"],
+    ids: Int[Tensor, "B T P"],
+    response_mask: Bool[Tensor, "B T"],
+    num_targets: int | None = None,
+) -> TrainingBatch:
+    """The training batch of padded examples, one in each row.
+
+    num_targets: R; None = as many as the longest row has, which waits for the device.
+    """
+    places, targets = find_targets(tokens, response_mask, num_targets)
+    followed = tokens[:, 1:] != PAD_TOKEN
+    return TrainingBatch(tokens[:, :-1] * followed, ids[:, :-1], places, targets)
+
+
+def pad_batch(batch: TrainingBatch, width: int, num_targets: int) -> TrainingBatch:
+    """The same batch with so many tokens and places in a row."""
+    tokens, ids, places, targets = batch
+    missing, more = width - tokens.shape[1], num_targets - places.shape[1]
+    # A model reads R = T as "at every place"; the query in front of the targets rules that out.
+    assert num_targets < width, (width, num_targets)
+    return TrainingBatch(
+        F.pad(tokens, (0, missing)),
+        F.pad(ids, (0, 0, 0, missing)),
+        torch.cat([places, places[:, -1:].expand(-1, more)], dim=1),
+        F.pad(targets, (0, more), value=NO_TARGET),
+    )
 
 
 def target_places(

@@ -4,32 +4,32 @@ Position IDs are drawn anew at every visit (spec: the start is redrawn). Content
 come from three generators of the data seed alone, so a model seed never changes the data.
 `state_dict` holds everything that exact resume needs.
 
+`pcore.model.packing` lays problems into rows; how many there are in each never changes what is
+drawn but position IDs.
+
 On a GPU, whose generators differ from the CPU's anyway, many batches are made at once: making one
 takes about as long, and waits for the device a few times.
 """
 
-from typing import Any, NamedTuple
+import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from pcore.config import TrialConfig
 from pcore.config.seeding import make_generator
+from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import draw_position_ids, select_relative_ids
-from pcore.model.static import StaticBatch, count_targets, make_static, static_shape
+from pcore.model.packing import Rows, draws_apart, find_rows, pack, tokens_before
+from pcore.model.static import count_targets, packed_shape, static_shape
+from pcore.model.targets import TrainingBatch, make_batch, pad_batch
 from pcore.tasks.base import NO_ID, Batch
 
 CHUNK = 10_000  # examples generated at once for the fixed list
 BLOCK = {"cpu": 1, "cuda": 16_384}  # training examples made at once, but at least one batch
-
-
-class TrainingBatch(NamedTuple):
-    """tokens "B T", position IDs "B T P", response mask "B T"."""
-
-    tokens: Int[Tensor, "B T"]
-    ids: Int[Tensor, "B T P"]
-    response_mask: Bool[Tensor, "B T"]
 
 
 class TrainingData:
@@ -50,17 +50,19 @@ class TrainingData:
             self.num_targets = count_targets(self.fixed.response_mask)
             self.order_state = self.order_rng.get_state()
             self.order, self.cursor = self._shuffle(), 0
+        # Packed problems whose IDs matter: their ranges are kept apart.
+        uses_ids = find_encoding(self.position.encoding).uses_ids
+        self.apart = uses_ids and draws_apart(self.position, self.data)
         self.num_batches = max(1, BLOCK[self.device.type] // self.batch_size)  # of a block
         self.num_taken = self.num_batches  # of the current one: there is none yet
+        self.num_before = -self.num_batches  # batches before the current block
 
-    def next_batch(self) -> TrainingBatch | StaticBatch:
+    def next_batch(self) -> TrainingBatch:
         """The next `batch_size` examples with newly drawn position IDs."""
         if self.num_taken == self.num_batches:
             self._begin_block()
-        first = self.num_taken * self.batch_size
         self.num_taken += 1
-        parts = (t[first : first + self.batch_size] for t in self.block)
-        return StaticBatch(*parts) if self.static else TrainingBatch(*parts)
+        return self.block[self.num_taken - 1]
 
     def state_dict(self) -> dict[str, Any]:
         """Where the current block began and how much of it is taken, or where the next begins."""
@@ -76,19 +78,22 @@ class TrainingData:
             self.order_rng.set_state(state["order"])
             self.order, self.cursor = self._shuffle(), state["cursor"]
         self.num_taken = self.num_batches
+        self.num_before = state.get("batches", 0) - self.num_batches
         if taken := state.get("taken", 0):
             self._begin_block()
             self.num_taken = taken
 
     def _stream_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"start": self.start_rng.get_state()}
+        batches = self.num_before + self.num_batches
+        state: dict[str, Any] = {"start": self.start_rng.get_state(), "batches": batches}
         if self.data.num_examples is None:
             return state | {"content": self.content_rng.get_state()}
         return state | {"order": self.order_state, "cursor": self.cursor}
 
     def _begin_block(self) -> None:
-        """Make the next batches, as tensors that hold one below the other."""
+        """Make the next batches; those of like rows as tensors that hold one below the other."""
         self.block_state, self.num_taken = self._stream_state(), 0
+        self.num_before += self.num_batches
         count = self.batch_size * self.num_batches
         if self.data.num_examples is None:
             low, high = self.data.min_length, self.data.max_length
@@ -96,20 +101,66 @@ class TrainingData:
         else:
             batch = self._take(count)
         relative_ids = select_relative_ids(batch, self.position, self.task)
+        problems = Batch(batch.tokens, relative_ids, batch.response_mask)
+        steps = range(self.num_before, self.num_before + self.num_batches)
+        self.block: list[TrainingBatch] = []
+        for rows, same in itertools.groupby(find_rows(self.config, step) for step in steps):
+            first = len(self.block) * self.batch_size
+            count = sum(1 for _ in same)
+            part = Batch(*(t[first : first + count * self.batch_size] for t in problems))
+            self.block += self._lay_out(part, rows, count)
+
+    def _lay_out(self, problems: Batch, rows: Rows, count: int) -> Iterator[TrainingBatch]:
+        """So many batches of these problems, with relative IDs of the position scheme."""
+        fresh = self.data.num_examples is None
+        num_targets = None
+        if self.static:
+            mask = problems.response_mask
+            num_targets = count_targets(mask) if fresh else self.num_targets
+        if rows.per_row == 1:
+            ids = self._draw_ids(problems.relative_ids, rows, rows.num_problems)
+            batch = make_batch(problems.tokens, ids, problems.response_mask, num_targets)
+        else:
+            batch = self._pack(problems, rows, count, num_targets)
+        if self.static:
+            shape = batch.tokens.shape[1], batch.places.shape[1]
+            if rows.per_row == 1:
+                shape = static_shape(self.config, shape[0] + 1, shape[1])
+            else:
+                shape = packed_shape(*shape)
+            batch = pad_batch(batch, *shape)
+        parts = (t.split(rows.num_rows) for t in batch)
+        return map(TrainingBatch, *parts)
+
+    def _pack(
+        self, problems: Batch, rows: Rows, count: int, num_targets: int | None
+    ) -> TrainingBatch:
+        """Packed rows of so many batches."""
+        tokens, relative_ids, mask = problems
+        row = rows.number(count, self.device)
+        if self.data.packed_order == "problem":
+            ids = self._draw_ids(relative_ids, rows, rows.num_problems)
+            return pack(make_batch(tokens, ids, mask, num_targets), row)
+        # Relative IDs are counted through the row first, then each row has its start.
+        batch = make_batch(tokens, relative_ids, mask, num_targets)
+        counted = batch.ids + tokens_before(batch, row)[:, None, None]
+        batch = pack(batch._replace(ids=counted.where(batch.ids != NO_ID, NO_ID)), row, NO_ID)
+        return batch._replace(ids=self._draw_ids(batch.ids, rows, rows.num_rows))
+
+    def _draw_ids(
+        self, relative_ids: Int[Tensor, "B T P"], rows: Rows, size: int
+    ) -> Int[Tensor, "B T P"]:
+        """Position IDs of batches of so many examples each."""
+        apart = self.apart and rows.per_row > 1
+        num_packed = rows.num_packed if apart else 0
+        if self.position.id_scale_max == 1 and not apart:
+            size = len(relative_ids)
         # one random scale for each batch, all else for each example
-        size = count if self.position.id_scale_max == 1 else self.batch_size
         parts = [
-            draw_position_ids(part, self.position, self.start_rng)
+            draw_position_ids(part, self.position, self.start_rng, num_packed, rows.per_row)
             for part in relative_ids.split(size)
         ]
-        ids = parts[0] if len(parts) == 1 else torch.cat(parts)
-        if not self.static:
-            self.block = TrainingBatch(batch.tokens, ids, batch.response_mask)
-            return
-        fresh = self.data.num_examples is None
-        num_targets = count_targets(batch.response_mask) if fresh else self.num_targets
-        shape = static_shape(self.config, batch.tokens.shape[1], num_targets)
-        self.block = make_static(batch.tokens, ids, batch.response_mask, *shape)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _take(self, count: int) -> Batch:
         """The next examples of the fixed list, reshuffled whenever a pass ends."""

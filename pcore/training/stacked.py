@@ -28,9 +28,8 @@ from pcore.encodings import ENCODINGS, find_encoding
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation.predict import autocast
 from pcore.model.compiled import Compiled, Loss
-from pcore.model.static import NO_TARGET, StaticBatch, make_static
+from pcore.model.targets import NO_TARGET, TrainingBatch
 from pcore.model.transformer import Transformer
-from pcore.training.data import TrainingBatch
 from pcore.training.train import Diverged, Report, Run, learning_rate
 from pcore.training.validate import task_name, validate
 
@@ -117,6 +116,8 @@ def stack_key(config: TrialConfig) -> StackKey:
         encoding = {"position": p}
     elif find_encoding(p.encoding).bounded:
         encoding["position.max_position"] = p.level_limits(levels)
+    if p.moduli:
+        encoding["position.moduli"] = p.moduli
     if p.encoding in ENCODINGS and levels > 1:
         encoding["position.level_tables"] = p.level_tables
     names = [f.name for f in dataclasses.fields(model) if f.name != "query_init"]
@@ -130,6 +131,9 @@ def stack_key(config: TrialConfig) -> StackKey:
             **encoding,
             **graph,
             "data.max_length": data.max_length,
+            "data.problems_per_row": data.problems_per_row,
+            "data.packing_begins": data.packing_begins,
+            "data.single_problems": data.single_problems,
             "optim.batch_size": config.optim.batch_size,
             "optim.num_steps": config.optim.num_steps,
         }.items()
@@ -198,7 +202,7 @@ class Stack:
         self.optimizer.step()
         return losses, norms
 
-    def backward(self, batches: Sequence[TrainingBatch | StaticBatch]) -> Float[Tensor, " M"]:
+    def backward(self, batches: Sequence[TrainingBatch]) -> Float[Tensor, " M"]:
         """Mean cross-entropy of every run on its batch; its gradients are left in `gradients`."""
         batch = pad_together(batches)
         losses = self.losses.use(lambda function: self._backward(batch, function))
@@ -206,7 +210,7 @@ class Stack:
             run.mean_loss.active = self.losses.active
         return losses
 
-    def _backward(self, batch: StaticBatch, function: Loss) -> Float[Tensor, " M"]:
+    def _backward(self, batch: TrainingBatch, function: Loss) -> Float[Tensor, " M"]:
         """batch: the examples of all runs, with the run as first axis."""
         with autocast(self.device), _attention(self.device):
             losses = function(self.model, self.trained, self.fixed, *batch)
@@ -305,9 +309,8 @@ def _logits(
     return functional_call(model, {**trained, **fixed}, (tokens, ids, places))
 
 
-def pad_together(batches: Sequence[TrainingBatch | StaticBatch]) -> StaticBatch:
+def pad_together(batches: Sequence[TrainingBatch]) -> TrainingBatch:
     """Batches of equal size with the run as first axis, padded to the longest."""
-    parts = [b if isinstance(b, StaticBatch) else make_static(*b) for b in batches]
 
     def join(parts: Sequence[Tensor], fill: int) -> Tensor:
         width = max(part.shape[1] for part in parts)
@@ -319,7 +322,7 @@ def pad_together(batches: Sequence[TrainingBatch | StaticBatch]) -> StaticBatch:
             whole[place, :, : part.shape[1]] = part
         return whole
 
-    return StaticBatch(*map(join, zip(*parts, strict=True), (0, 0, 0, NO_TARGET)))
+    return TrainingBatch(*map(join, zip(*batches, strict=True), (0, 0, 0, NO_TARGET)))
 
 
 def _attention(device: torch.device) -> AbstractContextManager[object]:

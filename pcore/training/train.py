@@ -23,12 +23,12 @@ from pcore.evaluation.predict import autocast
 from pcore.evaluation.test_sets import make_held_out_set, make_test_set
 from pcore.model.compiled import Compiled, Loss, can_compile
 from pcore.model.ragged import make_ragged, ragged_logits
-from pcore.model.static import StaticBatch, mean_loss
-from pcore.model.targets import NO_TARGET
+from pcore.model.static import mean_loss
+from pcore.model.targets import NO_TARGET, TrainingBatch
 from pcore.model.transformer import Transformer, make_model
 from pcore.tasks.base import Batch
 from pcore.theory.constructed import make_constructed
-from pcore.training.data import TrainingBatch, TrainingData
+from pcore.training.data import TrainingData
 from pcore.training.validate import validate
 
 
@@ -153,7 +153,7 @@ class Run:
         self.results: list[LengthResult] = []
         self.candidates = {name: Candidate(batch) for name, batch in candidate_sets(config).items()}
 
-    def update(self, batch: TrainingBatch | StaticBatch, rate: float) -> tuple[Tensor, Tensor]:
+    def update(self, batch: TrainingBatch, rate: float) -> tuple[Tensor, Tensor]:
         """One optimizer step; the loss and the gradient norm, left on the device."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -163,13 +163,13 @@ class Run:
         self.optimizer.step()
         return loss, grad_norm
 
-    def backward(self, batch: TrainingBatch | StaticBatch, function: Loss = mean_loss) -> Tensor:
+    def backward(self, batch: TrainingBatch, function: Loss = mean_loss) -> Tensor:
         """Leave the gradients of the mean loss in the parameters; that loss.
 
-        function: gives it for a batch of static shape.
+        function: gives it for batches of static shape.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        if isinstance(batch, StaticBatch):
+        if self.data.static:
             with autocast(self.device, self.dtype):
                 mean = function(self.model, *batch)
             mean.backward()
@@ -324,7 +324,7 @@ def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
 
 
 def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
-    """Mean cross-entropy over all targets of a padded batch, almost without computing padding."""
+    """Mean cross-entropy over all targets of a batch, almost without computing padding."""
     ragged = make_ragged(*batch)
     return F.cross_entropy(ragged_logits(model, ragged), ragged.targets, ignore_index=NO_TARGET)
 

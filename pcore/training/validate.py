@@ -1,9 +1,10 @@
 """Refuse configurations that cannot work, before any compute, with a sentence one can act on."""
 
 from pcore.config import PositionConfig, TrialConfig, format_numbers
-from pcore.encodings import find_encoding
+from pcore.encodings import ENCODINGS, find_encoding
 from pcore.encodings.position_ids import level_names, max_relative_ids, num_levels
 from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.model.packing import check_packing
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
 from pcore.theory.constructed import check_constructed
@@ -21,6 +22,7 @@ def validate(config: TrialConfig) -> None:
     _check_numbers(config)
     _check_ranges(config)
     _check_positions(config)
+    check_packing(config)
 
 
 def check_test_length(config: TrialConfig, length: int) -> None:
@@ -135,6 +137,11 @@ def _check_ranges(config: TrialConfig) -> None:
 def _check_positions(config: TrialConfig) -> None:
     position, task = config.position, config.task
     encoding = find_encoding(position.encoding)
+    if position.moduli and position.encoding in ENCODINGS and position.encoding != "residues":
+        raise ValueError(
+            f"position.moduli={format_numbers(position.moduli)} has no meaning with "
+            f"position.encoding={position.encoding}: use position.encoding=residues"
+        )
     if not encoding.uses_ids:
         encoding.check(position, config.model, 1)
         return

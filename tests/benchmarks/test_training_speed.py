@@ -20,7 +20,7 @@ from pcore.config import TrialConfig, override
 from pcore.evaluation.flops import count_example_flops
 from pcore.evaluation.judge import judge
 from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.training.data import TrainingBatch
+from pcore.tasks import Batch
 from pcore.training.train import Run, learning_rate
 from sweeps.baseline import addition
 from tests.support.obvious import ObviousTrainer, find_right
@@ -134,13 +134,14 @@ def test_evaluated_examples_per_second(name, record):
     config = override(config, {"eval.num_examples": count, "eval.test_lengths": (length,)})
     model = Run(config, "cpu").model
     batch = make_test_set(config, length)
-    whole = TrainingBatch(batch.tokens, evaluation_ids(batch, config), batch.response_mask)
-    size = config.optim.batch_size
-    parts = [TrainingBatch(*(t[i : i + size] for t in whole)) for i in range(0, count, size)]
+    ids, size = evaluation_ids(batch, config), config.optim.batch_size
+    parts = [
+        (Batch(*(t[i : i + size] for t in batch)), ids[i : i + size]) for i in range(0, count, size)
+    ]
     fast, slow = alternate(
         [
             lambda: judge(model, batch, config),
-            lambda: [find_right(model, config, part) for part in parts],
+            lambda: [find_right(model, config, *part) for part in parts],
         ],
         5,
     )

@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.config import TrialConfig
+from pcore.model.targets import TrainingBatch
 from pcore.model.transformer import Transformer
-from pcore.training.data import TrainingBatch
+from pcore.tasks import Batch
 
 
 class ObviousTrainer:
@@ -51,27 +52,30 @@ class ObviousTrainer:
 def mean_loss(model: Transformer, config: TrialConfig, batch: TrainingBatch) -> Tensor:
     """Cross-entropy over the targets of a padded batch."""
     weights = dict(model.named_parameters()) | dict(model.named_buffers())
-    logits = forward(weights, config, batch.tokens[:, :-1], batch.ids[:, :-1])
-    targets = batch.tokens[:, 1:].masked_fill(~batch.response_mask[:, 1:], -100)
+    logits = forward(weights, config, batch.tokens, batch.ids)
+    targets = torch.full(batch.tokens.shape, -100)
+    for row, (places, following) in enumerate(zip(batch.places, batch.targets, strict=True)):
+        real = following != -100
+        targets[row, places[real]] = following[real]
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
 
 
 @torch.no_grad()
-def find_right(model: Transformer, config: TrialConfig, batch: TrainingBatch) -> Tensor:
-    """Which examples are right in every target."""
+def find_right(model: Transformer, config: TrialConfig, batch: Batch, ids: Tensor) -> Tensor:
+    """Which examples with these position IDs are right in every target."""
     weights = dict(model.named_parameters()) | dict(model.named_buffers())
-    predicted = forward(weights, config, batch.tokens[:, :-1], batch.ids[:, :-1]).argmax(dim=2)
+    predicted = forward(weights, config, batch.tokens[:, :-1], ids[:, :-1]).argmax(dim=2)
     wrong = (predicted != batch.tokens[:, 1:]) & batch.response_mask[:, 1:]
     return ~wrong.any(dim=1)
 
 
 @torch.no_grad()
 def judge_plainly(
-    model: Transformer, config: TrialConfig, batch: TrainingBatch
+    model: Transformer, config: TrialConfig, batch: Batch, ids: Tensor
 ) -> tuple[dict[str, int], float, list[list[int]]]:
     """Counts by name, summed loss, and for each example the places of the answer that are wrong."""
     weights = dict(model.named_parameters()) | dict(model.named_buffers())
-    logits = forward(weights, config, batch.tokens[:, :-1], batch.ids[:, :-1])
+    logits = forward(weights, config, batch.tokens[:, :-1], ids[:, :-1])
     eos = config.task.vocab.index[config.task.eos]
     kinds = ("correct", "missed_stop", "early_stop", "wrong_symbol")
     counts, loss, wrong = dict.fromkeys(kinds, 0), 0.0, list[list[int]]()

@@ -11,17 +11,19 @@ import functools
 import math
 from typing import NamedTuple
 
+import torch
+
 from pcore.config import ModelConfig, PositionConfig, TrialConfig
 from pcore.config.seeding import make_generator
 from pcore.encodings import Encoding, find_encoding
 from pcore.encodings.position_ids import draw_position_ids, num_levels, select_relative_ids
 from pcore.evaluation.predict import examples_per_part
 from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.model.packing import Rows, pack, phases
 from pcore.model.ragged import make_ragged
 from pcore.model.shared_tokens import find_distinct
-from pcore.model.static import count_targets
+from pcore.model.targets import make_batch
 from pcore.tasks import Task
-from pcore.training.data import TrainingBatch
 
 SAMPLE = 256  # examples drawn to see how long they are and how their batches are cut
 MAX_SAMPLE = 1024  # of one batch; larger ones are taken as multiples of it
@@ -78,14 +80,11 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
     """
     steps, batch_size = config.optim.num_steps, config.optim.batch_size
     data = config.data
-    passes, drawn = _typical_batches(
-        config.task, data.min_length, data.max_length, batch_size, device == "cpu"
-    )
-    shared = device == "cpu" and _share_tokens(
-        config.task, config.position, data.min_length, data.max_length, batch_size
-    )
-    forward = _forward(config, passes, shared)
-    amounts = {name: 3 * steps * amount for name, amount in forward.items()}
+    amounts: dict[str, float] = dict.fromkeys(_FORWARD, 0.0)
+    batches = _typical_batches(config, device == "cpu")
+    for batch, share in batches:
+        forward = _forward(config, batch.passes, batch.shared)
+        amounts = {name: amounts[name] + 3 * steps * share * forward[name] for name in amounts}
     for length in _candidate_lengths(config):
         checks = _forward(config, (_passes(config.task, config.model, HELD_OUT, length, None),))
         amounts = {name: amounts[name] + config.eval.num_checks * checks[name] for name in amounts}
@@ -93,7 +92,7 @@ def count_training(config: TrialConfig, device: str = "cpu") -> Work:
     return Work(
         calls=steps,
         parameter_steps=steps * count_parameters(config),
-        drawn_tokens=fresh * drawn,
+        drawn_tokens=fresh * batches[0][0].num_tokens,
         **amounts,
     )
 
@@ -113,10 +112,7 @@ def count_evaluation(config: TrialConfig) -> Work:
     ]
     repeats, data, fixed = len(config.eval.checkpoints), config.data, 0.0
     if data.num_examples is not None:
-        _, drawn = _typical_batches(
-            config.task, data.min_length, data.max_length, config.optim.batch_size, True
-        )
-        fixed = data.num_examples * drawn
+        fixed = data.num_examples * _typical_batches(config, True)[0][0].num_tokens
     forward = _forward(config, tuple(shapes), config.position.ids != "randomized")
     amounts = {name: repeats * amount for name, amount in forward.items()}
     return Work(
@@ -212,44 +208,56 @@ def _passes(
     return _Pass(count, num_examples, num_tokens, len(layout.sources) - layout.num_query + 1)
 
 
-@functools.lru_cache(maxsize=1024)
-def _typical_batches(
-    task: Task, low: int, high: int, batch_size: int, cut: bool
-) -> tuple[tuple[_Pass, ...], float]:
-    """The forward passes of a typical training batch, and tokens of a typical example.
+class _Typical(NamedTuple):
+    """A typical training batch: its forward passes, tokens of an example, and whether so many of
+    its tokens are equal that the first block makes their queries, keys and values once.
 
     Numbers are means over several batches, so they need not be whole.
     """
-    size = min(batch_size, MAX_SAMPLE)
-    repeats, rng = max(1, SAMPLE // size), make_generator("cost")
-    passes: list[_Pass] = []
-    num_tokens = 0
-    for _ in range(repeats):
-        whole = TrainingBatch(*task.sample_mixture(size, low, high, rng))
-        num_tokens += int((whole.tokens != 0).sum())
-        shapes = [(size, whole.tokens.shape[1] - 1, count_targets(whole.response_mask))]
-        if cut:
-            parts = make_ragged(*whole).parts
-            shapes = [(part.num_rows, part.num_tokens, part.places.shape[1]) for part in parts]
-        for rows, width, targets in shapes:
-            count = rows * batch_size / (size * repeats)
-            passes.append(_Pass(1 / repeats, count, width, targets))
-    return tuple(passes), num_tokens / (size * repeats)
+
+    passes: tuple[_Pass, ...]
+    num_tokens: float
+    shared: bool
+
+
+def _typical_batches(config: TrialConfig, cut: bool) -> list[tuple[_Typical, float]]:
+    """A typical batch of each number of problems in a row, and its share of the steps."""
+    lengths = config.data.min_length, config.data.max_length
+    return [
+        (_typical_batch(config.task, config.position, *lengths, rows, cut), share)
+        for rows, share in phases(config)
+    ]
 
 
 @functools.lru_cache(maxsize=1024)
-def _share_tokens(
-    task: Task, position: PositionConfig, low: int, high: int, batch_size: int
-) -> bool:
-    """Whether so many tokens of a typical ragged batch are equal that the first block makes their
-    queries, keys and values once.
-    """
-    rng = make_generator("cost")
-    batch = task.sample_mixture(min(batch_size, MAX_SAMPLE), low, high, rng)
-    ids = draw_position_ids(select_relative_ids(batch, position, task), position, rng)
-    ragged = make_ragged(batch.tokens, ids, batch.response_mask)
-    uses_ids = find_encoding(position.encoding).uses_ids
-    return find_distinct(ragged.tokens, ragged.ids, uses_ids).worth_sharing
+def _typical_batch(
+    task: Task, position: PositionConfig, low: int, high: int, rows: Rows, cut: bool
+) -> _Typical:
+    """cut: into parts of like length."""
+    size, per_row = min(rows.num_problems, MAX_SAMPLE), rows.per_row
+    num_packed = max(1, rows.num_packed * size // (rows.num_problems * per_row)) * per_row
+    row = Rows(per_row, num_packed, size).number(1, torch.device("cpu"))
+    repeats, rng = max(1, SAMPLE // size), make_generator("cost")
+    id_rng = make_generator("cost", "ids")
+    passes: list[_Pass] = []
+    num_tokens, shared = 0, False
+    for _ in range(repeats):
+        drawn = task.sample_mixture(size, low, high, rng)
+        num_tokens += int((drawn.tokens != 0).sum())
+        ids = draw_position_ids(select_relative_ids(drawn, position, task), position, id_rng)
+        whole = make_batch(drawn.tokens, ids, drawn.response_mask)
+        if per_row > 1:
+            whole = pack(whole, row)
+        shapes = [(*whole.tokens.shape, whole.places.shape[1])]
+        if cut:
+            ragged = make_ragged(*whole)
+            shapes = [(p.num_rows, p.num_tokens, p.places.shape[1]) for p in ragged.parts]
+            uses_ids = find_encoding(position.encoding).uses_ids
+            shared = find_distinct(ragged.tokens, ragged.ids, uses_ids).worth_sharing
+        for num_rows, width, targets in shapes:
+            count = num_rows * rows.num_problems / (size * repeats)
+            passes.append(_Pass(1 / repeats, count, width, targets))
+    return _Typical(tuple(passes), num_tokens / (size * repeats), shared)
 
 
 def _candidate_lengths(config: TrialConfig) -> list[int]:

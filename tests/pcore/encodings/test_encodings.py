@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from pcore.config import ModelConfig, PositionConfig, TrialConfig, override
+from pcore.config import ModelConfig, PositionConfig, TrialConfig, canonical, override
 from pcore.config.seeding import make_generator
 from pcore.conformance import memorise
 from pcore.encodings import ENCODINGS, make_table
@@ -171,6 +171,77 @@ def test_levels_are_summed(name, tables):
 
 def test_a_frozen_table_is_not_trained():
     assert not build("learned", freeze_table=True).table.requires_grad
+    assert not build("residues", freeze_table=True, moduli=(5, 6, 7)).table.requires_grad
+
+
+@pytest.mark.parametrize("tables", ["shared", "separate"])
+def test_residues_sum_a_row_of_every_ring_and_no_id_has_one_of_its_own(tables):
+    moduli, ids = (5, 6, 7), some_ids(num_levels=2, limit=200)
+    assert (ids == 0).any()
+    encoding = build("residues", 2, moduli=moduli, level_tables=tables)
+    got = encoding.embed(ids)
+    for b, t in itertools.product(range(3), range(9)):
+        expected = torch.zeros(16)
+        for level in range(2):
+            first = 19 * level * (tables == "separate")
+            i = int(ids[b, t, level])
+            rows = [1 + i % 5, 6 + i % 6, 12 + i % 7] if i else [0]
+            expected += encoding.table[[first + row for row in rows]].sum(dim=0)
+        torch.testing.assert_close(got[b, t], expected)
+
+
+@torch.no_grad()
+def test_residues_are_distinct_up_to_the_product_and_alike_where_all_but_one_ring_agree():
+    model = ModelConfig(d_model=64)
+    encoding = build("residues", 1, model, moduli=(7, 9, 10, 11), max_position=6930)
+    table = encoding.table[1:]
+    norm = (64 / 4) ** 0.5
+    torch.testing.assert_close(table.norm(dim=1), torch.full((37,), norm))
+    gram, first = table @ table.T, 0
+    for m in (7, 9, 10, 11):
+        ring = gram[first : first + m]
+        inside = ring[:, first : first + m]
+        # any two rows equally far apart (a simplex), the rows of other rings orthogonal
+        expected = torch.full((m, m), -16 / (m - 1)).fill_diagonal_(16.0)
+        torch.testing.assert_close(inside, expected, atol=1e-4, rtol=0)
+        ring[:, first : first + m] = 0
+        assert ring.abs().max() < 1e-4
+        first += m
+    rows = encoding.embed(torch.arange(1, 6931).view(1, -1, 1))[0]
+    torch.testing.assert_close(rows[6929] @ rows[0], rows[0] @ rows[1], atol=1e-3, rtol=0)
+    likeness = rows[1:] @ rows[0] / 64
+    assert likeness.max() < 1 - 0.25  # distinct: at least one ring differs
+    assert int((likeness > 0.7).nonzero()[0]) + 1 == 6930 // 11
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "needs position.moduli, for example"),
+        ({"position.moduli": "1,7"}, "position.moduli=1,7 holds 1, which is below 2"),
+        ({"position.moduli": "6,7,9"}, "6 and 9 have the factor 3 in common"),
+        ({"position.moduli": "199,197,193"}, "needs 586 dimensions .* model.d_model=512 has fewer"),
+        ({"position.moduli": "3,5,7"}, "max_position=202 is above 105, as many IDs as .*=3,5,7"),
+        ({"position.moduli": "11,13"}, "max_position=202 is above 143"),
+        (
+            {"position.moduli": "5,7,8", "position.max_position": 150},
+            "max_position=150 is below 202, which addition at length 200 needs",
+        ),
+        (
+            {"position.moduli": "5,7,8", "position.encoding": "learned"},
+            "position.moduli=5,7,8 has no meaning with position.encoding=learned",
+        ),
+    ],
+)
+def test_rings_that_cannot_work_are_refused(changes, message):
+    config = override(TrialConfig(), {"position.encoding": "residues"} | changes)
+    with pytest.raises(ValueError, match=message):
+        validate(config)
+
+
+def test_a_trial_without_rings_keeps_its_identity():
+    assert "moduli" not in canonical(TrialConfig())
+    assert "moduli" in canonical(override(TrialConfig(), {"position.moduli": "5,7"}))
 
 
 @pytest.mark.parametrize("init", ["normal", "orthogonal", "rotation"])
@@ -187,7 +258,7 @@ def test_tables_have_rows_of_mean_square_one(init):
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_an_encoding_never_moves_the_weights_of_the_model(name):
     def weights(encoding):
-        config = override(TrialConfig(), tiny("addition") | {"position.encoding": encoding})
+        config = override(TrialConfig(), tiny("addition") | settings(encoding))
         return make_model(config).blocks[0].attention.q
 
     assert torch.equal(weights(name), weights("none"))
@@ -225,6 +296,11 @@ def tiny(task: str) -> dict:
     }
 
 
+def settings(encoding: str) -> dict:
+    moduli = {"position.moduli": "5,6,7"} if encoding == "residues" else {}
+    return {"position.encoding": encoding} | moduli
+
+
 def possible(task: str, length: int) -> bool:
     try:
         TASKS[task]().check_length(length)
@@ -245,9 +321,7 @@ def refused(config: TrialConfig) -> str | None:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_combination_trains_or_is_refused_in_one_sentence(task, encoding, ids):
-    config = override(
-        TrialConfig(), tiny(task) | {"position.encoding": encoding, "position.ids": ids}
-    )
+    config = override(TrialConfig(), tiny(task) | settings(encoding) | {"position.ids": ids})
     if refusal := refused(config):
         assert "position." in refusal
         assert "\n" not in refusal

@@ -18,7 +18,6 @@ from pcore.evaluation.test_sets import evaluation_ids
 from pcore.model.shared_tokens import find_distinct, logits_from_shared, share_tokens
 from pcore.model.targets import target_places
 from pcore.model.transformer import make_model
-from pcore.training.data import TrainingBatch
 from sweeps.baseline import addition
 from tests.support.obvious import judge_plainly
 
@@ -58,8 +57,8 @@ def test_counts_and_outcomes_are_those_of_the_obvious_version(
     model.embedding.data[config.task.vocab.index["$"]] *= 2  # so that it stops early now and then
     rng = make_generator("judging", changes["seed"])
     batch = config.task.at_test().sample_mixture(count, 1, longest, rng)
-    whole = TrainingBatch(batch.tokens, evaluation_ids(batch, config), batch.response_mask)
-    expected, loss, wrong = judge_plainly(model, config, whole)
+    ids = evaluation_ids(batch, config)
+    expected, loss, wrong = judge_plainly(model, config, batch, ids)
     with memory(part, shared):
         judged = judge(model, batch, config)
     counts = judged.counts
@@ -148,6 +147,8 @@ def test_tokens_that_share_their_first_block_give_the_same_logits(
 ):
     changes = {"task.name": task, "position.encoding": encoding, "model.num_layers": num_layers}
     more = {"model.attention_scale": "log-length", "position.max_position": 30}
+    if encoding == "residues":
+        more["position.moduli"] = "5,6,7"
     config = override(tiny_config, changes | more)
     model = make_model(config).double()
     model.attention_factor = 1.5

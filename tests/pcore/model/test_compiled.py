@@ -16,10 +16,12 @@ from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pcore.config import override
+from pcore.config.seeding import make_generator
 from pcore.model import compiled
 from pcore.model.checkpoint import load_model, save_model
 from pcore.model.compiled import Compiled
-from pcore.model.static import NO_TARGET, StaticBatch, make_static, static_shape
+from pcore.model.static import static_shape
+from pcore.model.targets import NO_TARGET, make_batch
 from pcore.training import data
 from pcore.training.data import TrainingData
 from pcore.training.stacked import Stack, train_stacked
@@ -280,15 +282,14 @@ def test_a_stack_is_compiled_once_and_survives_a_broken_compiler(tiny_config, co
 def test_a_static_batch_holds_exactly_the_targets_of_the_batch(tiny_config):
     plain, static = TrainingData(tiny_config), TrainingData(tiny_config, static=True)
     for _ in range(5):
-        tokens, ids, mask = plain.next_batch()
+        expected = plain.next_batch()
         batch = static.next_batch()
-        assert isinstance(batch, StaticBatch)
-        kept = batch.targets != NO_TARGET
-        assert torch.equal(batch.targets[kept], tokens[mask])
-        assert torch.equal(batch.places[kept] + 1, mask.nonzero()[:, 1])
-        width = tokens.shape[1] - 1
-        assert torch.equal(batch.tokens[:, :width], tokens[:, :-1])
-        assert torch.equal(batch.ids[:, :width], ids[:, :-1])
+        for name in ("places", "targets"):
+            found, other = (getattr(b, name)[b.targets != NO_TARGET] for b in (batch, expected))
+            assert torch.equal(found, other)
+        width = expected.tokens.shape[1]
+        assert torch.equal(batch.tokens[:, :width], expected.tokens)
+        assert torch.equal(batch.ids[:, :width], expected.ids)
         assert not batch.tokens[:, width:].any()
 
 
@@ -303,10 +304,15 @@ def test_padded_targets_never_fill_a_whole_row(tiny_config, length):
         assert width % 8 == 0
 
 
-def test_a_batch_becomes_static_by_its_own_size(tiny_config):
-    tokens, ids, mask = TrainingData(tiny_config).next_batch()
-    batch = make_static(tokens, ids, mask)
-    assert batch.tokens.shape == (16, tokens.shape[1] - 1)
+def test_a_training_batch_names_exactly_the_targets(tiny_config):
+    tokens, relative_ids, mask = tiny_config.task.sample_mixture(16, 1, 3, make_generator("batch"))
+    batch = make_batch(tokens, relative_ids, mask)
+    last = (tokens != 0).sum(dim=1, keepdim=True) - 1
+    assert torch.equal(batch.tokens, tokens.scatter(1, last, 0)[:, :-1])
+    assert torch.equal(batch.ids, relative_ids[:, :-1])
+    kept = batch.targets != NO_TARGET
+    assert torch.equal(batch.targets[kept], tokens[mask])
+    assert torch.equal(batch.places[kept] + 1, mask.nonzero()[:, 1])
     assert batch.places.shape[1] == int(mask.sum(dim=1).max())
 
 

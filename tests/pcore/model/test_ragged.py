@@ -9,7 +9,7 @@ from pcore.config import override
 from pcore.model import ragged
 from pcore.model.ragged import PART_TOKENS, cut_lengths, make_ragged
 from pcore.model.shared_tokens import share_tokens
-from pcore.model.static import make_static, mean_loss
+from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
@@ -35,11 +35,11 @@ def config_of(config, name):
 
 
 def examples_of(batch) -> list[tuple]:
-    """Tokens, IDs and targets of every example of a padded batch, without EOS among the tokens."""
+    """Tokens, IDs and targets of every row of a padded batch."""
     found = []
-    for tokens, ids, mask in zip(*batch, strict=True):
+    for tokens, ids, _, targets in zip(*batch, strict=True):
         length = int((tokens != 0).sum())
-        row = tokens[: length - 1], ids[: length - 1], tokens[mask]
+        row = tokens[:length], ids[:length], targets[targets != NO_TARGET]
         found.append(tuple(tuple(part.flatten().tolist()) for part in row))
     return sorted(found)
 
@@ -84,7 +84,7 @@ def test_loss_and_gradients_are_those_of_the_padded_batch(tiny_config, name, sha
     if not shared:
         monkeypatch.setattr(ragged, "share_tokens", lambda *_: None)
     assert len(make_ragged(*batch).parts) > 1
-    padded = mean_loss(model, *make_static(*batch))
+    padded = mean_loss(model, *batch)
     padded.backward()
     expected = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
     model.zero_grad()

@@ -7,8 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from pcore.config import TrialConfig, override
-from pcore.model.static import make_static, mean_loss
-from pcore.model.targets import target_places
+from pcore.config.seeding import make_generator
+from pcore.model.static import mean_loss
+from pcore.model.targets import NO_TARGET, target_places
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
 from tests.support.reference import reference_logits
@@ -43,8 +44,10 @@ def reference_loss(config, weights, batch):
     """Mean over all targets, gathered one by one."""
     logits = reference_logits(weights, config, batch.tokens, batch.ids)
     losses = [
-        F.cross_entropy(logits[row][place - 1], batch.tokens[row, place])
-        for row, place in batch.response_mask.nonzero().tolist()
+        F.cross_entropy(logits[row][place], target)
+        for row, (places, targets) in enumerate(zip(batch.places, batch.targets, strict=True))
+        for place, target in zip(places, targets, strict=True)
+        if target != NO_TARGET
     ]
     return torch.stack(losses).mean()
 
@@ -55,14 +58,14 @@ def test_logits_and_gradients_are_those_of_the_obvious_model(tiny_config, change
     assert (batch.tokens == 0).any(), "the batch must hold padding"
     weights = {n: p.detach().clone().requires_grad_() for n, p in model.named_parameters()}
     logits = reference_logits(weights, config, batch.tokens, batch.ids)
-    places, real = target_places(batch.response_mask)
-    fast = model(batch.tokens[:, :-1], batch.ids[:, :-1], places)
+    places, real = batch.places, batch.targets != NO_TARGET
+    fast = model(batch.tokens, batch.ids, places)
     obvious = torch.stack([logits[row][at] for row, at in enumerate(places)])
     # the softmax of the model is float32 on purpose
     torch.testing.assert_close(fast[real], obvious[real], atol=2e-5, rtol=1e-4)
 
     reference_loss(config, weights, batch).backward()
-    mean_loss(model, *make_static(*batch)).backward()
+    mean_loss(model, *batch).backward()
     for name, parameter in model.named_parameters():
         expected = weights[name].grad
         if expected is None:
@@ -180,7 +183,8 @@ def test_the_output_is_tied_to_the_token_embedding(tiny_config):
 
 
 def test_target_places_stand_one_before_each_target(tiny_config):
-    _, _, batch = trial(tiny_config, **{"task.zero_pad": False, "optim.batch_size": 32})
+    task = override(tiny_config, {"task.zero_pad": False}).task
+    batch = task.sample_mixture(32, 1, 3, make_generator("places"))
     places, real = target_places(batch.response_mask)
     found = [
         (row, int(place) + 1)

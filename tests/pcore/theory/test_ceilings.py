@@ -9,6 +9,7 @@ import torch
 from pcore.config import TrialConfig, override
 from pcore.encodings import position_ids as positions
 from pcore.evaluation.evaluate import evaluate
+from pcore.model.targets import make_batch
 from pcore.model.transformer import make_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
@@ -18,7 +19,6 @@ from pcore.theory.ceilings import (
     count_by_enumeration,
     count_ceiling,
 )
-from pcore.training.data import TrainingBatch
 from pcore.training.train import Run
 
 PUBLISHED = {1: 81, 2: 2668, 3: 50150, 4: 765_139, 5: 10_033_314}
@@ -106,5 +106,5 @@ def memorise(batch: Batch, encoding: str) -> int:
     run = Run(config, "cpu")
     ids = positions.test_position_ids(batch.relative_ids, config.position)
     for _ in range(100):
-        run.update(TrainingBatch(batch.tokens, ids, batch.response_mask), 1e-2)
+        run.update(make_batch(batch.tokens, ids, batch.response_mask), 1e-2)
     return evaluate(run.model, batch, config).num_correct

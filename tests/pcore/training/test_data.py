@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from pcore.config import override
+from pcore.model.targets import NO_TARGET
 from pcore.training.data import TrainingData
 
 
 def read(data, count):
-    """(tokens, IDs, mask) of `count` examples, one tuple each, without padding."""
+    """(tokens, IDs, mask) of `count` examples, one tuple each, with EOS and without padding."""
     rows = []
     while len(rows) < count:
         rows += rows_of(data.next_batch())
@@ -19,17 +20,21 @@ def read(data, count):
 
 
 def rows_of(batch):
-    """(tokens, IDs, mask) of every example of a batch, without padding."""
+    """(tokens, IDs, mask) of every example of a batch, with EOS and without padding."""
     rows = []
-    for tokens, ids, mask in zip(*batch, strict=True):
-        size = int((tokens != 0).sum())
+    for tokens, ids, places, targets in zip(*batch, strict=True):
+        size, real = int((tokens != 0).sum()), targets != NO_TARGET
         assert not ids[size:].any(), "padding carries no ID"
-        assert not mask[size:].any(), "padding is no target"
+        assert places[real][-1] == size - 1, "the last target follows the last token"
+        whole = torch.cat([tokens[:size], targets[real][-1:]])
+        assert torch.equal(whole[places[real] + 1], targets[real])
+        mask = torch.isin(torch.arange(size + 1), places[real] + 1)
+        none = (0,) * ids.shape[1]
         rows.append(
             (
-                tuple(tokens[:size].tolist()),
-                tuple(map(tuple, ids[:size].tolist())),
-                tuple(mask[:size].tolist()),
+                tuple(whole.tolist()),
+                (*map(tuple, ids[:size].tolist()), none),
+                tuple(mask.tolist()),
             )
         )
     return rows

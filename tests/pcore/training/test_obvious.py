@@ -8,7 +8,6 @@ import torch
 from pcore.config import override
 from pcore.evaluation.judge import judge
 from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.training.data import TrainingBatch
 from pcore.training.train import Run, learning_rate
 from sweeps.baseline import addition
 from tests.support.obvious import ObviousTrainer, find_right, mean_loss
@@ -57,6 +56,6 @@ def test_the_same_examples_are_right(config):
         run.update(run.data.next_batch(), 5e-3)
     batch = make_test_set(config, 1)
     ids = evaluation_ids(batch, config)
-    right = find_right(run.model, config, TrainingBatch(batch.tokens, ids, batch.response_mask))
+    right = find_right(run.model, config, batch, ids)
     assert 0 < right.sum() < len(right)
     assert judge(run.model, batch, config).right.tolist() == right.tolist()

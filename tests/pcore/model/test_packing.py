@@ -1,0 +1,457 @@
+"""Packed rows: every problem is in its row as it was alone, ranges of IDs keep apart, and the
+schedule of problems per row changes nothing else.
+"""
+
+import itertools
+import math
+import random
+from collections import Counter
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from pcore.config import TrialConfig, canonical, override, trial_id, unflatten
+from pcore.config.seeding import make_generator
+from pcore.encodings.disjoint import GAP, draw_apart, needed_ids
+from pcore.evaluation.flops import count_train_flops
+from pcore.model.packing import find_rows, phases
+from pcore.model.ragged import make_ragged
+from pcore.model.static import mean_loss
+from pcore.model.targets import NO_TARGET
+from pcore.model.transformer import make_model
+from pcore.training import data as data_module
+from pcore.training.data import TrainingData
+from pcore.training.stacked import train_stacked
+from pcore.training.train import ragged_loss, train
+from pcore.training.validate import validate
+from sweeps.engine.prices.work import count_training
+from tests.support.obvious import mean_loss as obvious_loss
+
+PACKED = {
+    "data.problems_per_row": "4",
+    "optim.batch_size": 16,
+    "position.max_position": 60,
+    "position.start": "wrapped",
+}
+SCHEDULE = PACKED | {"data.problems_per_row": "1,2,4", "data.packing_begins": "0.25,0.6"}
+EXPECTED = 150  # draws of each set of starts
+VARIANTS = {
+    "coupled": {},
+    "on a line": {"position.start": "random"},
+    "some alone": {"data.single_problems": 0.2},
+    "one layer": {"model.num_layers": 1},
+    "sharp, unpadded": {"model.attention_scale": "log-length", "task.zero_pad": False},
+    "residues": {"position.encoding": "residues", "position.moduli": "3,5,7"},
+    "NoPE": {"position.encoding": "none", "position.max_position": 20},
+    "RoPE": {
+        "position.encoding": "rotary",
+        "position.ids": "sequential",
+        "position.max_position": 100,
+    },
+    "RoPE through the row": {
+        "position.encoding": "rotary",
+        "position.ids": "sequential",
+        "position.start": "fixed",
+        "data.packed_order": "row",
+    },
+    "APE through the row": {
+        "position.ids": "sequential",
+        "position.max_position": 100,
+        "data.packed_order": "row",
+    },
+    "randomized": {
+        "position.ids": "randomized",
+        "position.start": "random",
+        "position.max_position": 100,
+        "data.packed_order": "row",
+    },
+    "FIRE": {"position.encoding": "fire", "position.ids": "sequential", "position.start": "fixed"},
+    "two levels": {"task.scratchpad": True, "position.level_tables": "separate"},
+}
+
+
+def packed(config, name="coupled"):
+    return override(config, PACKED | VARIANTS[name])
+
+
+def alone(config):
+    return override(config, {"data.problems_per_row": "1", "data.single_problems": 0})
+
+
+def problems_of(batch, vocab):
+    """(tokens without BOS, IDs, targets) of the problems in each row: they end where EOS is due."""
+    eos, rows = vocab.index["$"], []
+    for tokens, ids, places, targets in zip(*batch, strict=True):
+        size, real = int((tokens != 0).sum()), targets != NO_TARGET
+        assert not ids[size:].any()
+        assert tokens[0] == vocab.index["$"]
+        assert not ids[0].any()
+        assert (tokens[1:size] != eos).all(), "EOS is no input"
+        assert (places.diff() >= 0).all()
+        assert (places[~real] == places[real][-1]).all()
+        row, first, first_target = [], 1, 0
+        for i in range(len(targets)):
+            if targets[i] == eos:
+                last = int(places[i]) + 1
+                found = targets[first_target : i + 1]
+                inner = places[first_target:i] + 1
+                assert torch.equal(tokens[inner], found[:-1]), "a target is the next token"
+                row.append(
+                    (
+                        tuple(tokens[first:last].tolist()),
+                        tuple(map(tuple, ids[first:last].tolist())),
+                        tuple(found.tolist()),
+                    )
+                )
+                first, first_target = last, i + 1
+        assert first == size
+        rows.append(row)
+    return rows
+
+
+def relative(ids, limit):
+    """IDs as steps from the first one, around the circle."""
+    return tuple(tuple((a - b) % limit for a, b in zip(i, ids[0], strict=True)) for i in ids)
+
+
+# Layout -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["coupled", "some alone", "sharp, unpadded", "two levels"])
+@pytest.mark.parametrize("static", [False, True])
+def test_a_row_holds_the_same_problems_as_without_packing(tiny_config, name, static):
+    config = packed(tiny_config, name)
+    vocab, limit = config.task.vocab, config.position.max_position
+    rows, plain = TrainingData(config, static=static), TrainingData(alone(config), static=static)
+    for _ in range(3):
+        found = problems_of(rows.next_batch(), vocab)
+        sizes = [4] * 4 if name != "some alone" else [4] * 3 + [1] * 4
+        assert [len(row) for row in found] == sizes
+        single = [row for (row,) in problems_of(plain.next_batch(), vocab)]
+        for (tokens, ids, targets), other in zip(itertools.chain(*found), single, strict=True):
+            assert (tokens, targets) == (other[0], other[2])
+            assert relative(ids, limit) == relative(other[1], limit)
+
+
+def test_ids_count_through_the_row_if_asked_to(tiny_config):
+    config = packed(tiny_config, "APE through the row")
+    for row in problems_of(TrainingData(config).next_batch(), config.task.vocab):
+        ids = [i for _, ids, _ in row for (i,) in ids]
+        assert {(b - a) % 100 for a, b in itertools.pairwise(ids)} == {1}
+    config = packed(tiny_config, "randomized")
+    for row in problems_of(TrainingData(config).next_batch(), config.task.vocab):
+        ids = [i for _, ids, _ in row for (i,) in ids]
+        assert ids == sorted(set(ids))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_ragged_static_and_padded_rows_have_one_loss_and_one_gradient(tiny_config, name):
+    config = packed(tiny_config, name)
+    validate(config)
+    batch, model = TrainingData(config).next_batch(), make_model(config)
+    wide = TrainingData(config, static=True).next_batch()
+    assert wide.tokens.shape[1] > batch.tokens.shape[1]
+    losses, gradients = [], []
+    for loss in (mean_loss(model, *batch), mean_loss(model, *wide), ragged_loss(model, batch)):
+        model.zero_grad()
+        loss.backward()
+        losses.append(loss.detach())
+        kept = (p.grad for p in model.parameters() if p.grad is not None)
+        gradients.append(torch.cat([g.flatten() for g in kept]))
+    for loss, gradient in zip(losses[1:], gradients[1:], strict=True):
+        torch.testing.assert_close(loss, losses[0], rtol=1e-5, atol=1e-6)
+        assert (gradient - gradients[0]).norm() < 1e-4 * gradients[0].norm()
+    if config.position.encoding == "learned" and config.position.level_tables == "shared":
+        plain = obvious_loss(model, config, batch)
+        torch.testing.assert_close(losses[0], plain.detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["coupled", "some alone", "sharp, unpadded"])
+def test_a_row_whose_problems_do_not_see_each_other_is_its_problems(tiny_config, name):
+    """Under a block-diagonal mask (BOS seen by all) a row has the loss of single problems."""
+    config = override(packed(tiny_config, name), {"model.attention_scale": "none"})
+    model, batch = make_model(config).double(), TrainingData(config).next_batch()
+    bos = config.task.vocab.index["$"]
+    total = count = 0
+    for row in problems_of(batch, config.task.vocab):
+        for tokens, ids, targets in row:
+            at = torch.arange(len(tokens) + 1 - len(targets), len(tokens) + 1)
+            logits = model(
+                torch.tensor([[bos, *tokens]]), torch.tensor([[(0,) * len(ids[0]), *ids]]), at[None]
+            )
+            total += F.cross_entropy(logits[0], torch.tensor(targets), reduction="sum")
+            count += len(targets)
+    apart = total / count
+
+    owner = torch.full(batch.tokens.shape, -1)  # of each token the number of its problem
+    for row, found in enumerate(problems_of(batch, config.task.vocab)):
+        sizes = torch.tensor([len(tokens) for tokens, _, _ in found])
+        owner[row, 1 : 1 + int(sizes.sum())] = torch.arange(len(found)).repeat_interleave(sizes)
+    seen = (owner.unsqueeze(2) == owner.unsqueeze(1)).tril()
+    seen[:, :, 0] = True  # BOS
+    x = model.embed(batch.tokens, batch.ids)
+    for block in model.blocks:
+        p = block.project(x, batch.ids, None, model.encoding)
+        mixed = F.scaled_dot_product_attention(
+            p.q, p.k, p.v, attn_mask=seen.unsqueeze(1), scale=1.0
+        )
+        x = block.finish(x, F.linear(mixed.transpose(1, 2).flatten(2), block.attention.o))
+    logits = model.read_out(x).gather(
+        1, batch.places.unsqueeze(2).expand(-1, -1, len(config.task.vocab))
+    )
+    masked = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=NO_TARGET)
+    torch.testing.assert_close(masked, apart, rtol=1e-9, atol=1e-9)
+    assert abs((mean_loss(model, *batch) - apart).item()) > 1e-4, "the plain row sees more"
+
+
+def test_one_problem_in_each_row_is_today_s_batch(tiny_config):
+    """Bit for bit, through a change of the number of problems per row that has not come yet."""
+    config = override(tiny_config, SCHEDULE | {"optim.num_steps": 40})
+    later, plain = (
+        TrainingData(config),
+        TrainingData(override(config, {"data.problems_per_row": "1", "data.packing_begins": ""})),
+    )
+    for _ in range(10):
+        for a, b in zip(later.next_batch(), plain.next_batch(), strict=True):
+            assert torch.equal(a, b)
+    assert later.next_batch().tokens.shape[0] == 8
+
+
+# Schedule ---------------------------------------------------------------------------------------
+
+
+def test_the_schedule_begins_where_it_says(tiny_config):
+    changes = {
+        "data.problems_per_row": "1,2,4,8,16",
+        "data.packing_begins": "0.175,0.275,0.4,0.6",
+        "optim.num_steps": 4000,
+        "optim.batch_size": 64,
+        "data.single_problems": 0.1,
+    }
+    config = override(tiny_config, changes)
+    found = [find_rows(config, step) for step in range(4000)]
+    begins = [i for i in range(1, 4000) if found[i] != found[i - 1]]
+    assert begins == [700, 1100, 1600, 2400]
+    assert [rows.per_row for rows in (found[0], *(found[i] for i in begins))] == [1, 2, 4, 8, 16]
+    assert [rows.num_packed for rows, _ in phases(config)] == [64, 56, 56, 56, 48]
+    assert [share for _, share in phases(config)] == pytest.approx([0.175, 0.1, 0.125, 0.2, 0.4])
+    assert [rows.num_rows for rows, _ in phases(config)] == [64, 36, 22, 15, 19]
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("block", [1, 80])
+@pytest.mark.parametrize("num_examples", [None, 40])
+def test_the_stream_resumes_exactly_at_every_step(
+    tiny_config, monkeypatch, static, block, num_examples
+):
+    """Blocks of 5 batches hold changes of the number of problems per row."""
+    monkeypatch.setitem(data_module.BLOCK, "cpu", block)
+    config = override(tiny_config, SCHEDULE | {"data.num_examples": num_examples})
+    whole, states, batches = TrainingData(config, static=static), [], []
+    for _ in range(12):
+        states.append(whole.state_dict())
+        batches.append(whole.next_batch())
+    assert [len(batch.tokens) for batch in batches] == [16] * 3 + [8] * 4 + [4] * 5
+    for i, state in enumerate(states):
+        resumed = TrainingData(config, static=static)
+        resumed.load_state_dict(state)
+        for batch in batches[i:]:
+            for a, b in zip(resumed.next_batch(), batch, strict=True):
+                assert torch.equal(a, b)
+
+
+def test_training_resumes_bit_for_bit_within_the_schedule(tiny_config):
+    config = override(tiny_config, SCHEDULE)
+    reports = list(train(config, report_every=5))
+    last = reports[-1]
+    assert math.isfinite(last.loss)
+    for stop in (5, 10):
+        for report in train(config, report_every=5):
+            if report.step == stop:
+                state = report.state()
+                break
+        *_, resumed = train(config, state=state, report_every=5)
+        for name, weight in last.checkpoints["last"].items():
+            assert torch.equal(resumed.checkpoints["last"][name], weight)
+
+
+def test_a_stack_follows_the_solo_runs(tiny_config):
+    configs = [
+        override(tiny_config, SCHEDULE | {"seed": i, "data_seed": i, "data.single_problems": 0.2})
+        for i in range(2)
+    ]
+    found = {}
+    for news in train_stacked(configs, report_every=12):
+        found |= news
+    for i, config in enumerate(configs):
+        *_, solo = train(config, report_every=12)
+        assert found[i].loss == pytest.approx(solo.loss, rel=1e-4)
+        assert found[i].finished
+    with pytest.raises(ValueError, match="problems_per_row is"):
+        next(train_stacked([configs[0], alone(override(configs[0], {"data.packing_begins": ""}))]))
+
+
+# Starts -----------------------------------------------------------------------------------------
+
+
+def draw(largest, limit, wrapped, count, seed=0):
+    rows = torch.tensor(largest).view(1, -1, 1).expand(count, -1, 1)
+    return draw_apart(rows, torch.tensor([limit]), wrapped, make_generator("apart", seed))[:, :, 0]
+
+
+def allowed(starts, largest, limit, wrapped):
+    """Whether ranges are in bounds and GAP apart, said plainly."""
+    spans = sorted(zip(starts, largest, strict=True))
+    if not wrapped and (spans[0][0] < 1 or spans[-1][0] + spans[-1][1] > limit):
+        return False
+    following = [*spans[1:], (spans[0][0] + limit, 0)] if wrapped else spans[1:]
+    return all(b - a - size >= GAP for (a, size), (b, _) in zip(spans, following, strict=False))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("largest", [(1, 0), (2, 1, 1), (0, 0, 0)])
+def test_starts_are_uniform_over_all_allowed_ones(wrapped, largest):
+    limit = 17
+    every = [
+        starts
+        for starts in itertools.product(range(1, limit + 1), repeat=len(largest))
+        if allowed(starts, largest, limit, wrapped)
+    ]
+    count = EXPECTED * len(every)
+    found = Counter(map(tuple, draw(largest, limit, wrapped, count).tolist()))
+    assert set(found) <= set(every)
+
+    def chi_square(found):
+        return sum((found[starts] - EXPECTED) ** 2 / EXPECTED for starts in every)
+
+    bound = len(every) + 5 * (2 * len(every)) ** 0.5
+    assert chi_square(found) < bound
+    # The obvious wrong way, each start uniform in what the earlier ones leave, would be seen.
+    rng, planted = random.Random(0), Counter()
+    by_first = {}
+    for starts in every:
+        by_first.setdefault(starts[0], []).append(starts)
+    if len({len(rest) for rest in by_first.values()}) > 1:
+        for _ in range(count):
+            planted[rng.choice(by_first[rng.choice(list(by_first))])] += 1
+        assert chi_square(planted) > bound
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_as_few_ids_as_needed_are_enough(wrapped):
+    largest = (3, 1, 4, 1)
+    limit = needed_ids(largest, wrapped)
+    for starts in draw(largest, limit, wrapped, 200).tolist():
+        assert allowed(starts, largest, limit, wrapped)
+        assert not allowed(starts, largest, limit - 1, wrapped)
+
+
+@pytest.mark.parametrize("name", ["coupled", "on a line", "two levels", "RoPE"])
+def test_ranges_of_ids_in_a_row_keep_apart_on_every_level(tiny_config, name):
+    config = packed(tiny_config, name)
+    data, limit = TrainingData(config), config.position.max_position
+    wrapped = config.position.start == "wrapped"
+    for _ in range(20):
+        for row in problems_of(data.next_batch(), config.task.vocab):
+            for level in range(len(row[0][1][0])):
+                ranges = [{ids[level] for ids in ids} for _, ids, _ in row]
+                for a, b in itertools.combinations(ranges, 2):
+                    gaps = [abs(i - j) for i in a for j in b]
+                    if wrapped:
+                        gaps = [min(gap, limit - gap) for gap in gaps]
+                    assert min(gaps) >= GAP
+
+
+def test_a_fixed_start_is_that_of_every_problem(tiny_config):
+    config = override(packed(tiny_config), {"position.start": "fixed", "position.max_position": 9})
+    validate(config)
+    for row in problems_of(TrainingData(config).next_batch(), config.task.vocab):
+        for tokens, ids, _ in row:
+            assert ids[tokens.index(config.task.vocab.index["="])] == (1,)
+
+
+# Refusals, identity and cost --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data.problems_per_row": ""}, "data.problems_per_row must hold numbers from 1 on"),
+        ({"data.problems_per_row": "0"}, "data.problems_per_row must hold numbers from 1 on"),
+        ({"data.problems_per_row": "1,4"}, "packing_begins has 0 entries, .*=1,4 needs 1"),
+        (
+            {"data.problems_per_row": "1,2,4", "data.packing_begins": "0.5,0.2"},
+            "packing_begins=0.5,0.2 must rise",
+        ),
+        ({"data.problems_per_row": "1,4", "data.packing_begins": "1"}, "must rise, between"),
+        ({"data.problems_per_row": "3"}, "batch_size=16 counts problems and is not a multiple"),
+        ({"data.problems_per_row": "32"}, "no row of 32 problems can be made of .*=16"),
+        ({"data.single_problems": 0.9}, "no row of 4 problems .* data.single_problems=0.9"),
+        ({"data.single_problems": 1.0}, "data.single_problems=1.0 must be in"),
+        ({"data.problems_per_row": "1", "data.packed_order": "row"}, "no meaning with one problem"),
+        ({"data.problems_per_row": "1", "data.single_problems": 0.1}, "no meaning with one prob"),
+        ({"data.packed_order": "row"}, "no meaning with position.ids=coupled"),
+        (
+            {"data.packed_order": "row", "position.encoding": "none"},
+            "no meaning with .* position.encoding=none",
+        ),
+        (
+            {"position.ids": "randomized", "position.start": "random"},
+            "use data.packed_order=row",
+        ),
+        ({"position.max_start": 5}, "position.max_start=5 cannot hold"),
+        (
+            {"position.max_position": 27},
+            "max_position=27 is below 28, which 4 problems of addition at length 3 in a row need",
+        ),
+        ({"position.start": "random", "position.max_position": 25}, "is below 26, which 4 prob"),
+        (
+            {
+                "position.ids": "sequential",
+                "data.packed_order": "row",
+                "position.max_position": 47,
+            },
+            "max_position=47 is below 48, which 4 problems",
+        ),
+    ],
+)
+def test_rows_that_cannot_work_are_refused(tiny_config, changes, message):
+    with pytest.raises(ValueError, match=message):
+        validate(override(packed(tiny_config), changes))
+
+
+def test_exactly_as_many_ids_as_needed_are_accepted(tiny_config):
+    for start, needed in (("wrapped", 28), ("random", 26)):
+        config = override(
+            packed(tiny_config), {"position.start": start, "position.max_position": needed}
+        )
+        validate(config)
+        TrainingData(config).next_batch()
+
+
+def test_a_trial_with_single_problems_keeps_its_identity():
+    assert trial_id(TrialConfig()) == trial_id(unflatten({"data.problems_per_row": 1}))
+    assert not {"problems_per_row", "packing", "packed", "single"} & set(
+        canonical(TrialConfig()).replace(".", "_").split("_")
+    )
+    changed = unflatten({"data.problems_per_row": "1,4", "data.packing_begins": "0.25"})
+    assert changed.data.packing_begins == (0.25,)
+    assert trial_id(changed) != trial_id(TrialConfig())
+
+
+def test_packed_rows_are_counted_as_rows(tiny_config):
+    base = override(tiny_config, {"data.max_length": 12, "eval.test_lengths": "13"})
+    base = override(base, {"position.max_position": 200, "optim.num_steps": 100})
+    plain, rows = count_training(base), count_training(packed(base))
+    half = count_training(
+        override(packed(base), {"data.problems_per_row": "1,4", "data.packing_begins": 0.5})
+    )
+    assert rows.scores > 2.5 * plain.scores
+    assert half.scores == pytest.approx((plain.scores + rows.scores) / 2, rel=0.1)
+    assert rows.drawn_tokens == plain.drawn_tokens
+    assert count_train_flops(packed(base)) > count_train_flops(base)
+    data = TrainingData(packed(base))
+    parts = [part for _ in range(20) for part in make_ragged(*data.next_batch()).parts]
+    tokens = sum(part.num_rows * part.num_tokens for part in parts) / 20
+    assert rows.tokens / 3 / 100 == pytest.approx(tokens, rel=0.1)
