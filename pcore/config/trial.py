@@ -11,6 +11,8 @@ from pcore.tasks.addition import Addition
 from pcore.tasks.base import Task
 from pcore.tasks.candidates import Candidate
 
+MIN_EXAMPLES = 20  # of a length, whatever eval.length_budget says
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PositionConfig:
@@ -83,6 +85,9 @@ class ModelConfig:
         arXiv 2203.03466, appendix D.2).
     kind: trained, or constructed = weights by hand from the theorem on the task (`pcore.theory`),
         evaluated as they are; all other fields of this group do nothing then.
+    attention_sink: none = weights add up to 1 over the visible keys (published); learned = each
+        head has one more key, learned and without a value, on which attention can rest where it
+        finds nothing. Its logit grows with the query as all others do.
     num_bits: P of a constructed model, bits of a position vector; 0 = trained.
     """
 
@@ -99,6 +104,7 @@ class ModelConfig:
         default="trained", metadata={"absent": "trained"}
     )
     num_bits: int = field(default=0, metadata={"absent": 0})
+    attention_sink: Literal["none", "learned"] = field(default="none", metadata={"absent": "none"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,7 +160,8 @@ class EvalConfig:
         never reported as the result. test_lengths: the reported range; never used for any choice.
     second_lengths: for tasks with two lengths, crossed with all of the above; () = the task's own
         (num_operands, a square).
-    num_examples: test examples per length.
+    num_examples: test examples per length. length_budget: above 0, a test set of length L holds no
+        more than length_budget / L, but 20, so that long lengths take about as long as short ones.
     checkpoints: which checkpoints are evaluated. last; best = least loss on held-out examples of
         the train range; oracle = least loss at the largest test length, which leaks the test range:
         only to compare with the paper.
@@ -174,6 +181,13 @@ class EvalConfig:
     num_checks: int = 20
     attention_factor: float = 1.0
     stop_error: float = field(default=0.0, metadata={"absent": 0.0})
+    length_budget: int = field(default=0, metadata={"absent": 0})
+
+    def examples_at(self, length: int) -> int:
+        """How many examples a test set of this length holds."""
+        if not self.length_budget:
+            return self.num_examples
+        return min(self.num_examples, max(MIN_EXAMPLES, self.length_budget // length))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

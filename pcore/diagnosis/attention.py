@@ -89,7 +89,7 @@ class AttentionMap:
 def attention_weights(
     model: Transformer, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
 ) -> Float[Tensor, "L B H T T"]:
-    """The attention weights of every layer, in float32.
+    """The attention weights of every layer, in float32; they add up to 1 if there is no sink.
 
     Training and evaluation never come here; `tests/pcore/diagnosis/test_attention.py` holds it
     against them.
@@ -102,10 +102,15 @@ def attention_weights(
     for layer, block in enumerate(model.layers):
         normed = block.norm1(x)
         q, k, _ = block.attention.project(normed, ids, normed, ids, encoding)
-        scores = (block.attention.scale_queries(q, at, factor) @ k.transpose(2, 3)).float()
+        q = block.attention.scale_queries(q, at, factor)
+        scores = (q @ k.transpose(2, 3)).float()
         bias = encoding.bias(ids, ids, layer)
         scores = scores if bias is None else scores + bias
-        found.append(scores.masked_fill(hidden, -math.inf).softmax(dim=3))
+        scores = scores.masked_fill(hidden, -math.inf)
+        if block.attention.sink is not None:  # takes its share, and is no token
+            at_sink = q @ block.attention.sink.unsqueeze(2)
+            scores = torch.cat([at_sink.float(), scores], dim=3)
+        found.append(scores.softmax(dim=3)[..., -num_tokens:])
         x, _ = block(x, ids, encoding, factor)
     return torch.stack(found)
 

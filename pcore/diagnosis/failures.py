@@ -151,7 +151,7 @@ def _by_operands(model: LanguageModel, config: TrialConfig, length: int) -> Iter
     if not isinstance(task, Addition) or low == length:
         return
     rng = make_generator("operands", length)
-    count = config.eval.num_examples
+    count = config.eval.examples_at(length)
     sizes = draw_integers(low, length, (count, len(task.sizes_at(length))), rng)
     longest = draw_integers(0, sizes.shape[1] - 1, (count, 1), rng)
     sizes = sizes.scatter(1, longest, length)

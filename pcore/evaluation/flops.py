@@ -14,7 +14,7 @@ from pcore.vocab import PAD_TOKEN
 def count_flops(config: TrialConfig) -> float:
     """Operations of a whole trial: training and all evaluations."""
     lengths = [length for values in evaluation_lengths(config).values() for length in values]
-    evaluation = sum(config.eval.num_examples * count_example_flops(config, n) for n in lengths)
+    evaluation = sum(config.eval.examples_at(n) * count_example_flops(config, n) for n in lengths)
     return count_train_flops(config) + evaluation * len(config.eval.checkpoints)
 
 

@@ -51,7 +51,7 @@ def with_examples(config: TrialConfig, num_examples: int | None) -> TrialConfig:
         return config
     if num_examples < 1:
         raise ValueError(f"--examples {num_examples} is below 1")
-    evaluation = dataclasses.replace(config.eval, num_examples=num_examples)
+    evaluation = dataclasses.replace(config.eval, num_examples=num_examples, length_budget=0)
     return dataclasses.replace(config, eval=evaluation)
 
 

@@ -32,7 +32,7 @@ def make_test_set(config: TrialConfig, length: int, second: int | None = None) -
     Formats of one task share the numbers too, so that a format ablation is paired.
     """
     rng = make_generator("test", flatten(config)["task.name"], length, second)
-    return config.task.sample_length(config.eval.num_examples, length, rng, second)
+    return config.task.sample_length(config.eval.examples_at(length), length, rng, second)
 
 
 def make_held_out_set(config: TrialConfig) -> Batch:

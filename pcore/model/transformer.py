@@ -28,6 +28,9 @@ from pcore.encodings import ENCODINGS, Encoding
 from pcore.encodings.position_ids import num_levels
 from pcore.registry import resolve
 
+# Of attention scores at once without gradients: 30,000 tokens never have all of theirs.
+SCORE_BYTES = {"cpu": 2**26, "gpu": 2**30}
+
 KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of one layer, "B H T K" each, keys rotated
 Cache: TypeAlias = list[KeysValues]  # one per layer
 
@@ -159,6 +162,9 @@ class Attention(nn.Module):
         self.o = make_weight(d, inner, 1 / inner, rng)
         if config.query_init == "zero":  # drawn all the same: the other weights stay what they are
             nn.init.zeros_(self.q)
+        # Zero, not drawn: at first a key like any other on average, which moves no other weight.
+        sink = torch.zeros(config.num_heads, config.d_head)
+        self.sink = nn.Parameter(sink) if config.attention_sink == "learned" else None
 
     def project(
         self,
@@ -184,9 +190,26 @@ class Attention(nn.Module):
         factor: float,
     ) -> Float[Tensor, "B R D"]:
         """The output of attention from queries at the indices `at` of S tokens."""
-        bias = encoding.bias(take(ids, at), ids, self.layer)
-        mixed = attend(self.scale_queries(q, at, factor), k, v, at, bias)
-        return F.linear(mixed.transpose(1, 2).flatten(2), self.o)
+        q = self.scale_queries(q, at, factor)
+        size = q.shape[2] if torch.is_grad_enabled() else self.queries_at_once(q, k, encoding)
+        mixed: list[Tensor] = []
+        for first in range(0, q.shape[2], size):
+            some, q_part = at[:, first : first + size], q[:, :, first : first + size]
+            seen = k.shape[2] if size >= q.shape[2] else int(some.max()) + 1
+            bias = encoding.bias(take(ids, some), ids[:, :seen], self.layer)
+            mixed.append(attend(q_part, k[:, :, :seen], v[:, :, :seen], some, bias, self.sink))
+        whole = mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=2)
+        return F.linear(whole.transpose(1, 2).flatten(2), self.o)
+
+    def queries_at_once(
+        self, q: Float[Tensor, "B H R K"], k: Float[Tensor, "B H S K"], encoding: Encoding
+    ) -> int:
+        """Queries whose scores fit into SCORE_BYTES; all of them where a kernel keeps no scores."""
+        has_bias = type(encoding).bias is not Encoding.bias
+        if q.shape[2] == k.shape[2] and not has_bias and self.sink is None:
+            return q.shape[2]
+        kind = "cpu" if k.device.type == "cpu" else "gpu"
+        return max(1, SCORE_BYTES[kind] // (4 * len(k) * self.num_heads * k.shape[2]))
 
     def scale_queries(
         self, q: Float[Tensor, "B H R K"], at: Int[Tensor, "B R"], factor: float
@@ -226,12 +249,19 @@ def attend(
     v: Float[Tensor, "B H S K"],
     at: Int[Tensor, "B R"],
     bias: Float[Tensor, "B H R S"] | None,
+    sink: Float[Tensor, "H K"] | None = None,
 ) -> Float[Tensor, "B H R K"]:
     """Values mixed by the softmax over the keys 0..at of each query; scores are not scaled.
 
+    sink: one more key that every query sees, with the value 0 and without a bias.
     The fused kernel knows no gradient of a bias, so an encoding with one takes the plain way.
     """
-    if bias is None and q.shape[2] == k.shape[2]:  # a query at every token
+    if sink is not None:
+        k = torch.cat([sink[:, None].to(k.dtype).expand(len(k), -1, -1, -1), k], dim=2)
+        v = F.pad(v, (0, 0, 1, 0))
+        at = at + 1
+        bias = None if bias is None else F.pad(bias, (1, 0))
+    elif bias is None and q.shape[2] == k.shape[2]:  # a query at every token
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
     visible = (torch.arange(k.shape[2], device=k.device) <= at.unsqueeze(2)).unsqueeze(1)
     if bias is None:

@@ -282,7 +282,11 @@ def _interleave_sums(operands: UInt8[Tensor, "B M W"]) -> UInt8[Tensor, "B F W"]
 
 def response_width(num_operands: int, length: int) -> int:
     """Digits of the largest sum of `num_operands` numbers of `length` digits."""
-    return len(str(num_operands * (10**length - 1)))
+    if num_operands > 10 ** min(length, 9):
+        return len(str(num_operands * (10**length - 1)))
+    # M 10^L - M = (M - 1) 10^L + (10^L - M): the digits of M - 1, then L more. Python writes no
+    # integer of more than 4,300 digits.
+    return length + (len(str(num_operands - 1)) if num_operands > 1 else 0)
 
 
 def _hint_name(index: int) -> str:

@@ -78,6 +78,7 @@ def _check_numbers(config: TrialConfig) -> None:
         raise ValueError(f"eval.stop_error={e.stop_error} must be at least 0 and below 1")
     for name, value in {
         "position.max_start": p.max_start,
+        "eval.length_budget": e.length_budget,
         "optim.weight_decay": o.weight_decay,
         "optim.grad_clip": o.grad_clip,
     }.items():

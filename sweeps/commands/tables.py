@@ -26,6 +26,7 @@ ADDITION = (
     "table_init_ablation",
     "attention_scale_ablation",
 )
+BEYOND = ("thousand_digits",)
 OTHER_TASKS = (
     "multiplication_depth",
     "operands_ablation",
@@ -42,6 +43,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "headline": HEADLINE,
     "core": CORE,
     "addition": ADDITION,
+    "beyond": BEYOND,
     "other_tasks": OTHER_TASKS,
     "scratchpad": SCRATCHPAD,
     "theory": THEORY,
@@ -50,6 +52,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "paper": HEADLINE
     + CORE
     + ADDITION
+    + BEYOND
     + OTHER_TASKS
     + SCRATCHPAD
     + THEORY

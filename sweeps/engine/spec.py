@@ -149,14 +149,18 @@ def check_cells(cells: Sequence[Cell]) -> None:
 
 def parse_seeds(text: str) -> list[tuple[int, int]]:
     """Pairs (seed, data_seed): "3" = (0, 0), (1, 1), (2, 2); "4x2" = 4 model seeds crossed with 2
-    data seeds.
+    data seeds; "4x2@100" = the same, counted from 100.
     """
-    parts = text.lower().split("x")
-    if len(parts) > 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+    counts_text, at, first_text = text.lower().partition("@")
+    parts = counts_text.split("x")
+    numbers_ok = all(part.isdigit() and int(part) > 0 for part in parts)
+    if len(parts) > 2 or not numbers_ok or (at and not first_text.isdigit()):
         raise ValueError(
-            f"--seeds {text!r} is neither a count like 3 nor model seeds x data seeds like 4x2"
+            f"--seeds {text!r} is neither a count like 3 nor model seeds x data seeds like 4x2, "
+            "from a first seed on like 4x2@100"
         )
-    counts = [int(part) for part in parts]
+    first = int(first_text or 0)
+    counts = [range(first, first + int(part)) for part in parts]
     if len(counts) == 1:
-        return [(i, i) for i in range(counts[0])]
-    return list(itertools.product(range(counts[0]), range(counts[1])))
+        return [(seed, seed) for seed in counts[0]]
+    return list(itertools.product(*counts))

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcore import config as module
 from pcore.config import (
     TrialConfig,
     canonical,
@@ -21,6 +20,7 @@ from pcore.config import (
     unflatten,
     without_seeds,
 )
+from pcore.config import flat as module
 from pcore.tasks import TASKS
 
 POSITIVE = st.floats(1e-8, 1e3)

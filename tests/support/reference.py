@@ -66,8 +66,13 @@ def _attention(
             scores = torch.stack([q[place] @ k[seen] for seen in range(place + 1)])
             if model.attention_scale == "log-length":
                 scores = scores * math.log(place + 1)
-            shares = torch.exp(scores - scores.max())
-            shares = shares / shares.sum()
+            shares, at_sink = torch.exp(scores), 0.0
+            if model.attention_sink == "learned":
+                logit = q[place] @ w[f"{prefix}sink"][head]
+                if model.attention_scale == "log-length":
+                    logit = logit * math.log(place + 1)
+                at_sink = torch.exp(logit)
+            shares = shares / (shares.sum() + at_sink)
             heads[place].append(sum(s * values[seen] for seen, s in enumerate(shares)))
     return [w[f"{prefix}o"] @ torch.cat(parts) for parts in heads]
 

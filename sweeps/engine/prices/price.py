@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from pcore.config import TrialConfig
+from pcore.config import DataConfig, TrialConfig
 from pcore.evaluation.flops import count_example_flops, count_flops
 from pcore.training.train import Run, learning_rate
 from sweeps.engine.prices.cost_model import (
@@ -167,13 +167,17 @@ def count_close(ratios: Sequence[float]) -> int:
 
 
 def smaller(config: TrialConfig) -> TrialConfig:
-    """The same step, on so many examples that it takes no more than PROBE_FLOPS."""
+    """The same step without packed rows, on so many examples that it takes PROBE_FLOPS at most."""
     per_example = 3 * count_example_flops(config, config.data.max_length)
     batch_size = max(1, min(config.optim.batch_size, int(PROBE_FLOPS / per_example)))
     return dataclasses.replace(
         config,
         optim=dataclasses.replace(config.optim, batch_size=batch_size, num_steps=1),
-        data=dataclasses.replace(config.data, num_examples=None),
+        data=DataConfig(
+            min_length=config.data.min_length,
+            max_length=config.data.max_length,
+            num_examples=None,
+        ),
         eval=dataclasses.replace(config.eval, checkpoints=("last",)),
         seed=0,
         data_seed=0,

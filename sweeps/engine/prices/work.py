@@ -105,7 +105,7 @@ def count_evaluation(config: TrialConfig) -> Work:
     (`pcore.model.shared_tokens`), which is next to nothing; randomized IDs leave few tokens equal.
     """
     shapes = [
-        _passes(config.task, config.model, config.eval.num_examples, length, second)
+        _passes(config.task, config.model, config.eval.examples_at(length), length, second)
         for lengths in evaluation_lengths(config).values()
         for length in lengths
         for second in config.eval.second_lengths or (None,)
@@ -127,6 +127,8 @@ def count_parameters(config: TrialConfig) -> float:
     """Trained parameters of the blocks, the symbols and the encoding, without gains of norms."""
     m = config.model
     blocks = m.num_layers * m.d_model * (4 * m.num_heads * m.d_head + 3 * m.d_ff)
+    if m.attention_sink == "learned":
+        blocks += m.num_layers * m.num_heads * m.d_head
     symbols = len(config.task.vocab) * m.d_model
     return float(blocks + symbols + _encoding_traits(config).num_parameters)
 

@@ -16,6 +16,7 @@ from pcore.model.checkpoint import load_model
 from pcore.model.transformer import Transformer, make_model
 
 VARIANTS = [
+    {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
     {},
     {"position.encoding": "none", "model.norm_placement": "pre"},
     {"position.encoding": "rotary", "model.attention_scale": "log-length"},
@@ -41,7 +42,7 @@ def test_weights_mix_values_as_the_fused_kernel_does(tiny_config, changes, facto
     tokens, ids = examples(config)
     fused = model(tokens, ids)
     weights = iter(attention_weights(model, tokens, ids))
-    monkeypatch.setattr(model_module, "attend", lambda q, k, v, at, bias: next(weights) @ v)
+    monkeypatch.setattr(model_module, "attend", lambda q, k, v, at, bias, sink: next(weights) @ v)
     torch.testing.assert_close(model(tokens, ids), fused, atol=1e-5, rtol=1e-5)
     assert next(weights, None) is None  # every layer used its own
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from pcore.config import override
+from pcore.config import override, trial_id
 from pcore.encodings import position_ids as positions
 from pcore.evaluation import predict
 from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
 from pcore.evaluation.generate import solve
 from pcore.evaluation.judge import Sample, judge
+from pcore.evaluation.predict import with_examples
 from pcore.evaluation.test_sets import (
     evaluation_lengths,
     hash_batch,
@@ -20,6 +21,7 @@ from pcore.evaluation.test_sets import (
 )
 from pcore.model.transformer import LanguageModel, make_model
 from pcore.tasks.base import Batch
+from pcore.training.validate import validate
 
 
 def count_in_a_loop(model, batch, config):
@@ -285,3 +287,20 @@ def test_a_second_length_that_was_not_trained_belongs_to_the_test_range(tiny_con
         ("test", 4, 2),
         ("test", 4, 5),
     ]
+
+
+def test_a_length_budget_leaves_fewer_examples_of_long_lengths(tiny_config):
+    config = override(tiny_config, {"eval.num_examples": 200, "eval.length_budget": 300})
+    assert [len(make_test_set(config, n).tokens) for n in (1, 2, 3, 10, 30)] == [
+        200,
+        150,
+        100,
+        30,
+        20,
+    ]
+    assert len(make_test_set(with_examples(config, 70), 30).tokens) == 70
+    assert trial_id(override(config, {"eval.length_budget": 0})) == trial_id(
+        override(tiny_config, {"eval.num_examples": 200})
+    )
+    with pytest.raises(ValueError, match=r"eval\.length_budget=-1 is below 0"):
+        validate(override(config, {"eval.length_budget": -1}))

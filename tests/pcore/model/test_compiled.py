@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow  # minutes together
 CLOSE = {"rel": 1e-5}
 MODELS = [
     {"position.encoding": "none", "data.num_examples": 40},
-    {"position.encoding": "rotary", "model.norm": "layer"},
+    {"position.encoding": "rotary", "model.norm": "layer", "model.attention_sink": "learned"},
     {"position.encoding": "t5", "task.zero_pad": False},
     {"position.encoding": "alibi", "model.norm_placement": "pre"},
     {"position.freeze_table": True, "position.start": "wrapped", "position.table_init": "rotation"},

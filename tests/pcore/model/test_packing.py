@@ -191,11 +191,10 @@ def test_a_row_whose_problems_do_not_see_each_other_is_its_problems(tiny_config,
     seen = (owner.unsqueeze(2) == owner.unsqueeze(1)).tril()
     seen[:, :, 0] = True  # BOS
     x = model.embed(batch.tokens, batch.ids)
-    for block in model.blocks:
-        p = block.project(x, batch.ids, None, model.encoding)
-        mixed = F.scaled_dot_product_attention(
-            p.q, p.k, p.v, attn_mask=seen.unsqueeze(1), scale=1.0
-        )
+    for block in model.layers:
+        normed = block.norm1(x)
+        q, k, v = block.attention.project(normed, batch.ids, normed, batch.ids, model.encoding)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen.unsqueeze(1), scale=1.0)
         x = block.finish(x, F.linear(mixed.transpose(1, 2).flatten(2), block.attention.o))
     logits = model.read_out(x).gather(
         1, batch.places.unsqueeze(2).expand(-1, -1, len(config.task.vocab))

@@ -8,10 +8,13 @@ from torch.nn import functional as F
 
 from pcore.config import TrialConfig, override
 from pcore.config.seeding import make_generator
+from pcore.diagnosis.attention import attention_weights
+from pcore.model import transformer as model_module
 from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET, target_places
-from pcore.model.transformer import make_model
+from pcore.model.transformer import attend, make_model
 from pcore.training.data import TrainingData
+from pcore.training.train import ragged_loss
 from tests.support.reference import reference_logits
 
 VARIANTS = [
@@ -25,6 +28,8 @@ VARIANTS = [
     {"model.norm": "layer"},
     {"model.norm": "layer", "model.norm_placement": "pre", "model.num_layers": 1},
     {"model.attention_scale": "log-length", "model.num_layers": 2},
+    {"model.attention_sink": "learned", "model.num_layers": 1},
+    {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
     {"task.scratchpad": True, "model.num_layers": 2},
     {"task.zero_pad": False, "model.num_layers": 2},
 ]
@@ -35,7 +40,7 @@ def trial(config: TrialConfig, **changes) -> tuple:
     config = override(config, {"optim.batch_size": 4, **changes})
     model = make_model(config).double()
     for name, p in model.named_parameters():  # gains other than 1, or their use goes unseen
-        if "norm" in name:
+        if "norm" in name or "sink" in name:
             p.data += 0.3 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
     return config, model, TrainingData(config).next_batch()
 
@@ -126,7 +131,8 @@ def test_padding_on_the_right_changes_nothing(tiny_config, encoding):
         {"position.encoding": "learned", "model.attention_scale": "log-length"},
         {"position.encoding": "rotary", "model.num_layers": 3},
         {"position.encoding": "alibi"},
-        {"position.encoding": "t5"},
+        {"position.encoding": "t5", "model.attention_sink": "learned"},
+        {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
         {"position.encoding": "fire", "model.norm_placement": "pre"},
     ],
     ids=str,
@@ -180,6 +186,65 @@ def test_the_output_is_tied_to_the_token_embedding(tiny_config):
     expected = (model.final_norm(x) * 16**-0.5) @ model.embedding.T
     torch.testing.assert_close(model.read_out(x), expected)
     del batch
+
+
+@pytest.mark.parametrize("encoding", ["learned", "t5"])
+def test_a_sink_is_a_key_without_a_value_that_all_queries_see(tiny_config, encoding):
+    """Through every path: everywhere, at targets only, ragged; and it takes weight from tokens."""
+    changes = {"position.encoding": encoding, "model.attention_sink": "learned"}
+    config, model, batch = trial(tiny_config, **changes)
+    whole = model(batch.tokens, batch.ids)
+    at = batch.places.unsqueeze(2).expand(-1, -1, whole.shape[2])
+    some = model(*batch[:3])
+    torch.testing.assert_close(some, whole.gather(1, at), atol=1e-6, rtol=1e-6)
+    ragged = ragged_loss(model, batch).float()
+    torch.testing.assert_close(ragged, mean_loss(model, *batch), rtol=1e-6, atol=0)
+    weights = attention_weights(model, batch.tokens, batch.ids)
+    assert weights.sum(dim=4).max() < 1
+    plain = make_model(override(config, {"model.attention_sink": "none"})).double()
+    missing, unexpected = plain.load_state_dict(model.state_dict(), strict=False)
+    assert not missing
+    assert unexpected == ["blocks.0.attention.sink", "blocks.1.attention.sink"]
+    assert (plain(batch.tokens, batch.ids) - whole).abs().max() > 1e-3
+    # A key whose logits are far below all others leaves nothing of itself.
+    q_mean = torch.zeros(2, 2, 3, 4)
+    q_mean[..., 0] = 1.0
+    k, v, places = torch.zeros(2, 2, 3, 4), torch.ones(2, 2, 3, 4), torch.arange(3).expand(2, -1)
+    for logit, share in ((-50.0, 1.0), (0.0, 3 / 4), (50.0, 0.0)):
+        sink = torch.zeros(2, 4)
+        sink[:, 0] = logit
+        mixed = attend(q_mean, k, v, places, None, sink)
+        torch.testing.assert_close(mixed[:, :, 2], torch.full((2, 2, 4), share))
+
+
+def test_a_sink_moves_no_other_weight(tiny_config):
+    plain = make_model(tiny_config).state_dict()
+    sunk = make_model(override(tiny_config, {"model.attention_sink": "learned"})).state_dict()
+    assert all(torch.equal(sunk[name], weight) for name, weight in plain.items())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"position.encoding": "t5"},
+        {"position.encoding": "fire"},
+        {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
+    ],
+    ids=str,
+)
+def test_scores_in_pieces_give_the_same_logits(tiny_config, monkeypatch, changes):
+    _, model, batch = trial(tiny_config, **changes)
+    with torch.no_grad():
+        everywhere, some = model(*batch[:2]), model(*batch[:3])
+        sizes = []
+        monkeypatch.setattr(
+            model_module, "attend", lambda q, *rest: (sizes.append(q.shape[2]), attend(q, *rest))[1]
+        )
+        monkeypatch.setitem(model_module.SCORE_BYTES, "cpu", 4 * 4 * 2 * batch.tokens.shape[1] * 2)
+        torch.testing.assert_close(model(*batch[:2]), everywhere)
+        torch.testing.assert_close(model(*batch[:3]), some)
+    assert 2 in sizes
 
 
 def test_target_places_stand_one_before_each_target(tiny_config):

@@ -1,17 +1,19 @@
 """Tokens and relative IDs are those of the papers: golden data, worked examples, layout sizes."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcore.config import PositionConfig
 from pcore.encodings import position_ids as positions
 from pcore.tasks import TASKS, Task
-from pcore.tasks.addition import Addition
+from pcore.tasks.addition import Addition, response_width
 from pcore.tasks.commands import Commands
 from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
@@ -366,3 +368,10 @@ def test_meaningless_options_are_refused():
         Addition(index_hints=True, num_operands=30).num_tokens(3)
     with pytest.raises(ValueError, match="height=0 is below 1"):
         Minesweeper().check_length(0)
+
+
+def test_the_digits_of_a_sum_are_known_beyond_what_python_writes():
+    for count, length in itertools.product((*range(1, 25), 99, 100, 101, 10**6), (1, 2, 3, 7, 20)):
+        assert response_width(count, length) == len(str(count * (10**length - 1)))
+    batch = Addition().sample_length(1, 5000, torch.Generator().manual_seed(0))
+    assert batch.tokens.shape == (1, 2 + 5000 + 1 + 5000 + 1 + 5001)

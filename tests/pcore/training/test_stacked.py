@@ -98,6 +98,7 @@ def shapes(draw):
         "model.d_model": draw(st.sampled_from([4, 10, 16])),
         "model.d_ff": draw(st.integers(1, 20)),
         "model.norm": draw(st.sampled_from(["rms", "layer"])),
+        "model.attention_sink": draw(st.sampled_from(["none", "learned"])),
         "model.norm_placement": draw(st.sampled_from(["both", "pre", "post"])),
         "data.max_length": draw(st.integers(1, 5)),
         "optim.batch_size": draw(st.integers(1, 9)),
