@@ -163,4 +163,4 @@ def parse_seeds(text: str) -> list[tuple[int, int]]:
     counts = [range(first, first + int(part)) for part in parts]
     if len(counts) == 1:
         return [(seed, seed) for seed in counts[0]]
-    return list(itertools.product(*counts))
+    return [(seed, data_seed) for seed in counts[0] for data_seed in counts[1]]
