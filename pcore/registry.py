@@ -27,24 +27,41 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
-    """The class that `name` stands for. Raises ValueError with the nearest right name."""
+    """The class that `name` stands for: an entry of the table, or own code that derives from the
+    base of all entries.
+
+    Nothing is called, whatever the name: it may come from a file that somebody else wrote. Raises
+    ValueError with the nearest right name.
+    """
     if name in table:
         return table[name]
-    if ":" not in name:
+    module_name, colon, class_name = name.partition(":")
+    if not colon:
         raise ValueError(
             f"unknown {kind} {name!r}.{nearest(name, table)} Own code: 'package.module:Class'."
         )
-    module_name, _, class_name = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"{kind} {name!r}: cannot import {module_name!r}: {error}") from error
+    except Exception as error:  # own code may raise anything
+        message = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{kind} {name!r}: cannot import {module_name!r}: {message}") from error
     if not hasattr(module, class_name):
         raise ValueError(
             f"{kind} {name!r}: module {module_name!r} has no {class_name!r}."
             f"{nearest(class_name, dir(module))}"
         )
-    return getattr(module, class_name)
+    cls = getattr(module, class_name)
+    base = _common_base(table)
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        wanted = "a class" if base is object else f"a subclass of {base.__module__}:{base.__name__}"
+        raise ValueError(f"{kind} {name!r} is not {wanted}")
+    return cls
+
+
+def _common_base(table: Mapping[str, type]) -> type:
+    """The nearest class that all entries derive from; `object` of an empty table."""
+    first = next(iter(table.values()), object)
+    return next(base for base in first.__mro__ if all(issubclass(c, base) for c in table.values()))
 
 
 def name_of(cls: type, table: Mapping[str, type]) -> str:
