@@ -157,7 +157,7 @@ def label_tokens(layout: Layout) -> list[str]:
         number = len(letters)
         letter = ascii_lowercase[number % 26] * (1 + number // 26)
         run = (source.field, place >= layout.num_query)
-        labels.append(f"{letters.setdefault(run, letter)}{source.place + 1}")
+        labels.append(f"{letters.setdefault(run, letter)}{source.index + 1}")
     return labels
 
 
