@@ -14,7 +14,7 @@ from pcore.theory.exactness import (
     CONSTRUCTIONS,
     MIN_BITS,
     Construction,
-    Tally,
+    Score,
     addition_with_scratchpad,
     check_hard,
     check_random,
@@ -124,9 +124,9 @@ def run_construct(
         f"built for up to {construction.max_digits(bits):,} digits; {dtype} on {device}"
     )
     hard = check_hard(model, construction, num_digits)
-    print(_format_tally(hard, f"hardest cases of {num_digits:,} digits"), flush=True)
+    print(_format_score(hard, f"hardest cases of {num_digits:,} digits"), flush=True)
     random = check_random(model, construction.task, num_digits, num_examples)
-    print(_format_tally(random, f"random examples of {num_digits:,} digits"))
+    print(_format_score(random, f"random examples of {num_digits:,} digits"))
     print(
         f"smallest lead of a right token over the others: {(hard + random).margin:.3g}; "
         f"{format_time(time.monotonic() - begin)}"
@@ -155,9 +155,9 @@ def run_limits(construction: Construction, max_bits: int, num_examples: int) -> 
     return 0 if keeps else 1
 
 
-def largest_exact(lengths: Iterator[tuple[int, Tally]]) -> int:
+def largest_exact(lengths: Iterator[tuple[int, Score]]) -> int:
     """The last length before the first failure; 0 if there is none."""
-    return max((length for length, tally in lengths if tally.exact), default=0)
+    return max((length for length, score in lengths if score.exact), default=0)
 
 
 def run_ceilings(max_digits: int) -> int:
@@ -175,9 +175,9 @@ def run_ceilings(max_digits: int) -> int:
     return 0
 
 
-def _format_tally(tally: Tally, what: str) -> str:
-    verdict = "all right" if tally.exact else "WRONG"
-    return f"{tally.num_right:,} of {tally.num_examples:,} {what}: {verdict}"
+def _format_score(score: Score, what: str) -> str:
+    verdict = "all right" if score.exact else "WRONG"
+    return f"{score.num_right:,} of {score.num_examples:,} {what}: {verdict}"
 
 
 def _check_range(flag: str, value: int, low: int, high: int | None) -> None:
