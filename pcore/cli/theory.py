@@ -1,12 +1,13 @@
-"""`pcore construct` and `pcore ceiling`: the papers' theorems, checked,."""
+"""`pcore construct` and `pcore ceiling`: the papers' theorems, checked."""
 
 import time
 from collections.abc import Iterator
 
 import torch
 
+from pcore.cli.models import choose_device
 from pcore.cli.parser import add_device, command_parser
-from pcore.cli.screen import choose_device, format_time
+from pcore.cli.screen import format_time
 from pcore.registry import nearest
 from pcore.theory import ceilings
 from pcore.theory.ceilings import count_ceiling

@@ -20,19 +20,24 @@ from pcore.training.train import Run
 MEMORISE_STEPS = 150
 
 
-def check_task(name: str) -> list[Check]:
-    """Every rule for tasks, on the task with its default options."""
-    made: list[Task] = []
+def make_task(name: str) -> tuple[Check, Task | None]:
+    """Whether a task can be made with its default options, and that task."""
+    task: Task | None = None
 
     def constructs() -> str:
-        made.append(resolve(name, TASKS, "task")())
-        hash(made[0])
-        return f"options: {', '.join(f.name for f in fields(made[0])) or 'none'}"
+        nonlocal task
+        task = resolve(name, TASKS, "task")()
+        hash(task)
+        return f"options: {', '.join(f.name for f in fields(task)) or 'none'}"
 
-    first = run_check("constructs with defaults", constructs)
-    if not made:
+    return run_check("constructs with defaults", constructs), task
+
+
+def check_task(name: str) -> list[Check]:
+    """Every rule for tasks, on the task with its default options."""
+    first, task = make_task(name)
+    if task is None:
         return [first]
-    task = made[0]
     lengths: list[int] = []
 
     def poses() -> str:
@@ -104,7 +109,7 @@ def _layout(task: Task, lengths: list[int]) -> str:
         if not (tokens[:, 0] == symbols[task.bos]).all():
             raise Broken(f"{what}: an example does not begin with BOS")
         if not (ends == symbols[task.eos]).all():
-            raise Broken(f"{what}: an example does not end with EOS, PAD behind it")
+            raise Broken(f"{what}: an example does not end with EOS, PAD after it")
         inside = torch.arange(tokens.shape[1]) < num_tokens.unsqueeze(1)
         if (tokens[inside] == 0).any():
             raise Broken(f"{what}: PAD inside an example")
