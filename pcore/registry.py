@@ -15,15 +15,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """ " Did you mean 'x'?" if some known name is close, else the list of what is known."""
-    known = list(known)
-    if close := get_close_matches(name, known, n=1, cutoff=0.6):
+def nearest(name: str, names: Iterable[str]) -> str:
+    """ " Did you mean 'x'?" if one of the names is close, else the list of all."""
+    names = list(names)
+    if close := get_close_matches(name, names, n=1, cutoff=0.6):
         return f" Did you mean {close[0]!r}?"
-    tails = {k.rsplit(".", 1)[-1]: k for k in known}
+    tails = {n.rsplit(".", 1)[-1]: n for n in names}
     if close := get_close_matches(name.rsplit(".", 1)[-1], tails, n=1, cutoff=0.6):
         return f" Did you mean {tails[close[0]]!r}?"
-    return f" Known: {', '.join(known)}."
+    return f" Known: {', '.join(names)}."
 
 
 def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
@@ -66,8 +66,8 @@ def _common_base(table: Mapping[str, type]) -> type:
 
 def name_of(cls: type, table: Mapping[str, type]) -> str:
     """The inverse of `resolve`."""
-    for name, known in table.items():
-        if known is cls:
+    for name, entry in table.items():
+        if entry is cls:
             return name
     return f"{cls.__module__}:{cls.__qualname__}"
 

@@ -70,13 +70,16 @@ def format_results(results: Iterable[LengthResult]) -> str:
     for result in results:
         by_policy.setdefault(result.checkpoint, []).append(result)
     lines: list[str] = []
-    for policy, found in by_policy.items():
-        lines += ["", f"exact match, checkpoint policy {policy} (step {found[0].checkpoint_step})"]
+    for policy, measured in by_policy.items():
+        lines += [
+            "",
+            f"exact match, checkpoint policy {policy} (step {measured[0].checkpoint_step})",
+        ]
         rows = [["  range", "length", "second", "exact match", "right of examples"]]
-        for r in found:
+        for r in measured:
             share = format_share(r.counts.num_correct, r.counts.num_examples)
             rows.append([f"  {r.range}", str(r.length), str(r.second_length or ""), *share])
-        if all(r.second_length is None for r in found):
+        if all(r.second_length is None for r in measured):
             rows = [[*row[:2], *row[3:]] for row in rows]
         lines += align(rows, left=1)
     return "\n".join(lines)

@@ -87,8 +87,8 @@ def _options(task: Task, lengths: list[int]) -> str:
     flat = flatten(config)
     if unflatten(flat) != config:
         raise Broken("flatten and unflatten do not give the same task back")
-    own = [key for key in flat if key.startswith("task.")]
-    return f"{len(own)} fields survive flatten and unflatten"
+    num_fields = sum(key.startswith("task.") for key in flat)
+    return f"{num_fields} fields survive flatten and unflatten"
 
 
 def _vocabulary(task: Task, lengths: list[int]) -> str:
@@ -172,8 +172,8 @@ def _limits(task: Task, lengths: list[int]) -> str:
         for batch in (task.sample_length(64, length, rng), _mixture_up_to(task, lengths, length)):
             seen = tuple(int(n) for n in batch.relative_ids.amax(dim=(0, 1)))
             if batch.tokens.shape[1] > stated:
-                found = batch.tokens.shape[1]
-                raise Broken(f"length {length}: {found} tokens found, num_tokens={stated}")
+                longest = batch.tokens.shape[1]
+                raise Broken(f"length {length}: {longest} tokens, num_tokens={stated}")
             if any(s > limit for s, limit in zip(seen, largest, strict=True)):
                 raise Broken(f"length {length}: IDs up to {seen}, max_relative_ids={largest}")
         details.append(f"{length}: {stated} tokens, IDs {','.join(map(str, largest))}")
