@@ -15,42 +15,59 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """ " Did you mean 'x'?" if some known name is close, else the list of what is known."""
-    known = list(known)
-    if close := get_close_matches(name, known, n=1, cutoff=0.6):
+def nearest(name: str, names: Iterable[str]) -> str:
+    """ " Did you mean 'x'?" if one of the names is close, else the list of all."""
+    names = list(names)
+    if close := get_close_matches(name, names, n=1, cutoff=0.6):
         return f" Did you mean {close[0]!r}?"
-    tails = {k.rsplit(".", 1)[-1]: k for k in known}
+    tails = {n.rsplit(".", 1)[-1]: n for n in names}
     if close := get_close_matches(name.rsplit(".", 1)[-1], tails, n=1, cutoff=0.6):
         return f" Did you mean {tails[close[0]]!r}?"
-    return f" Known: {', '.join(known)}."
+    return f" Known: {', '.join(names)}."
 
 
 def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
-    """The class that `name` stands for. Raises ValueError with the nearest right name."""
+    """The class that `name` stands for: an entry of the table, or own code that derives from the
+    base of all entries.
+
+    Nothing is called, whatever the name: it may come from a file that somebody else wrote. Raises
+    ValueError with the nearest right name.
+    """
     if name in table:
         return table[name]
-    if ":" not in name:
+    module_name, colon, class_name = name.partition(":")
+    if not colon:
         raise ValueError(
             f"unknown {kind} {name!r}.{nearest(name, table)} Own code: 'package.module:Class'."
         )
-    module_name, _, class_name = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"{kind} {name!r}: cannot import {module_name!r}: {error}") from error
+    except Exception as error:  # own code may raise anything
+        message = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{kind} {name!r}: cannot import {module_name!r}: {message}") from error
     if not hasattr(module, class_name):
         raise ValueError(
             f"{kind} {name!r}: module {module_name!r} has no {class_name!r}."
             f"{nearest(class_name, dir(module))}"
         )
-    return getattr(module, class_name)
+    cls = getattr(module, class_name)
+    base = _common_base(table)
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        wanted = "a class" if base is object else f"a subclass of {base.__module__}:{base.__name__}"
+        raise ValueError(f"{kind} {name!r} is not {wanted}")
+    return cls
+
+
+def _common_base(table: Mapping[str, type]) -> type:
+    """The nearest class that all entries derive from; `object` of an empty table."""
+    first = next(iter(table.values()), object)
+    return next(base for base in first.__mro__ if all(issubclass(c, base) for c in table.values()))
 
 
 def name_of(cls: type, table: Mapping[str, type]) -> str:
     """The inverse of `resolve`."""
-    for name, known in table.items():
-        if known is cls:
+    for name, entry in table.items():
+        if entry is cls:
             return name
     return f"{cls.__module__}:{cls.__qualname__}"
 

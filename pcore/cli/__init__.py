@@ -1,5 +1,4 @@
-"""The console command `pcore`: look at an example, train, ask and explain a model, check own code
-and theorems.
+"""The command `pcore`: show examples, train, ask and explain a model, check own code and theorems.
 
     pcore show addition 653+49                     pcore train --preset smoke
     pcore show addition 653+49 --no-zero-pad       pcore train --model.num_layers 2 --out m.pt
@@ -31,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ValueError, OSError) as error:
-        sentence = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        sentence = str(error).strip().partition("\n")[0] or type(error).__name__
         print(f"pcore: {sentence}", file=sys.stderr)
         return WRONG_USE
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pcore import conformance
 from pcore.cli.parser import FAILED, command_parser
 from pcore.conformance import Check, format_checks
+from pcore.registry import resolve
+from pcore.tasks import TASKS, Task
 
 
 def check_encoding(words: list[str]) -> int:
@@ -15,6 +17,14 @@ def check_encoding(words: list[str]) -> int:
 def check_task(words: list[str]) -> int:
     """Print every rule for tasks, and whether it is kept."""
     return _check("task", conformance.check_task, words)
+
+
+def find_task(name: str) -> type[Task]:
+    """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
+    cls = resolve(name, TASKS, "task")
+    if ":" in name and not (check := conformance.make_task(name)[0]).passed:
+        raise ValueError(f"{name} is no task: FAIL  {check.name}  {check.detail}")
+    return cls
 
 
 def _check(kind: str, find: Callable[[str], list[Check]], words: list[str]) -> int:

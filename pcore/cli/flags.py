@@ -2,7 +2,7 @@
 
 `--num-operands 3`, `--num_operands=3`; booleans also as `--zero-pad`, `--no-zero-pad`,
 `--zero-pad false`. A boolean takes the next word only if it is true, false, yes or no, so a query
-behind it stays a query. argparse cannot do that, so these flags are taken out before it runs.
+after it stays a query. argparse cannot do that, so these flags are taken out before it runs.
 """
 
 from collections.abc import Mapping, Sequence

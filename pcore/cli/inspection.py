@@ -1,146 +1,49 @@
-"""What `pcore attention`, `ablate`, `explain` and `reach` write on the screen."""
+"""What `pcore attention` and `pcore explain` print: likeness to the construction, and causes."""
 
-import dataclasses
-import json
 import math
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-import torch
-
-from pcore.cli.screen import open_model
-from pcore.config import coerce
-from pcore.diagnosis.ablation import Ablation, ablate
-from pcore.diagnosis.attention import AttentionMap, average_attention
-from pcore.diagnosis.bisection import find_l95
-from pcore.diagnosis.causes import percent
-from pcore.diagnosis.explanation import (
-    NO_PATTERN,
-    align_columns,
-    describe_attention,
-    describe_ids,
-    format_diagnosis,
-    name_head,
-)
-from pcore.diagnosis.failures import analyse_failures
+from pcore.cli.screen import align
+from pcore.config import TrialConfig, format_numbers
+from pcore.diagnosis.attention import AttentionMap, Head
+from pcore.diagnosis.breakdowns import Breakdown
+from pcore.diagnosis.causes import VISITS, name_causes, name_keys, percent
+from pcore.diagnosis.failures import Diagnosis
 from pcore.diagnosis.patterns import Likeness
-from pcore.diagnosis.probes import count_verdict_changes
-from pcore.evaluation.predict import with_examples
-from pcore.evaluation.test_sets import evaluation_lengths, make_test_set
-from pcore.training.validate import check_test_length, task_name
+from pcore.diagnosis.probes import OFTEN, count_visits, grade_visits
+from pcore.encodings import Mixture
+from pcore.encodings.position_ids import level_names
+from pcore.model.transformer import Transformer
 
-NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, behind its mass
-
-
-def run_attention(
-    file: Path, length: int | None, num_examples: int | None, out: Path | None, device: torch.device
-) -> int:
-    """Print how like the construction every head is; write the averaged matrices as JSON."""
-    model, config = open_model(file, device)
-    found = average_attention(model, config, length or config.data.max_length, num_examples or 1000)
-    print(format_attention(found, f"{file.name}, {task_name(config.task)}"))
-    if out is not None:
-        out.write_text(json.dumps(found.to_json()), encoding="utf-8")
-        print(f"averaged matrices: {out}")
-    return 0
+NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
+NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass
+MAX_KEYS = 6  # rows of a breakdown that are printed
+MIN_EXPLAINED = 0.02  # by a breakdown that is printed
 
 
-def run_ablation(
-    file: Path, length: int | None, num_examples: int | None, device: torch.device
-) -> int:
-    """Print exact match without each head, sublayer and layer."""
-    model, config = open_model(file, device)
-    config = with_examples(config, num_examples)
-    length = length or config.data.max_length
-    check_test_length(config, length)
-    batch = make_test_set(config, length, config.task.default_second(length))
-    print(f"{file.name}: exact match of {task_name(config.task)} at length {length}")
-    for row in ablate(model, batch, config):
-        counts = row.counts
-        share = percent(counts.num_correct / counts.num_examples)
-        tokens = percent(counts.num_correct_tokens / counts.num_tokens)
-        print(f"  {_name_part(row):<30}  {share:>7}   token accuracy {tokens:>7}", flush=True)
-    return 0
-
-
-def run_explaining(
-    file: Path, length: int | None, num_examples: int | None, device: torch.device
-) -> int:
-    """Print why a model fails at a length, then probes of its attention, table and precision."""
-    model, config = open_model(file, device)
-    config = with_examples(config, num_examples)
-    length = length or max((*config.eval.test_lengths, config.data.max_length))
-    diagnosis = analyse_failures(model, config, length)
-    print(f"{file.name}: {task_name(config.task)} at length {length}")
-    print(format_diagnosis(diagnosis))
-    print()
-    for line in describe_attention(model, config, length):
-        print(line)
-    for line in describe_ids(model, config, length):
-        print(line)
-    lost, won = count_verdict_changes(model, config, length)
-    print(
-        f"precision: bf16 autocast changes the verdict of {lost + won} of {diagnosis.num_examples} "
-        f"examples at length {length} ({lost} right in fp32 only, {won} in bf16 only)"
-    )
-    return 0
-
-
-def run_reaching(
-    file: Path,
-    lengths: str | None,
-    num_examples: int | None,
-    stop_error: float,
-    device: torch.device,
-) -> int:
-    """Print the longest length with exact match above 95 %, found by bisection."""
-    if not 0 <= stop_error < 1:
-        raise ValueError(f"--stop-error {stop_error} must be at least 0 and below 1")
-    model, config = open_model(file, device)
-    config = with_examples(config, num_examples)
-    evaluation = dataclasses.replace(config.eval, stop_error=stop_error)
-    config = dataclasses.replace(config, eval=evaluation)
-    asked = [length for values in evaluation_lengths(config).values() for length in values]
-    if lengths is not None:
-        asked = list(coerce(lengths, tuple[int, ...], "--lengths"))
-    longest, visited = find_l95(model, config, asked)
-    print(f"{file.name}: {task_name(config.task)}")
-    for result in visited:
-        counts = result.counts
-        share = percent(counts.num_correct / counts.num_examples)
-        of = f"{counts.num_correct} of {counts.num_examples}"
-        print(f"  length {result.length:>4}  exact match {share:>7}  {of:>15}")
-    bound = "at least " if longest == max(asked) else ""
-    print(
-        f"L95: {bound}{longest}, from {len(visited)} of {len(set(asked))} lengths, if exact match "
-        "does not rise with length"
-    )
-    return 0
-
-
-def format_attention(found: AttentionMap, title: str) -> str:
+def format_attention(averaged: AttentionMap, title: str) -> str:
     """A row per head and level of IDs, and the baseline of even attention."""
-    left_out = f" ({found.num_left_out} of another layout left out)" if found.num_left_out else ""
+    m = averaged
+    left_out = f" ({m.num_left_out} of another layout left out)" if m.num_left_out else ""
     lines = [
-        f"{title}: attention at length {found.length}, {found.num_examples} examples{left_out}",
-        f"averaged over the {len(found.labels) - found.first_query} queries from '=' on; logits "
-        f"times {found.factor:g}, as in evaluation",
+        f"{title}: attention at length {m.length}, {m.num_examples} examples{left_out}",
+        f"averaged over the {len(m.labels) - m.first_query} queries from '=' on; logits "
+        f"times {m.factor:g}, as in evaluation",
         "",
     ]
     rows = [["head", "BOS", "keys", "largest"]]
-    if found.even:
+    if m.even:
         rows[0] += ["level", *("next", *NUMBERS), *("same", *NUMBERS)]
-    for head in found.heads:
-        own = [name_head(head, found), f"{head.bos:.3f}"]
-        own += [f"{math.exp(head.entropy):.1f}", f"{head.largest:.3f}"]
-        rows += [own + likeness for likeness in _levels(head.likenesses) or [[]]]
-    rows += [["even", "", "", "", *likeness] for likeness in _levels(found.even)]
-    lines += align_columns(rows)
-    if not found.even:
-        return "\n".join([*lines, "", NO_PATTERN])
-    most = {like.pattern: f"{like.most_beyond_bos:.3f}" for like in found.even}
+    for head in m.heads:
+        shares = [f"{head.bos:.3f}", f"{math.exp(head.entropy):.1f}", f"{head.largest:.3f}"]
+        cells = [_name_head(head, m), *shares]
+        rows += [cells + likeness for likeness in _by_level(head.likenesses) or [[]]]
+    rows += [["even", "", "", "", *likeness] for likeness in _by_level(m.even)]
+    lines += [*align(rows), ""]
+    if not m.even:
+        return "\n".join([*lines, NO_PATTERN])
+    most = {like.pattern: f"{like.most_beyond_bos:.3f}" for like in m.even}
     lines += [
-        "",
         "next: BOS and the tokens with the ID of the symbol to be written; same: BOS and those",
         "with the ID of the current one (arXiv 2405.20671, Theorem 5.1). no BOS: the mass without",
         f"BOS, at most {most['next']} and {most['same']}. overlap: 1 = even weights on exactly",
@@ -150,7 +53,46 @@ def format_attention(found: AttentionMap, title: str) -> str:
     return "\n".join(lines)
 
 
-def _levels(likenesses: Sequence[Likeness]) -> list[list[str]]:
+def format_diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
+    """Lines: the kinds of failure, the causes in words, and the counts behind them."""
+    d = diagnosis
+    num_right = d.num_examples - d.num_failed
+    yield (
+        f"exact match {percent(num_right / d.num_examples)} ({num_right} of {d.num_examples}); "
+        f"{d.num_missed_stop} do not stop, {d.num_early_stop} stop too early, "
+        f"{d.num_wrong_symbol} write a wrong symbol"
+    )
+    if d.num_failed_elsewhere is not None:
+        share = percent(1 - d.num_failed_elsewhere / d.num_examples)
+        yield f"exact match {share} on the same examples at starts drawn as in training"
+    causes = name_causes(diagnosis)
+    yield ""
+    yield "why:" if causes else "nothing failed as tested, and nothing explains other failures"
+    yield from (f"- {cause.sentence}" for cause in causes)
+    shown = [b for b in d.breakdowns if b.explained >= MIN_EXPLAINED]
+    for breakdown in sorted(shown, key=lambda breakdown: -breakdown.explained):
+        yield from _format_breakdown(breakdown)
+    if rest := [b.name for b in d.breakdowns if b.num_wrong and b not in shown]:
+        yield f"\nexplain less than {percent(MIN_EXPLAINED)} each: {', '.join(rest)}"
+
+
+def describe_ids(model: Transformer, config: TrialConfig) -> Iterator[str]:
+    """Learned weights of levels of IDs, and the IDs that training seldom used."""
+    names = level_names(config.task, config.position)
+    if isinstance(model.encoding, Mixture):
+        weights = model.encoding.weights().detach().tolist()
+        text = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
+        yield f"weights of the levels of IDs: {text}"
+    if (visits := count_visits(config)) is None:
+        yield "position IDs do nothing in this model"
+        return
+    for name, grades in zip(names, grade_visits(visits)[:, 1:].tolist(), strict=True):
+        for grade in sorted(set(grades) - {OFTEN}):
+            ids = tuple(i for i, other in enumerate(grades, start=1) if other == grade)
+            yield f"position IDs {VISITS[grade]} ({name}): {format_numbers(ids)}"
+
+
+def _by_level(likenesses: Sequence[Likeness]) -> list[list[str]]:
     """Per level: its name and the numbers of both patterns."""
     rows: dict[str, list[str]] = {}
     for like in likenesses:
@@ -159,10 +101,21 @@ def _levels(likenesses: Sequence[Likeness]) -> list[list[str]]:
     return list(rows.values())
 
 
-def _name_part(row: Ablation) -> str:
-    if row.part == "nothing":
-        return "the whole model"
-    if row.part == "layer":
-        return f"without layer {row.layer + 1}"
-    what = f"head {row.head + 1}" if row.part == "head" else row.part
-    return f"without layer {row.layer + 1}, {what}"
+def _name_head(head: Head, averaged: AttentionMap) -> str:
+    """ "2" in a model of one layer, "1.2" for the second head of the first of several."""
+    layer = f"{head.layer + 1}." if len(averaged.weights) > 1 else ""
+    return f"{layer}{head.head + 1}"
+
+
+def _format_breakdown(breakdown: Breakdown) -> Iterator[str]:
+    """The worst keys with their counts, and what all others together have."""
+    explained = f"explains {percent(breakdown.explained)}"
+    yield f"\nby {breakdown.name} ({breakdown.asked}, {explained}): wrong {breakdown.unit}"
+    wrong_keys = (tally for tally in breakdown.tallies if tally.num_wrong)
+    worst = sorted(wrong_keys, key=lambda tally: -tally.share)[:MAX_KEYS]
+    counts = [(name_keys(breakdown, [t]), t.num_wrong, t.num_cases) for t in worst]
+    wrong, cases = (sum(column) for column in list(zip(*counts, strict=True))[1:])
+    if others := breakdown.num_cases - cases:
+        counts.append(("all others", breakdown.num_wrong - wrong, others))
+    rows = [[name, percent(w / n), str(w), "of", str(n)] for name, w, n in counts]
+    yield from (f"  {line}" for line in align(rows))

@@ -1,17 +1,17 @@
 """The picture the papers explain position coupling with: tokens in boxes, coloured by position ID.
 
 One row of boxes for each level, the ID under each box; equal colour means equal ID. The colours
-(viridis) keep their order in grey and for colour-blind eyes. Long sequences go on below, if
-possible behind '=' or another separator. matplotlib is imported only when something is drawn.
+(viridis) keep their order in grey and for colour-blind eyes. Long sequences continue below, if
+possible after '=' or another separator. matplotlib is imported only when something is drawn.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcore.cli.example import Example
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from pcore.cli.show import Example
 
 BOXES_PER_LINE = 32
 SEPARATORS = ("=", "+", "*", ">")
@@ -22,7 +22,7 @@ LIGHT, DARK = "#ffffff", "#000000"
 FORMATS = ("png", "pdf", "svg")
 
 
-def draw_example(example: Example, file: Path, title: str) -> None:
+def draw_example(example: "Example", file: Path, title: str) -> None:
     """Write the picture of an example to a PNG, PDF or SVG file."""
     if file.suffix.lstrip(".").lower() not in FORMATS:
         raise ValueError(f"a picture is a .png, .pdf or .svg file, got {str(file)!r}")
@@ -57,7 +57,7 @@ def draw_example(example: Example, file: Path, title: str) -> None:
 
 
 def split_lines(tokens: list[str], num_context: int) -> list[tuple[int, int]]:
-    """(first, end) of each line: whole if it fits, else cut behind '=' and then by width."""
+    """(first, end) of each line: whole if it fits, else cut after '=' and then by width."""
     if len(tokens) <= BOXES_PER_LINE:
         return [(0, len(tokens))]
     lines: list[tuple[int, int]] = []
@@ -71,7 +71,7 @@ def split_lines(tokens: list[str], num_context: int) -> list[tuple[int, int]]:
 
 
 def _find_cut(tokens: list[str], first: int) -> int:
-    """Behind the last separator of a full line, unless that leaves it half empty."""
+    """After the last separator of a full line, unless that leaves it half empty."""
     full = first + BOXES_PER_LINE
     for cut in range(full, first + BOXES_PER_LINE // 2, -1):
         if tokens[cut - 1] in SEPARATORS:
@@ -79,14 +79,14 @@ def _find_cut(tokens: list[str], first: int) -> int:
     return full
 
 
-def _draw_row(axes: "Axes", example: Example, level: int, first: int, end: int, y: float) -> None:
+def _draw_row(axes: "Axes", example: "Example", level: int, first: int, end: int, y: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     ids = example.position_ids[level]
     largest = max(ids)
     lowest = min((i for i in ids if i), default=1)
-    for column, place in enumerate(range(first, end)):
-        identifier, token = ids[place], example.tokens[place]
+    for column, index in enumerate(range(first, end)):
+        identifier, token = ids[index], example.tokens[index]
         fill = _colour(identifier, lowest, largest) if identifier else LIGHT
         axes.add_patch(
             FancyBboxPatch(

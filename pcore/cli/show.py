@@ -1,4 +1,10 @@
-"""`pcore show`: tokens, relative IDs and position IDs of examples."""
+"""`pcore show`: what a person typed, as the model sees it.
+
+$ pcore show addition 653+49
+token        $ 6 5 3 + 0 4 9 = 2 0 7 0 $
+relative ID  . 3 2 1 0 3 2 1 0 1 2 3 4 .
+position ID  . 4 3 2 1 4 3 2 1 2 3 4 5 .
+"""
 
 import argparse
 import dataclasses
@@ -6,25 +12,92 @@ import inspect
 import json
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcore.cli.example import choose_task, format_example, make_example
+from pcore.cli.check import find_task
 from pcore.cli.flags import take_flags
 from pcore.cli.parser import FAILED, STDIN, command_parser, fixed_flags
+from pcore.cli.screen import align_labelled
 from pcore.config import known_fields
-from pcore.registry import nearest, resolve
+from pcore.registry import nearest
 from pcore.tasks import TASKS, Task
+from pcore.tasks.base import NO_ID
+
+NOTHING = "."  # printed where a token has no ID
 
 HELP = """\
 QUERY is what a person would type, e.g. 653+49. A query of - reads queries from standard input, one
 per line (empty lines are skipped), and prints one JSON object for each; a line that the task cannot
-pose gives {"error": ..., "query": ...} in its place, and the exit code is 1 at the end.
+pose gives {"error": ..., "query": ...} instead, and the exit code is 1 at the end.
 
 Options of the task are flags named as its fields: `pcore show addition --help` lists them.
 Booleans: --zero-pad, --no-zero-pad, --zero-pad false, --zero-pad=false. What is not given follows
 from the query where it can (the number of operands, for instance)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Example:
+    """One example."""
+
+    levels: tuple[str, ...]
+    tokens: list[str]
+    relative_ids: list[list[int | None]]  # by level; None = no ID
+    position_ids: list[list[int]]  # by level; 0 = no ID
+    response: str  # without EOS
+    num_context: int  # tokens up to and including '='
+
+    def to_json(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "tokens": self.tokens,
+            "relative_ids": self.relative_ids,
+            "position_ids": self.position_ids,
+            "response": self.response,
+        }
+
+
+def make_example(task: Task, query: str, start: int) -> Example:
+    """The example of a typed query with counting from `start` on every level."""
+    batch = task.encode(query)
+    relative_ids: list[list[int | None]] = [
+        [None if i == NO_ID else i for i in level] for level in batch.relative_ids[0].t().tolist()
+    ]
+    return Example(
+        levels=task.levels,
+        tokens=task.vocab.decode(batch.tokens[0].tolist()),
+        relative_ids=relative_ids,
+        position_ids=[[0 if i is None else start + i for i in level] for level in relative_ids],
+        response=task.decode(batch.tokens[0])[1],
+        num_context=int((~batch.response_mask[0]).sum()),
+    )
+
+
+def choose_task(cls: type[Task], options: Mapping[str, Any], query: str) -> Task:
+    """A task with the options given; those not given are inferred from the query where it can."""
+    try:
+        given = cls(**options)
+    except ValueError:  # perhaps only together with what the query decides
+        given = cls()
+    return dataclasses.replace(given.for_query(query), **options)
+
+
+def format_example(example: Example, width: int | None = None) -> str:
+    """Aligned rows: tokens over relative IDs over position IDs, one row per level.
+
+    width: columns of the screen at which long examples are continued below; None = never.
+    """
+    rows = [("token", example.tokens)]
+    for kind, by_level in (
+        ("relative ID", example.relative_ids),
+        ("position ID", [[i or None for i in level] for level in example.position_ids]),
+    ):
+        for level, ids in zip(example.levels, by_level, strict=True):
+            label = f"{kind} ({level})" if len(example.levels) > 1 else kind
+            rows.append((label, [NOTHING if i is None else str(i) for i in ids]))
+    return align_labelled(rows, width)
 
 
 def show(words: list[str]) -> int:
@@ -82,13 +155,11 @@ def _show_lines(cls: type[Task], options: dict[str, Any], lines: Iterable[str], 
 
 def _find_task(words: list[str]) -> type[Task]:
     """The task among the words, wherever it stands: options of a task are known only with it."""
-    candidates = [w for w in words if not w.startswith("-")]
-    for word in candidates:
-        if word in TASKS or ":" in word:
-            return resolve(word, TASKS, "task")
-    if not candidates:
+    arguments = [word for word in words if not word.startswith("-")]
+    if not arguments:
         raise ValueError(f"TASK is missing.{nearest('', TASKS)}")
-    return resolve(candidates[0], TASKS, "task")
+    names = (word for word in arguments if word in TASKS or ":" in word)
+    return find_task(next(names, arguments[0]))
 
 
 def _task_fields(cls: type[Task]) -> dict[str, Any]:

@@ -1,16 +1,27 @@
-"""`pcore train`: one configuration, any field as a flag."""
+"""`pcore train`: one configuration, any field as a flag; saved state, Ctrl-C, results."""
 
+import signal
 import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import torch
+
+from pcore.cli.check import find_task
 from pcore.cli.flags import take_flags
-from pcore.cli.parser import FAILED, add_device, command_parser, fixed_flags
-from pcore.cli.screen import PRESETS, choose_device, preset, run_training, set_threads
+from pcore.cli.models import check_trial, choose_device, set_threads
+from pcore.cli.parser import FAILED, INTERRUPTED, add_device, command_parser, fixed_flags
+from pcore.cli.screen import ProgressLine, format_results, format_trial
 from pcore.config import TrialConfig, flatten, known_fields, override, trial_id
-from pcore.registry import nearest, resolve
-from pcore.tasks import TASKS
-from pcore.training.train import Diverged
+from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.model.checkpoint import load_state, save_model, save_state
+from pcore.registry import nearest
+from pcore.training.train import Diverged, Report
+from pcore.training.train import train as train_trial
 
 HELP = """\
 Any field of the configuration is a flag by its dotted name (--model.num_layers 2,
@@ -18,10 +29,28 @@ Any field of the configuration is a flag by its dotted name (--model.num_layers 
 where only one field ends so (--num-layers 2). Lengths: 12, 1-10, 5-200:5 or a list with commas.
 Ctrl-C saves the state; the same command goes on from it."""
 
+SMOKE = {
+    "model.num_heads": 2,
+    "model.d_model": 64,
+    "model.d_head": 32,
+    "model.d_ff": 128,
+    "data.max_length": 2,
+    "data.num_examples": None,
+    "optim.learning_rate": 3e-3,
+    "optim.num_steps": 1000,
+    "optim.batch_size": 128,
+    "position.max_position": 8,
+    "eval.test_lengths": "3-5",
+    "eval.num_examples": 200,
+}
+PRESETS = {"published": {}, "smoke": SMOKE}  # addition of 1-30 digits; 1-2 digits in a few seconds
+
 
 def train(words: list[str]) -> int:
     """Train on the screen, from the start or from the state that an earlier call saved."""
-    parser = command_parser("train", f"{HELP}\n\n{_list_trial(preset('published'))}")
+    defaults = [f"  --{name} {value}" for name, value in flatten(TrialConfig()).items()]
+    text = "\n".join([HELP, "", "fields, with the published defaults:", *defaults])
+    parser = command_parser("train", text)
     parser.add_argument("--preset", default="published", help="published (default) or smoke")
     add_device(parser, default=None)
     parser.add_argument("--threads", type=int, help="on a CPU (default: 1 for small models)")
@@ -34,7 +63,7 @@ def train(words: list[str]) -> int:
         raise ValueError(f"unknown preset {args.preset!r}.{nearest(args.preset, PRESETS)}")
     if "task" in changes:
         changes["task.name"] = changes.pop("task")
-    config = override(preset(args.preset), changes)
+    config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
     out: Path = args.out or Path("checkpoints") / f"{trial_id(config)}.pt"
     state_file: Path = args.checkpoint or out.with_name(f"{out.stem}.state.pt")
     for file in (out, state_file):
@@ -44,11 +73,18 @@ def train(words: list[str]) -> int:
         raise ValueError(f"--out and --checkpoint are the same file {out}")
     device = choose_device(args.device)
     set_threads(args.threads, config)
+    check_trial(config, training=True)
     try:
-        return run_training(config, device, out, state_file, args.save_every)
+        report = _run(config, device, state_file, args.save_every)
     except Diverged as error:
         print(f"pcore: {error}", file=sys.stderr)
         return FAILED
+    if not report.finished:
+        return INTERRUPTED
+    print(format_results(report.results))
+    _save_checkpoints(report, config, out)
+    state_file.unlink(missing_ok=True)
+    return 0
 
 
 def _trial_fields(words: list[str]) -> dict[str, Any]:
@@ -57,10 +93,75 @@ def _trial_fields(words: list[str]) -> dict[str, Any]:
     for word, after in zip(words, [*words[1:], ""], strict=True):
         flag, has_value, text = word.partition("=")
         if flag in ("--task", "--task.name", "--name"):
-            cls = resolve(text if has_value else after, TASKS, "task")
+            cls = find_task(text if has_value else after)
     return {"task": str, **known_fields(cls)}
 
 
-def _list_trial(config: TrialConfig) -> str:
-    fields = [f"  --{name} {value}" for name, value in flatten(config).items()]
-    return "\n".join(["fields, with the published defaults:", *fields])
+def _run(config: TrialConfig, device: torch.device, state_file: Path, save_every: float) -> Report:
+    """The last report of a trial, not finished after Ctrl-C. Resumes `state_file` if it exists."""
+    print(format_trial(config, device))
+    state = _find_state(state_file, config)
+    first_step = 0 if state is None else int(state["step"])
+    if first_step:
+        print(f"going on from step {first_step} of {state_file}")
+    report_every = 1 if device.type == "cpu" else 20
+    line, saved_at, report = ProgressLine(first_step), time.monotonic(), None
+    with _stop_politely() as stop:
+        for report in train_trial(config, device=device, state=state, report_every=report_every):
+            if report.finished:
+                break
+            if not report.results:
+                line.show(report)
+            trained = report.step == report.num_steps and not report.results
+            if stop or trained or time.monotonic() - saved_at >= save_every:
+                save_state(state_file, config, report.state())
+                saved_at = time.monotonic()
+            if stop:
+                evaluated = f", evaluated {len(report.results)} times" if report.results else ""
+                print(f"\nstopped at step {report.step}{evaluated}; the state lies in {state_file}")
+                print("to go on, give the same command again")
+                break
+            if trained:
+                num_lengths = sum(map(len, evaluation_lengths(config).values()))
+                print(f"evaluation at {num_lengths} lengths")
+    assert report is not None
+    return report
+
+
+def _save_checkpoints(report: Report, config: TrialConfig, out: Path) -> None:
+    """Write the evaluated weights: the first policy to `out`, others beside it under their name."""
+    steps = {r.checkpoint: r.checkpoint_step for r in report.results}
+    for number, (policy, weights) in enumerate(report.checkpoints.items()):
+        file = out.with_name(f"{out.stem}.{policy}{out.suffix}") if number else out
+        save_model(file, config, weights, policy=policy, step=steps[policy])
+        print(f"model ({policy}): {file}")
+
+
+def _find_state(file: Path, config: TrialConfig) -> dict[str, Any] | None:
+    if not file.exists():
+        return None
+    if (state := load_state(file, config)) is None:
+        raise ValueError(
+            f"{file} is damaged or belongs to another trial than {trial_id(config)}: "
+            "name another file or remove it"
+        )
+    return state
+
+
+@contextmanager
+def _stop_politely() -> Generator[list[bool]]:
+    """A list that is filled by the first Ctrl-C; the second one ends the program at once."""
+    stop: list[bool] = []
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if stop:
+            raise KeyboardInterrupt
+        stop.append(True)
+        print("\nstopping after this step (Ctrl-C again: at once, back to the last save)")
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -6,6 +6,6 @@ is raised and nothing printed. `format_checks` makes the report. A second or two
 
 from pcore.conformance.encodings import check_encoding
 from pcore.conformance.report import Check, format_checks
-from pcore.conformance.tasks import check_task, memorise
+from pcore.conformance.tasks import check_task, make_task, memorise
 
-__all__ = ["Check", "check_encoding", "check_task", "format_checks", "memorise"]
+__all__ = ["Check", "check_encoding", "check_task", "format_checks", "make_task", "memorise"]

@@ -28,20 +28,21 @@ SHIFTS = (1, 7, 2000)  # added to all IDs
 
 def check_encoding(name: str) -> list[Check]:
     """Every rule for encodings. If the class does not train at all, only that is reported."""
-    bench: list[_Bench] = []
+    bench: _Bench | None = None
 
     def trains() -> str:
-        bench.append(_Bench(name))
+        nonlocal bench
+        bench = _Bench(name)
         return f"{NUM_STEPS} steps on addition, then evaluated"
 
     first = run_check("trains and evaluates", trains)
-    if not bench:
+    if bench is None:
         return [first]
     rules = {
         "causality": _causality,
         "padding invariance": _padding,
         "examples apart": _examples_apart,
-        "targets only = everywhere": _places,
+        "targets only = everywhere": _targets_only,
         "cached = uncached decoding": _cached,
         "teacher-forced = free decoding": _free,
         "uses_ids stated = measured": _uses_ids,
@@ -51,7 +52,7 @@ def check_encoding(name: str) -> list[Check]:
         "gradient reaches parameters": _gradient,
         "deterministic under seed": _deterministic,
     }
-    return [first, *(run_check(rule, partial(check, bench[0])) for rule, check in rules.items())]
+    return [first, *(run_check(rule, partial(check, bench)) for rule, check in rules.items())]
 
 
 class _Bench:
@@ -97,16 +98,16 @@ def _require_same(a: Tensor, b: Tensor, what: str) -> str:
 
 
 def _causality(bench: _Bench) -> str:
-    """Nothing behind a token, neither tokens nor IDs, changes the logits at it."""
+    """Nothing after a token, neither tokens nor IDs, changes the logits at it."""
     plain = bench.logits(bench.tokens, bench.any_ids)
     num_tokens = plain.shape[1]
-    for place in range(num_tokens - 1):
-        behind = torch.arange(num_tokens) > place
-        tokens = torch.where(behind, bench.other_tokens, bench.tokens)
-        ids = torch.where(behind[:, None], bench.other_ids, bench.any_ids)
-        what = f"token {place} sees what comes after it"
-        _require_same(plain[:, : place + 1], bench.logits(tokens, ids)[:, : place + 1], what)
-    return f"{num_tokens - 1} places, later tokens and IDs replaced"
+    for index in range(num_tokens - 1):
+        after = torch.arange(num_tokens) > index
+        tokens = torch.where(after, bench.other_tokens, bench.tokens)
+        ids = torch.where(after[:, None], bench.other_ids, bench.any_ids)
+        what = f"token {index} sees what comes after it"
+        _require_same(plain[:, : index + 1], bench.logits(tokens, ids)[:, : index + 1], what)
+    return f"{num_tokens - 1} tokens, later tokens and IDs replaced"
 
 
 def _padding(bench: _Bench) -> str:
@@ -129,12 +130,12 @@ def _examples_apart(bench: _Bench) -> str:
     return _require_same(plain, torch.cat(alone), "an example sees the others of its batch")
 
 
-def _places(bench: _Bench) -> str:
+def _targets_only(bench: _Bench) -> str:
     """The last block asks for some queries only: biases must go by query IDs, not by row number."""
-    places, _ = target_places(bench.batch.response_mask)
+    indices, _ = target_places(bench.batch.response_mask)
     plain = bench.logits(bench.tokens, bench.any_ids)
-    chosen = plain.gather(1, places.unsqueeze(2).expand(-1, -1, plain.shape[2]))
-    some = bench.logits(bench.tokens, bench.any_ids, places)
+    chosen = plain.gather(1, indices.unsqueeze(2).expand(-1, -1, plain.shape[2]))
+    some = bench.logits(bench.tokens, bench.any_ids, indices)
     return _require_same(chosen, some, "fewer queries than keys")
 
 
@@ -160,7 +161,7 @@ def _free(bench: _Bench) -> str:
     tokens = torch.cat([bench.tokens[:, :num_query], written], dim=1)
     forced = bench.logits(tokens, bench.ids)[:, num_query - 1 : -1].argmax(dim=2)
     eos = bench.config.task.vocab.index[bench.config.task.eos]
-    stopped = (written == eos).cumsum(dim=1) - (written == eos).long() > 0  # behind EOS
+    stopped = (written == eos).cumsum(dim=1) - (written == eos).long() > 0  # after EOS
     if bad := int(((forced != written) & ~stopped).any(dim=1).sum()):
         raise Broken(f"{bad} of {len(tokens)} examples decode differently when running freely")
     return f"{len(tokens)} examples, {int((~stopped).sum())} tokens"

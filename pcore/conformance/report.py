@@ -40,7 +40,7 @@ def run_check(name: str, rule: Callable[[], str]) -> Check:
     except Broken as broken:
         return Check(name=name, passed=False, detail=str(broken))
     except Exception as error:  # own code may raise anything: that is the finding
-        first_line = (str(error).splitlines() or [""])[0]
+        first_line = str(error).partition("\n")[0]
         return Check(name=name, passed=False, detail=f"{type(error).__name__}: {first_line}")
 
 

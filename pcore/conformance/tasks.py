@@ -20,19 +20,24 @@ from pcore.training.train import Run
 MEMORISE_STEPS = 150
 
 
-def check_task(name: str) -> list[Check]:
-    """Every rule for tasks, on the task with its default options."""
-    made: list[Task] = []
+def make_task(name: str) -> tuple[Check, Task | None]:
+    """Whether a task can be made with its default options, and that task."""
+    task: Task | None = None
 
     def constructs() -> str:
-        made.append(resolve(name, TASKS, "task")())
-        hash(made[0])
-        return f"options: {', '.join(f.name for f in fields(made[0])) or 'none'}"
+        nonlocal task
+        task = resolve(name, TASKS, "task")()
+        hash(task)
+        return f"options: {', '.join(f.name for f in fields(task)) or 'none'}"
 
-    first = run_check("constructs with defaults", constructs)
-    if not made:
+    return run_check("constructs with defaults", constructs), task
+
+
+def check_task(name: str) -> list[Check]:
+    """Every rule for tasks, on the task with its default options."""
+    first, task = make_task(name)
+    if task is None:
         return [first]
-    task = made[0]
     lengths: list[int] = []
 
     def poses() -> str:
@@ -82,8 +87,8 @@ def _options(task: Task, lengths: list[int]) -> str:
     flat = flatten(config)
     if unflatten(flat) != config:
         raise Broken("flatten and unflatten do not give the same task back")
-    own = [key for key in flat if key.startswith("task.")]
-    return f"{len(own)} fields survive flatten and unflatten"
+    num_fields = sum(key.startswith("task.") for key in flat)
+    return f"{num_fields} fields survive flatten and unflatten"
 
 
 def _vocabulary(task: Task, lengths: list[int]) -> str:
@@ -104,7 +109,7 @@ def _layout(task: Task, lengths: list[int]) -> str:
         if not (tokens[:, 0] == symbols[task.bos]).all():
             raise Broken(f"{what}: an example does not begin with BOS")
         if not (ends == symbols[task.eos]).all():
-            raise Broken(f"{what}: an example does not end with EOS, PAD behind it")
+            raise Broken(f"{what}: an example does not end with EOS, PAD after it")
         inside = torch.arange(tokens.shape[1]) < num_tokens.unsqueeze(1)
         if (tokens[inside] == 0).any():
             raise Broken(f"{what}: PAD inside an example")
@@ -167,8 +172,8 @@ def _limits(task: Task, lengths: list[int]) -> str:
         for batch in (task.sample_length(64, length, rng), _mixture_up_to(task, lengths, length)):
             seen = tuple(int(n) for n in batch.relative_ids.amax(dim=(0, 1)))
             if batch.tokens.shape[1] > stated:
-                found = batch.tokens.shape[1]
-                raise Broken(f"length {length}: {found} tokens found, num_tokens={stated}")
+                longest = batch.tokens.shape[1]
+                raise Broken(f"length {length}: {longest} tokens, num_tokens={stated}")
             if any(s > limit for s, limit in zip(seen, largest, strict=True)):
                 raise Broken(f"length {length}: IDs up to {seen}, max_relative_ids={largest}")
         details.append(f"{length}: {stated} tokens, IDs {','.join(map(str, largest))}")

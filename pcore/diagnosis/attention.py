@@ -1,16 +1,13 @@
 """What the heads of a trained model look at: attention averaged over many examples of one length.
 
-Next to it stands what the heads of the construction look at (`pcore.diagnosis.patterns`). Weights
-come from a
-second pass of its own, `attention_weights`, because the fused kernel of training and evaluation
-does not give them out. Source of the picture: arXiv 2405.20671, section on Theorem 5.1.
+Beside it, what the heads of the construction look at (`pcore.diagnosis.patterns`). Weights come
+from a forward pass of their own, `attention_weights`, because the fused kernel of training and
+evaluation does not return them. Source of the picture: arXiv 2405.20671, section on Theorem 5.1.
 """
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from string import ascii_lowercase
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -41,48 +38,30 @@ class NoExamples(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """What one head does, averaged over the queries from '=' on and over examples.
-
-    bos: the weight of BOS. entropy: in nats. largest: the largest weight of a query.
-    likenesses: to each pattern on each level; none if the model has no coupled IDs.
-    """
+    """What one head does, averaged over the queries from '=' on and over examples."""
 
     layer: int
     head: int
-    bos: float
-    entropy: float
-    largest: float
-    likenesses: tuple[Likeness, ...]
+    bos: float  # weight of BOS
+    entropy: float  # in nats
+    largest: float  # largest weight of a query
+    likenesses: tuple[Likeness, ...]  # by pattern and level; () without coupled IDs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttentionMap:
-    """Attention averaged over examples of one length and one layout; T tokens, EOS not among them.
-
-    num_left_out: examples of that length with another layout (a shorter response, for instance).
-    factor: on the logits, as in evaluation. first_query: the place of '='. predicted: the attention
-    of the construction by level and pattern. even: likeness of even attention, the baseline.
-    """
+    """Attention averaged over examples of one length and layout; T tokens, EOS not among them."""
 
     length: int
     num_examples: int
-    num_left_out: int
-    factor: float
+    num_left_out: int  # examples of that length with another layout (a shorter response, say)
+    factor: float  # on the logits, as in evaluation
     labels: tuple[str, ...]
-    first_query: int
+    first_query: int  # index of '='
     weights: Float[Tensor, "L H T T"]
-    predicted: Float[Tensor, "P 2 Q T"] | None
+    predicted: Float[Tensor, "P 2 Q T"] | None  # attention of the construction by level, pattern
     heads: tuple[Head, ...]
-    even: tuple[Likeness, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        values["weights"] = self.weights.tolist()
-        values["predicted"] = None if self.predicted is None else self.predicted.tolist()
-        for name in ("heads", "even"):
-            values[name] = [dataclasses.asdict(entry) for entry in values[name]]
-        return values
+    even: tuple[Likeness, ...]  # of even attention, the baseline
 
 
 @torch.no_grad()
@@ -94,7 +73,7 @@ def attention_weights(
     Training and evaluation never come here; `tests/pcore/diagnosis/test_attention.py` holds it
     against them.
     """
-    x, found = model.embed(tokens, ids), list[Tensor]()
+    x, weights = model.embed(tokens, ids), list[Tensor]()
     num_tokens = tokens.shape[1]
     at = torch.arange(num_tokens, device=tokens.device).expand_as(tokens)
     hidden = torch.ones(num_tokens, num_tokens, device=x.device, dtype=torch.bool).triu(1)
@@ -110,9 +89,9 @@ def attention_weights(
         if block.attention.sink is not None:  # takes its share, and is no token
             at_sink = q @ block.attention.sink.unsqueeze(2)
             scores = torch.cat([at_sink.float(), scores], dim=3)
-        found.append(scores.softmax(dim=3)[..., -num_tokens:])
+        weights.append(scores.softmax(dim=3)[..., -num_tokens:])
         x, _ = block(x, ids, encoding, factor)
-    return torch.stack(found)
+    return torch.stack(weights)
 
 
 def average_attention(
@@ -126,12 +105,17 @@ def average_attention(
     if has_coupled_ids(config):
         keys = predicted_keys(batch.relative_ids[0], first_query)
     sums = _Sums(keys, first_query)
-    device, old_factor = model.embedding.device, model.attention_factor
+    device = model.embedding.device
+    was_training, old_factor = model.training, model.attention_factor
+    model.eval()
     model.attention_factor = config.eval.attention_factor
-    for rows in torch.arange(len(ids)).split(max(1, TOKENS_PER_BATCH // ids.shape[1])):
-        parts = (part[rows, :-1].to(device) for part in (batch.tokens, ids))
-        sums.add(attention_weights(model, *parts).cpu())
-    model.attention_factor = old_factor
+    try:
+        for rows in torch.arange(len(ids)).split(max(1, TOKENS_PER_BATCH // ids.shape[1])):
+            inputs = (tensor[rows, :-1].to(device) for tensor in (batch.tokens, ids))
+            sums.add(attention_weights(model, *inputs).cpu())
+    finally:
+        model.attention_factor = old_factor
+        model.train(was_training)
     even = even_weights(visible_keys(first_query, ids.shape[1] - 1))
     return AttentionMap(
         length=length,
@@ -150,19 +134,19 @@ def average_attention(
 def label_tokens(layout: Layout) -> list[str]:
     """Query and response as a3 a2 a1 + b3 b2 b1 = c1 c2 c3 c4.
 
-    A letter for every run of content, in the order in which they stand; the number is the place in
-    the run, in arithmetic counted from the ones digit.
+    A letter for every run of content, in the order of the tokens; the number is that of the symbol
+    within the run, in arithmetic counted from the ones digit.
     """
     letters: dict[tuple[int, bool], str] = {}
     labels: list[str] = []
-    for place, source in enumerate(layout.sources):
+    for index, source in enumerate(layout.sources):
         if not isinstance(source, Symbol):
             labels.append(source)
             continue
         number = len(letters)
         letter = ascii_lowercase[number % 26] * (1 + number // 26)
-        run = (source.field, place >= layout.num_query)
-        labels.append(f"{letters.setdefault(run, letter)}{source.place + 1}")
+        run = (source.field, index >= layout.num_query)
+        labels.append(f"{letters.setdefault(run, letter)}{source.index + 1}")
     return labels
 
 
@@ -183,13 +167,13 @@ class _Sums:
             self.overlap = self.overlap + overlap(at, self.keys).sum(dim=1)
 
     def heads(self, levels: tuple[str, ...]) -> tuple[Head, ...]:
-        found: list[Head] = []
+        heads: list[Head] = []
         for layer, head in torch.cartesian_prod(*map(torch.arange, self.entropy.shape)).tolist():
             at = (self.weights[layer, head, self.first_query :] / self.count).float()
             likenesses: tuple[Likeness, ...] = ()
             if self.keys is not None:
                 likenesses = compare(at, self.keys, levels, self.overlap[layer, head] / self.count)
-            found.append(
+            heads.append(
                 Head(
                     layer=layer,
                     head=head,
@@ -199,7 +183,7 @@ class _Sums:
                     likenesses=likenesses,
                 )
             )
-        return tuple(found)
+        return tuple(heads)
 
 
 def _largest_layout(task: Task, length: int) -> Layout:

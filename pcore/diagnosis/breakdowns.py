@@ -15,7 +15,7 @@ About: TypeAlias = Literal["everything", "symbols", "stop"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """How many cases have one key, and how many of them are wrong."""
+    """Cases that share a key."""
 
     key: int
     num_cases: int
@@ -28,17 +28,13 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Breakdown:
-    """Cases by the keys of one possible cause, in ascending order. unit: what a case is.
-
-    asked: which of the three ways of asking (`pcore.diagnosis.failures`) the cases come from.
-    about: the targets among the cases: all, the response without EOS, or EOS alone.
-    """
+    """Cases by the keys of one possible cause."""
 
     name: str
-    asked: Asked
-    unit: Unit
-    about: About = "everything"
-    tallies: tuple[Tally, ...]
+    asked: Asked  # which of the three ways of asking (`pcore.diagnosis.failures`)
+    unit: Unit  # what a case is
+    about: About = "everything"  # the targets among the cases: all, all but EOS, or EOS alone
+    tallies: tuple[Tally, ...]  # by ascending key
 
     @property
     def num_cases(self) -> int:
@@ -73,9 +69,9 @@ def break_down(
 ) -> Breakdown:
     """Count cases and wrong cases by key; cases with a key of NOT_COUNTED are left out."""
     counted = keys != NOT_COUNTED
-    values, place = keys[counted].unique(return_inverse=True)
-    cases = place.bincount(minlength=len(values))
-    errors = place.bincount(wrong[counted].double(), minlength=len(values))
+    values, group = keys[counted].unique(return_inverse=True)
+    cases = group.bincount(minlength=len(values))
+    errors = group.bincount(wrong[counted].double(), minlength=len(values))
     tallies = zip(values.tolist(), cases.tolist(), errors.tolist(), strict=True)
     return Breakdown(
         name=name,

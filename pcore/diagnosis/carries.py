@@ -1,7 +1,7 @@
 """How far carries travel in the addition of two numbers.
 
-The run of a digit is the number of places that the carry into it has come: 1 if the place before
-made it (5 + 7), one more for every place in between that passes it on (a 9 as the sum of two
+The run of a digit is the number of digits that the carry into it has travelled: 1 if the digit
+before made it (5 + 7), one more for every digit in between that passes it on (a 9 as the sum of two
 digits), 0 without a carry. In 95 + 7 = 102 the digits of the sum have runs 0, 1, 2.
 """
 
@@ -21,7 +21,7 @@ def has_carry_runs(task: Task) -> bool:
 
 
 def carry_runs(batch: Batch, task: Addition) -> Int[Tensor, "B W"]:
-    """The run of every digit of the sum, ones digit first; 0 behind the last digit."""
+    """The run of every digit of the sum, ones digit first; 0 after the last digit."""
     rows: list[list[int]] = []
     for tokens in batch.tokens:
         operands = task.decode(tokens)[0].split("+")
@@ -33,8 +33,8 @@ def carry_runs(batch: Batch, task: Addition) -> Int[Tensor, "B W"]:
 def _runs(a: str, b: str) -> list[int]:
     """The runs of a sum; both numbers ones digit first."""
     runs = [0]
-    for place in range(max(len(a), len(b))):
-        total = sum(int(digits[place]) for digits in (a, b) if place < len(digits))
+    for k in range(max(len(a), len(b))):
+        total = sum(int(digits[k]) for digits in (a, b) if k < len(digits))
         passed_on = runs[-1] + 1 if total == 9 and runs[-1] else 0
         runs.append(1 if total > 9 else passed_on)
     return runs

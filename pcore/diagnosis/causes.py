@@ -10,18 +10,18 @@ from pcore.diagnosis.probes import NEVER, OFTEN, RARELY
 
 LEAST = 0.1  # explained variance below which a breakdown is no cause
 VISITS = {NEVER: "never trained", RARELY: "rarely trained", OFTEN: "often trained"}
-# How the cases of a breakdown are named: "{}" stands for the keys. Of causes that explain equally
-# much the one that stands first here is told first: it says more.
+# What a sentence says of the cases of a breakdown, by its name; "{}" stands for the keys. Of causes
+# that explain equally much the first one here comes first: it is more specific.
 PHRASES = {
     "training of the ID": "where the position ID was {}",
-    "run of the carry": "where the carry into the digit has come {} places",
+    "run of the carry": "where the carry into the digit has travelled {} digits",
     "difference of operand lengths": "when the shortest operand lacks {} digits of the longest",
-    "longest carry chain": "when the longest carry chain is {} places",
+    "longest carry chain": "when the longest carry chain is {} digits",
     "position ID": "at position ID {}",
     "position ID at the stop": "when it must stop at position ID {}",
-    "place": "at place {} of the response",
+    "place": "at symbol {} of the response",
     "significance": "at the digit of significance {} (1 = ones digit)",
-    "first wrong place": "at place {} of the response",
+    "first wrong place": "at symbol {} of the response",
 }
 KINDS = {
     "missed stop": "It does not stop: all symbols right, but EOS is missing behind the last one",
@@ -32,13 +32,11 @@ KINDS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """One finding.
-
-    strength: the share of failures of a kind, or what a breakdown explains times the share of
-    failures (as tested) that are of its kind.
-    """
+    """One finding."""
 
     name: str
+    # 0 to 1: the share of failures of a kind, or what a breakdown explains times the share of
+    # failures (as tested) that it is about
     strength: float
     sentence: str
 
@@ -56,14 +54,14 @@ def name_causes(diagnosis: Diagnosis) -> tuple[Cause, ...]:
         text = f"{KINDS[name]} ({percent(share)} of {diagnosis.num_failed} failures)."
         causes.append(Cause(name=name, strength=share, sentence=text))
     causes += _compare_starts(diagnosis)
-    told = {breakdown.name for breakdown in diagnosis.breakdowns}
-    found = [
+    names = {breakdown.name for breakdown in diagnosis.breakdowns}
+    weighed = [
         (_weigh(breakdown, diagnosis), breakdown)
         for breakdown in diagnosis.breakdowns
-        if not (breakdown.name == "first wrong place" and "place" in told)
+        if not (breakdown.name == "first wrong place" and "place" in names)
     ]
-    found.sort(key=lambda entry: (-round(entry[0], 1), _rank(entry[1].name)))
-    for strength, breakdown in found:
+    weighed.sort(key=lambda entry: (-round(entry[0], 1), _rank(entry[1].name)))
+    for strength, breakdown in weighed:
         if strength < LEAST:
             continue
         sentence = (
@@ -89,7 +87,7 @@ def _compare_starts(diagnosis: Diagnosis) -> list[Cause]:
 
 
 def _weigh(breakdown: Breakdown, diagnosis: Diagnosis) -> float:
-    """What a breakdown explains times the share of failures that it speaks of."""
+    """What a breakdown explains times the share of failures that it is about."""
     if breakdown.about == "everything" or not diagnosis.num_failed:
         return breakdown.explained
     missed = diagnosis.num_missed_stop / diagnosis.num_failed

@@ -1,21 +1,22 @@
-"""Where a trained model fails at one length, as counts: by place, carry, position ID, operands.
+"""Where a trained model fails at one length, as counts: by index, carry, position ID, operands.
 
 Counts only, divided later, like `pcore.evaluation.judge`; `pcore.diagnosis.causes` puts them into
-words. The model is
-asked up to three times, because as it is tested some causes cannot be told apart:
+words. The model is asked up to three times, because some causes cannot be told apart as tested:
 
     as tested        the test set as evaluation poses it
     other starts     the same examples with starts drawn as in training, so that the ID of a digit
                      and its significance are no longer the same thing
     other operands   addition: the longest operand as long, the others of any length up to that
 
-Predictions are teacher-forced: an error stands at its place and drags no others behind it.
+Predictions are teacher-forced: an error causes no others after it.
+
+Names of breakdowns are stored in rows: there "place" is the index of a target in the response, from
+1.
 """
 
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -39,30 +40,19 @@ from pcore.training.validate import check_test_length
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Diagnosis:
-    """Kinds of failure as tested (those of `pcore.evaluation.judge.Counts`), and all breakdowns.
-
-    num_failed_elsewhere: failures of the same examples at other starts; None if not asked.
-    """
+    """Kinds of failure as tested, and all breakdowns."""
 
     length: int
     num_examples: int
-    num_missed_stop: int
+    num_missed_stop: int  # this and the next two as in `pcore.evaluation.judge.Counts`
     num_early_stop: int
     num_wrong_symbol: int
-    num_failed_elsewhere: int | None
+    num_failed_elsewhere: int | None  # of the same examples at other starts; None if not asked
     breakdowns: tuple[Breakdown, ...]
 
     @property
     def num_failed(self) -> int:
         return self.num_missed_stop + self.num_early_stop + self.num_wrong_symbol
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """One flat row for every tally."""
-        for breakdown in self.breakdowns:
-            about = {"length": self.length, "breakdown": breakdown.name}
-            about |= {"asked": breakdown.asked, "unit": breakdown.unit}
-            for tally in breakdown.tallies:
-                yield about | dataclasses.asdict(tally)
 
 
 def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> Diagnosis:
@@ -71,7 +61,7 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
     batch = make_test_set(config, length, config.task.default_second(length))
     ids = evaluation_ids(batch, config)
     answers = predict_targets(model, batch, ids, config)
-    breakdowns = [*_by_place(batch, answers, config), *_by_carry(batch, answers, config)]
+    breakdowns = [*_by_index(batch, answers, config), *_by_carry(batch, answers, config)]
     elsewhere = None
     if (spread := _other_starts(config)) is None:
         breakdowns += _by_position_id(batch, answers, ids, config, "as tested")
@@ -95,11 +85,11 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
     )
 
 
-def _by_place(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
-    """By place of the first error among examples right so far, and by the digit to be written."""
+def _by_index(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
+    """By index of the first error among examples right so far, and by the digit to be written."""
     wrong, asked = answers.wrong, "as tested"
     right_so_far = wrong.int().cumsum(dim=1) - wrong.int() == 0
-    keys = _places(answers).where(right_so_far, NOT_COUNTED)
+    keys = _indices(answers).where(right_so_far, NOT_COUNTED)
     yield break_down("first wrong place", asked, "predictions", keys, wrong)
     for level, name in enumerate(config.task.levels):
         keys = _ids_at(batch.relative_ids[:, :, level], answers.places + 1, answers)
@@ -123,24 +113,23 @@ def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[B
 def _by_position_id(
     batch: Batch, answers: Answers, ids: Int[Tensor, "B T P"], config: TrialConfig, asked: Asked
 ) -> Iterator[Breakdown]:
-    """By place, and by the ID of the token that predicts: at digits, at the stop, by training."""
+    """By index, and by the ID of the token that predicts: at digits, at the stop, by training."""
     visits = count_visits(config)
     if visits is None:
         return
     wrong, unit = answers.wrong, "predictions"
-    yield break_down("place", asked, unit, _places(answers), wrong)
+    yield break_down("place", asked, unit, _indices(answers), wrong)
     stop = answers.targets == config.task.vocab.index[config.task.eos]
     relative_ids = select_relative_ids(batch, config.position, config.task)
     names = level_names(config.task, config.position)
     for level, grades in enumerate(grade_visits(visits)):
         name = f" ({names[level]})" if len(visits) > 1 else ""
-        own = ids[:, :, level].where(relative_ids[:, :, level] != NO_ID, NOT_COUNTED)
-        keys = _ids_at(own, answers.places, answers)
+        ids_here = ids[:, :, level].where(relative_ids[:, :, level] != NO_ID, NOT_COUNTED)
+        keys = _ids_at(ids_here, answers.places, answers)
         at_symbol, at_stop = keys.where(~stop, NOT_COUNTED), keys.where(stop, NOT_COUNTED)
         yield break_down(f"position ID{name}", asked, unit, at_symbol, wrong, "symbols")
         yield break_down(f"position ID at the stop{name}", asked, unit, at_stop, wrong, "stop")
-        known = keys.clamp(0, len(grades) - 1)
-        graded = grades[known].where(keys != NOT_COUNTED, NOT_COUNTED)
+        graded = grades[keys.clamp(0, len(grades) - 1)].where(keys != NOT_COUNTED, NOT_COUNTED)
         yield break_down(f"training of the ID{name}", asked, unit, graded, wrong)
 
 
@@ -170,15 +159,15 @@ def _other_starts(config: TrialConfig) -> PositionConfig | None:
     return dataclasses.replace(position, test_policy=position.start)
 
 
-def _places(answers: Answers) -> Int[Tensor, "B R"]:
+def _indices(answers: Answers) -> Int[Tensor, "B R"]:
     """1, 2, 3, ... along the response and EOS."""
     numbers = torch.arange(1, answers.real.shape[1] + 1).expand_as(answers.places)
     return numbers.where(answers.real, NOT_COUNTED)
 
 
 def _ids_at(
-    ids: Int[Tensor, "B T"], places: Int[Tensor, "B R"], answers: Answers
+    ids: Int[Tensor, "B T"], indices: Int[Tensor, "B R"], answers: Answers
 ) -> Int[Tensor, "B R"]:
-    """The IDs of the tokens at these places; NOT_COUNTED beside targets and without an ID."""
+    """The IDs of the tokens at these indices; NOT_COUNTED beside targets and without an ID."""
     assert NOT_COUNTED == NO_ID
-    return ids.gather(1, places).where(answers.real, NOT_COUNTED)
+    return ids.gather(1, indices).where(answers.real, NOT_COUNTED)

@@ -9,7 +9,7 @@ included. Both are statements about relative IDs, so they can be asked of any co
     same   BOS and the visible tokens with the ID of the current token (itself among them)
 
 In addition the next ID is ID + 1. A symbol without an ID (EOS), or with one that nothing visible
-shares, leaves BOS alone, as in the theorem. Queries are the places from '=' to the last response
+shares, leaves BOS alone, as in the theorem. Queries are the tokens from '=' to the last response
 symbol, whose next token is a target. BOS belongs to both patterns and draws most attention where a
 head has nothing to do, so mass without it is the stricter number.
 """
@@ -32,21 +32,15 @@ PATTERNS: tuple[Pattern, Pattern] = ("next", "same")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Likeness:
-    """How much one head, or even attention to all visible keys, is like one pattern on one level.
-
-    mass: attention on the predicted keys, averaged over queries. mass_beyond_bos: without BOS; it
-    cannot exceed most_beyond_bos, the share of queries with any other predicted key. overlap: sum
-    over keys of min(attention, even weights on the predicted keys), 1 = exactly the construction.
-    mass_at_stop: mass of the last query alone, the one that must write EOS.
-    """
+    """How much a head, or even attention to all visible keys, is like a pattern on a level."""
 
     pattern: Pattern
     level: str
-    mass: float
-    mass_beyond_bos: float
-    most_beyond_bos: float
-    overlap: float
-    mass_at_stop: float
+    mass: float  # attention on the predicted keys, averaged over queries
+    mass_beyond_bos: float  # the same without BOS
+    most_beyond_bos: float  # its bound: the share of queries with a predicted key other than BOS
+    overlap: float  # see `overlap`; 1 = exactly the construction
+    mass_at_stop: float  # of the last query alone, the one that must write EOS
 
 
 def has_coupled_ids(config: TrialConfig) -> bool:
@@ -60,11 +54,11 @@ def predicted_keys(relative_ids: Int[Tensor, "T P"], first_query: int) -> Bool[T
     relative_ids: of one example, BOS first and EOS last; EOS is no query and no key.
     """
     keys = relative_ids[:-1].t()
-    places = torch.arange(keys.shape[1])
-    visible = places <= places[first_query:, None]
+    visible = visible_keys(first_query, keys.shape[1])
     wanted = torch.stack([relative_ids[first_query + 1 :].t(), keys[:, first_query:]], dim=1)
-    found = (keys[:, None, None, :] == wanted.unsqueeze(3)) & (wanted != NO_ID).unsqueeze(3)
-    return (found & visible) | (places == 0)
+    same = (keys[:, None, None, :] == wanted.unsqueeze(3)) & (wanted != NO_ID).unsqueeze(3)
+    is_bos = torch.arange(keys.shape[1]) == 0
+    return (same & visible) | is_bos
 
 
 def even_weights(keys: Bool[Tensor, "*B Q T"]) -> Float[Tensor, "*B Q T"]:
@@ -74,8 +68,8 @@ def even_weights(keys: Bool[Tensor, "*B Q T"]) -> Float[Tensor, "*B Q T"]:
 
 def visible_keys(first_query: int, num_tokens: int) -> Bool[Tensor, "Q T"]:
     """All that the queries from `first_query` on can look at."""
-    places = torch.arange(num_tokens)
-    return places <= places[first_query:, None]
+    indices = torch.arange(num_tokens)
+    return indices <= indices[first_query:, None]
 
 
 def overlap(

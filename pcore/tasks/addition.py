@@ -206,8 +206,8 @@ class Addition(Task):
         symbols = torch.cat(fields, dim=1)
         if self.zero_pad:
             return Contents(symbols, padded_shapes)
-        places = torch.arange(1, width + 1, device=sizes.device)
-        num_response = ((total > 0) * places).amax(dim=1).clamp(min=1)
+        counts = torch.arange(1, width + 1, device=sizes.device)
+        num_response = ((total > 0) * counts).amax(dim=1).clamp(min=1)
         return Contents(
             symbols, torch.cat([num_operands[:, None], sizes, num_response[:, None]], dim=1)
         )
@@ -224,13 +224,13 @@ class Addition(Task):
         for operand in range(num_operands):
             if operand:
                 layout.add("+", 0)
-            places = range(widths[operand])
-            for k in places if self.reverse_query else reversed(places):
+            digits = range(widths[operand])
+            for k in digits if self.reverse_query else reversed(digits):
                 layout.add(Symbol(1 + operand, k), k + 1)
         layout.add("=", 0 if self.reverse_response else widths[-1] + 1)
         layout.end_query()
-        places = range(widths[-1])
-        for k in places if self.reverse_response else reversed(places):
+        digits = range(widths[-1])
+        for k in digits if self.reverse_response else reversed(digits):
             layout.add(Symbol(0, k), k + 1)
         return layout
 

@@ -4,9 +4,9 @@ A task answers *which tokens share a position ID*. It never knows where counting
 ID acts in the model.
 
 - `draw` makes the random contents of many examples at once: a tensor of tokens with axes (example,
-  field, place), for instance field 0 = first operand, place k = its digit of significance k.
-- `layout` says in plain Python, for one shape (digit counts, board sides ...), which content symbol
-  stands at each place and which relative ID it carries on each level.
+  field, index), for instance field 0 = first operand, index k = its digit of significance k.
+- `layout` says in plain Python, for one shape (digit counts, board sides ...), which symbols follow
+  one another and which relative ID each of them carries on each level.
 
 `sample` and `encode` combine the two, so the readable layout is the only definition of the format,
 and a batch costs a few table look-ups. Tokens fit in a byte (`vocab.MAX_SYMBOLS`), so contents are
@@ -30,31 +30,27 @@ NO_ID = -1  # the relative ID of a token that carries none
 
 
 class Batch(NamedTuple):
-    """Examples, right-padded. B examples, T tokens, P levels.
+    """Examples, right-padded. B examples, T tokens, P levels."""
 
-    tokens: vocabulary indices, PAD = 0 behind the last token.
-    relative_ids: coupling index per level, -1 where a token has none (BOS, EOS, PAD).
-    response_mask: True on the targets: every response token and the final EOS.
-    """
-
-    tokens: Int64[Tensor, "B T"]
-    relative_ids: Int64[Tensor, "B T P"]
-    response_mask: Bool[Tensor, "B T"]
+    tokens: Int64[Tensor, "B T"]  # vocabulary indices, PAD = 0 after the last token
+    relative_ids: Int64[Tensor, "B T P"]  # -1 where a token has none (BOS, EOS, PAD)
+    response_mask: Bool[Tensor, "B T"]  # True on targets: every response token and the final EOS
 
 
-class Symbol(NamedTuple):
-    """The content symbol at (field, place) of an example."""
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The content symbol of an example at (field, index)."""
 
     field: int
-    place: int
+    index: int
 
 
 @dataclass(slots=True)
 class Layout:
-    """One format for one shape: what stands at each place, in the order of the tokens."""
+    """One format for one shape, in the order of the tokens, without BOS and EOS."""
 
-    sources: list[str | Symbol] = field(default_factory=list)
-    relative_ids: list[tuple[int, ...]] = field(default_factory=list)
+    sources: list[str | Symbol] = field(default_factory=list)  # constant and content symbols
+    relative_ids: list[tuple[int, ...]] = field(default_factory=list)  # by level
     num_query: int = 0  # tokens up to and including '='
 
     def add(self, source: str | Symbol, *ids: int) -> None:
@@ -72,13 +68,13 @@ class Layout:
 
 
 class Contents(NamedTuple):
-    """Drawn or parsed examples: tokens by field and place, and the layout shape of each example.
+    """Drawn or parsed examples.
 
     F and W may differ between calls (they follow the largest example); `layout` must not use them.
     """
 
-    symbols: UInt8[Tensor, "B F W"]
-    shapes: Int[Tensor, "B Z"]
+    symbols: UInt8[Tensor, "B F W"]  # tokens by field and index
+    shapes: Int[Tensor, "B Z"]  # what `layout` takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,8 +282,8 @@ class _LayoutTable:
         if isinstance(source, str):
             return self.vocab.index[source]
         assert source.field < self.num_fields, source
-        assert source.place < self.width, source
-        return len(self.vocab) + source.field * self.width + source.place
+        assert source.index < self.width, source
+        return len(self.vocab) + source.field * self.width + source.index
 
 
 @lru_cache(maxsize=256)
@@ -333,7 +329,7 @@ def draw_small_integers(
 def draw_numbers(
     num_digits: Int[Tensor, "B M"], width: int, rng: torch.Generator
 ) -> UInt8[Tensor, "B M W"]:
-    """Uniform numbers of exactly these digit counts, ones digit at place 0.
+    """Uniform numbers of exactly these digit counts, ones digit at index 0.
 
     The leading digit is 1-9; one-digit numbers are 0-9; zero digits give the number 0.
     """
@@ -342,19 +338,19 @@ def draw_numbers(
     leading = draw_small_integers(1, 9, (batch, count, 1), rng)
     last = (num_digits - 1).clamp(min=0).unsqueeze(2)
     digits.scatter_(2, last, torch.where(last > 0, leading, digits[:, :, :1]))
-    return digits * place_mask(num_digits, width)
+    return digits * index_mask(num_digits, width)
 
 
-def place_mask(sizes: Int[Tensor, "*B"], width: int) -> Bool[Tensor, "*B W"]:
-    """True at the places below each size."""
-    places = torch.arange(width, dtype=torch.int16, device=sizes.device)
-    return places < sizes.to(torch.int16).unsqueeze(-1)
+def index_mask(sizes: Int[Tensor, "*B"], width: int) -> Bool[Tensor, "*B W"]:
+    """True at the indices below each size."""
+    indices = torch.arange(width, dtype=torch.int16, device=sizes.device)
+    return indices < sizes.to(torch.int16).unsqueeze(-1)
 
 
 def carry_digits(columns: Integer[Tensor, "W *B"]) -> UInt8[Tensor, "W *B"]:
     """Decimal digits of the numbers sum_k columns[k] 10^k, ones digit first; W must hold them.
 
-    The places come first so that every step of the loop runs over contiguous memory.
+    The digits are the first axis so that every step of the loop runs over contiguous memory.
     """
     digits = torch.empty_like(columns, dtype=torch.uint8)
     carry = torch.zeros_like(columns[0])
@@ -366,7 +362,7 @@ def carry_digits(columns: Integer[Tensor, "W *B"]) -> UInt8[Tensor, "W *B"]:
 
 
 def add_digits(digits: UInt8[Tensor, "B M W"]) -> UInt8[Tensor, "B W"]:
-    """Decimal digits of the sum of M numbers, ones digit at place 0; W must hold the result."""
+    """Decimal digits of the sum of M numbers, ones digit at index 0; W must hold the result."""
     columns = digits.sum(dim=1, dtype=torch.int16)
     return carry_digits(columns.t().contiguous()).t()
 

@@ -1,7 +1,7 @@
 """Candidate couplings: relative IDs that follow from the tokens alone, without knowing the task.
 
 Coupling is designed by hand for each task (arXiv 2405.20671, section 3). Here is what can be said
-without a designer: the query falls into segments at its operators, and places can be counted from
+without a designer: the query falls into segments at its operators, and tokens can be counted from
 either end. A symbol that is neither letter nor digit is an operator.
 
     forward     1, 2, 3, ... from the start of each segment of the query; operators get 0
@@ -21,8 +21,8 @@ that need the length of the response (addition with an unreversed one), several 
 (sorting as a bag). Where all segments have the same length, forward-up and backward-down are mirror
 images of each other, and so are backward-up and forward-down.
 
-The ID of a response token follows from the query and from how many response tokens stand before it,
-so all of them are known before the response is written.
+The ID of a response token follows from the query and from how many response tokens precede it, so
+all of them are known before the response is written.
 """
 
 from collections.abc import Sequence
@@ -50,13 +50,13 @@ def chosen_candidates(candidate: str) -> tuple[str, ...]:
 def candidate_ids(batch: Batch, task: Task, names: Sequence[str]) -> Int[Tensor, "B T P"]:
     """Relative IDs of these candidates, one level each; -1 on BOS, EOS and PAD."""
     tokens = batch.tokens
-    places = torch.arange(tokens.shape[1], device=tokens.device)
+    indices = torch.arange(tokens.shape[1], device=tokens.device)
     equals = batch.response_mask.int().argmax(dim=1, keepdim=True) - 1
     eos = (tokens != 0).sum(dim=1, keepdim=True) - 1
-    in_query = (places > 0) & (places < equals)
+    in_query = (indices > 0) & (indices < equals)
     content = in_query & _is_content(tokens, task.vocab)
-    levels = [_number(name, content, in_query, places, equals) for name in names]
-    inside = (places > 0) & (places < eos)
+    levels = [_number(name, content, in_query, indices, equals) for name in names]
+    inside = (indices > 0) & (indices < eos)
     return torch.stack(levels, dim=2).where(inside.unsqueeze(2), NO_ID)
 
 
@@ -73,28 +73,28 @@ def max_candidate_ids(layout: Layout, names: Sequence[str]) -> tuple[int, ...]:
     )
 
 
-def index_in_runs(inside: Bool[Tensor, "B T"], places: Int[Tensor, " T"]) -> Int[Tensor, "B T"]:
+def index_in_runs(inside: Bool[Tensor, "B T"], indices: Int[Tensor, " T"]) -> Int[Tensor, "B T"]:
     """0, 1, 2, ... within every run of True, none outside."""
-    last_outside = torch.where(inside, -1, places).cummax(dim=1).values
-    return torch.where(inside, places - last_outside - 1, NO_ID)
+    last_outside = torch.where(inside, -1, indices).cummax(dim=1).values
+    return torch.where(inside, indices - last_outside - 1, NO_ID)
 
 
 def _number(
     name: str,
     content: Bool[Tensor, "B T"],
     in_query: Bool[Tensor, "B T"],
-    places: Int[Tensor, " T"],
+    indices: Int[Tensor, " T"],
     equals: Int[Tensor, "B 1"],
 ) -> Int[Tensor, "B T"]:
     """The IDs of one candidate; any value on BOS, EOS and PAD."""
     if name == SEQUENTIAL:
-        return (places - 1).expand_as(content)
+        return (indices - 1).expand_as(content)
     query, _, response = name.partition("-")
     if query == "forward":
-        numbers = index_in_runs(content, places) + 1
+        numbers = index_in_runs(content, indices) + 1
     else:
-        numbers = index_in_runs(content.flip(1), places).flip(1) + 1
-    steps = places - equals  # 0 at '='
+        numbers = index_in_runs(content.flip(1), indices).flip(1) + 1
+    steps = indices - equals  # 0 at '='
     if response == "down":
         steps = (numbers.amax(dim=1, keepdim=True) + 1 - steps).clamp(min=0)
     return torch.where(in_query, numbers, steps)

@@ -1,13 +1,15 @@
-"""Commands: translating a small language whose clauses change places (ours, in the manner of SCAN).
+"""Commands: translating a small language whose clauses are reordered (ours, in the manner of SCAN).
 
 A command has L clauses of two words, a verb (walk, run, jump, look) and a modifier (left, right,
 twice), joined by `and` or `after`; all words are uniform and L is the length. The response is two
 actions for every clause: `walk left` is LTURN WALK, `jump twice` is JUMP JUMP. Commands are read
-from the left: `X and c` does X and then c, `X after c` does c and then X. So the clauses behind
-`after` come first, the last of them foremost, then the first clause, then those behind `and`.
+from the left: `X and c` does X and then c, `X after c` does c and then X. So the clauses that
+follow `after` come first, the last of them foremost, then the first clause, then those that follow
+`and`.
 
 SCAN (Lake and Baroni, arXiv 1711.00350) has at most one connective per command and responses of
-any length; here every clause takes the same room, so that it has a place, and there can be many.
+any length; here all clauses have one length, so that each has a slot in the response, and
+there can be many.
 
     coupling=straight    tok  $ jump twice after walk left = LTURN WALK JUMP JUMP $
                          rel  .  1    2     3     4    5   0   1     2    4    5  .
@@ -21,7 +23,7 @@ couples it with slot L - 1 - k, which is right if every connective is `after`: e
 both candidates. Neither can express the truth for a mixed command, where the slot of a clause
 depends on the connectives to both its sides, hence on the contents. IDs that followed the
 connectives would solve the reordering for the model, which is the very thing to be learned. Nor do
-they say that words and actions change places within a clause (`walk left`, LTURN WALK) for some
+they say that words and actions are swapped within a clause (`walk left`, LTURN WALK) for some
 modifiers and not for others.
 """
 
@@ -32,7 +34,7 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
-from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, place_mask
+from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, index_mask
 from pcore.vocab import BOUNDARY, Vocab, make_vocab
 
 VERBS = ("walk", "run", "jump", "look")
@@ -75,10 +77,10 @@ class Commands(Task):
     def parse(self, query: str) -> Contents:
         words = query.split()
         kinds = (VERBS, MODIFIERS, CONNECTIVES)
-        for place, word in enumerate(words):
-            if word not in kinds[place % 3]:
-                known = ", ".join(kinds[place % 3])
-                raise ValueError(f"word {place + 1} of {query!r} must be one of: {known}")
+        for index, word in enumerate(words):
+            if word not in kinds[index % 3]:
+                known = ", ".join(kinds[index % 3])
+                raise ValueError(f"word {index + 1} of {query!r} must be one of: {known}")
         if len(words) % 3 != 2:
             raise ValueError(
                 "a command is clauses of a verb and a modifier, joined by 'and' or 'after', "
@@ -96,7 +98,7 @@ class Commands(Task):
         after: Int64[Tensor, "B W"],
         sizes: Int[Tensor, "B S"],
     ) -> Contents:
-        """Indices of words, clause by clause, to symbols; after: 1 for a clause behind `after`."""
+        """Indices of words by clause to symbols; after: 1 for a clause that follows `after`."""
         index = self.vocab.index
         twice = modifiers == MODIFIERS.index("twice")
         actions = verbs + index[ACTIONS[0]]
@@ -130,13 +132,13 @@ class Commands(Task):
 
 
 def _slots(after: Int64[Tensor, "B W"], sizes: Int[Tensor, "B S"]) -> Int64[Tensor, "B W"]:
-    """The place of each clause in the response: a permutation of 0 ... W - 1.
+    """The slot of each clause in the response: a permutation of 0 ... W - 1.
 
-    A clause behind `after` comes before all that stands to its left, so it has as many clauses
-    before it as there are `after` to its right. Any other has all `after` clauses before it and the
-    others to its left. Absent clauses stay behind the present ones.
+    A clause that follows `after` comes before all to its left, so it has as many clauses before it
+    as there are `after` to its right. Any other has all `after` clauses before it and the others to
+    its left. Absent clauses come last.
     """
-    after = after * place_mask(sizes[:, 0], after.shape[1])
+    after = after * index_mask(sizes[:, 0], after.shape[1])
     after[:, 0] = 0
     num_after = after.cumsum(dim=1)
     total = num_after[:, -1:]

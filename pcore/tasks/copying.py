@@ -1,7 +1,7 @@
 """Copy and reverse: the response is the query, or the query back to front.
 
 Source: Cho et al., Position Coupling (arXiv 2405.20671), appendix. The query is a string of uniform
-digits; leading zeros and repeats are allowed. Copy couples place i with place i; reverse counts the
+digits; leading zeros and repeats are allowed. Copy couples index i with index i; reverse counts the
 response downward, and `=` is always the neighbour of the first response token:
 
     copy 471       tok  $ 4 7 1 = 4 7 1 $

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, place_mask
+from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, index_mask
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
 
 MINE_DENSITY = (0.1, 0.25)  # the probability of a mine, uniform in this range per board
@@ -63,7 +63,7 @@ class Minesweeper(Task):
     def trained_seconds(self, low: int, high: int) -> range:
         return range(low, high + 1)
 
-    # Contents: one field per row of cells, place = column; field 2y is row y of the query and
+    # Contents: one field per row of cells, index = column; field 2y is row y of the query and
     # field 2y + 1 row y of the response, so that no field depends on the height.
 
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
@@ -72,7 +72,7 @@ class Minesweeper(Task):
         unit = torch.rand(len(sizes), height * width + 1, generator=rng, device=rng.device)
         density = low + (high - low) * unit[:, 0, None, None]
         mines = unit[:, 1:].view(-1, height, width) < density
-        rows, columns = place_mask(sizes[:, 0], height), place_mask(sizes[:, 1], width)
+        rows, columns = index_mask(sizes[:, 0], height), index_mask(sizes[:, 1], width)
         return self._contents(mines & rows.unsqueeze(2) & columns.unsqueeze(1), sizes)
 
     def parse(self, query: str) -> Contents:
@@ -99,11 +99,11 @@ class Minesweeper(Task):
     def layout(self, shape: tuple[int, ...]) -> Layout:
         height, width = shape
         layout = Layout()
-        for part in ("query", "response"):
+        for is_response in (False, True):
             for y in range(height):
                 for x in range(width):
-                    layout.add(Symbol(2 * y + (part == "response"), x), x + 1, y + 1)
-            if part == "query":
+                    layout.add(Symbol(2 * y + is_response, x), x + 1, y + 1)
+            if not is_response:
                 layout.add("=", 0, 0)
                 layout.end_query()
         return layout

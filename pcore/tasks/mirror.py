@@ -6,7 +6,7 @@ digit L - 1 - i, modulo 10:
     471        tok  $ 4 7 1 = 3 0 7 $      4-1 = 3, 7-7 = 0, 1-4 = 7 (mod 10)
                rel  . 0 0 0 0 0 0 0 .
 
-A response digit depends on two query digits, one at the same place and one at the mirrored place. A
+A response digit depends on two query digits, one at the same index and one at the mirrored index. A
 single ID per token can couple it with either, not with both and tell which is which; two levels of
 IDs can. So the task states no coupling (`has_coupling` is False, all IDs are equal), and whatever
 generalizes on it was not designed: it was put here for attempts to *find* a coupling.
@@ -54,8 +54,8 @@ class Mirror(Task):
         )
 
     def _contents(self, digits: UInt8[Tensor, "B W"], sizes: Int[Tensor, "B S"]) -> Contents:
-        places = torch.arange(digits.shape[1], device=digits.device)
-        mirrored = digits.gather(1, (sizes - 1 - places).clamp(min=0))
+        indices = torch.arange(digits.shape[1], device=digits.device)
+        mirrored = digits.gather(1, (sizes - 1 - indices).clamp(min=0))
         differences = (digits + 10 - mirrored) % 10
         return Contents(torch.stack([digits, differences], dim=1) + self.vocab.index["0"], sizes)
 

@@ -38,9 +38,9 @@ from pcore.tasks.base import (
     draw_integers,
     draw_numbers,
     draw_small_integers,
+    index_mask,
     parse_digits,
     parse_number,
-    place_mask,
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
 
@@ -111,7 +111,7 @@ class Multiplication(Task):
             numbers = draw_numbers(sizes, max(first, second), rng)
             return self._contents(numbers[:, 0, :first], numbers[:, 1, :second], sizes)
         a = draw_numbers(sizes[:, :1], first, rng)[:, 0]
-        b = draw_small_integers(0, 9, (len(sizes), second), rng) * place_mask(sizes[:, 1], second)
+        b = draw_small_integers(0, 9, (len(sizes), second), rng) * index_mask(sizes[:, 1], second)
         return self._contents(a, b, sizes)
 
     def parse(self, query: str) -> Contents:
@@ -144,7 +144,7 @@ class Multiplication(Task):
         (batch, first), second = a.shape, b.shape[1]
         fields = a.new_zeros(batch, 3 if not self.scratchpad else 2 + 2 * second, first + second)
         fields[:, 0, :first], fields[:, 1, :second] = a, b
-        partial = a.t().unsqueeze(1) * b.t().unsqueeze(0).to(torch.int32)  # place, j, example
+        partial = a.t().unsqueeze(1) * b.t().unsqueeze(0).to(torch.int32)  # index, j, example
         if self.scratchpad:
             products = carry_digits(torch.cat([partial, torch.zeros_like(partial[:1])]))
             sums = carry_digits(_shift(products.int(), second - 1).cumsum(dim=1))
@@ -195,7 +195,7 @@ class Multiplication(Task):
 
 
 def _shift(columns: Int[Tensor, "W M B"], room: int) -> Int[Tensor, "V M B"]:
-    """Row j times 10^j: moved up by j places, in V = W + room places."""
+    """Row j times 10^j: moved up by j digits, of V = W + room digits."""
     width, count, batch = columns.shape
     shifted = columns.new_zeros(width + room, count, batch)
     for j in range(count):

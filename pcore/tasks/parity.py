@@ -35,7 +35,7 @@ class Parity(Task):
     def vocab(self) -> Vocab:
         return make_vocab(("0", "1", "=", BOUNDARY))
 
-    # Contents: field 0 the bits, field 1 the XOR of the bits up to and including each place.
+    # Contents: field 0 the bits, field 1 the XOR of the bits up to and including each index.
 
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
         bits = draw_small_integers(0, 1, (len(sizes), int(sizes.max())), rng)

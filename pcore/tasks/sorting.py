@@ -1,4 +1,4 @@
-"""Sorting digits: a task without a correspondence between places (ours, not from the papers).
+"""Sorting digits: a task without a correspondence between positions (ours, not from the papers).
 
 The query is a string of uniform digits, as in `copy`; the response is the same digits in ascending
 order. The papers leave open what to couple when a task has less structure than arithmetic. Sorting
@@ -7,8 +7,8 @@ is a small such task: a response token depends on the *set* of query tokens, not
     coupling=aligned    tok  $ 4 7 1 = 1 4 7 $        coupling=bag    tok  $ 4 7 1 = 1 4 7 $
                         rel  . 1 2 3 0 1 2 3 .                        rel  . 0 0 0 1 2 3 4 .
 
-Why these two. `aligned` is what one would write down without thinking: place i with place i. It is
-wrong (the i-th smallest digit stands anywhere), so it shows what a misleading coupling costs. `bag`
+Why these two. `aligned` is what one would write down without thinking: index i with index i. It is
+wrong (the i-th smallest digit can be anywhere), so it shows what a misleading coupling costs. `bag`
 says what is true of sorting: the query has no order, so all of it shares one ID, and only the
 response is counted. Neither can express which query digit a response digit comes from: that depends
 on the values, and IDs which follow the values would hand the answer to the model. `bag` also says
@@ -29,19 +29,19 @@ from pcore.tasks.base import (
     Symbol,
     Task,
     draw_small_integers,
+    index_mask,
     parse_digits,
-    place_mask,
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
 
-ABSENT = 10  # in place of a digit behind the end of a string; sorts last
+ABSENT = 10  # instead of a digit after the end of a string; sorts last
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sorting(Task):
     """Sort a string of digits.
 
-    coupling: aligned = place i with place i; bag = the query has no order and one ID.
+    coupling: aligned = index i with index i; bag = the query has no order and one ID.
     """
 
     coupling: Literal["aligned", "bag"] = "bag"
@@ -55,7 +55,7 @@ class Sorting(Task):
     def draw(self, sizes: Int[Tensor, "B S"], rng: torch.Generator) -> Contents:
         width = int(sizes.max())
         digits = draw_small_integers(0, 9, (len(sizes), width), rng)
-        return self._contents(digits.masked_fill_(~place_mask(sizes[:, 0], width), ABSENT), sizes)
+        return self._contents(digits.masked_fill_(~index_mask(sizes[:, 0], width), ABSENT), sizes)
 
     def parse(self, query: str) -> Contents:
         digits = [int(digit) for digit in parse_digits(query, "the string")]

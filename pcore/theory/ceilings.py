@@ -59,9 +59,9 @@ def count_by_enumeration(num_digits: int) -> int:
 def count_by_columns(num_digits: int) -> int:
     """The same number, from the columns of the sum."""
     by_total: dict[int, Entries] = {0: np.array([1])}  # nothing yet, in one way
-    for place in range(num_digits - 1):
-        columns = _columns(place, lowest=0)
-        by_total = {t: _merge(_added(by_total, columns, t)) for t in range(18 * (place + 1) + 1)}
+    for k in range(num_digits - 1):
+        columns = _columns(k, lowest=0)
+        by_total = {t: _merge(_added(by_total, columns, t)) for t in range(18 * (k + 1) + 1)}
     columns = _columns(num_digits - 1, lowest=1)
     totals = range(18 * num_digits + 1)
     return sum(_commonest(_merge(_added(by_total, columns, t))) for t in totals)
@@ -73,13 +73,14 @@ def count_by_columns(num_digits: int) -> int:
 # determine the number of ones, and the length that of zeros, so eight numbers below 11 do.
 
 
-def _columns(place: int, lowest: int) -> list[tuple[int, int, int]]:
-    """(total of the digits, what the column adds to an entry, pairs) of every unordered column."""
+def _columns(k: int, lowest: int) -> list[tuple[int, int, int]]:
+    """(total of the digits, what the column adds to an entry, pairs) of every unordered column
+    of significance k.
+    """
     return [
         (
             a + b,
-            ((_code(a) + _code(b)) << (SUM_BITS + COUNT_BITS))
-            + ((a + b) * 10**place << COUNT_BITS),
+            ((_code(a) + _code(b)) << (SUM_BITS + COUNT_BITS)) + ((a + b) * 10**k << COUNT_BITS),
             1 if a == b else 2,
         )
         for a in range(lowest, 10)

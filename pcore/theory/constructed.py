@@ -24,11 +24,10 @@ MAX_BITS = 14  # position vectors of 16,384 IDs
 
 def find_construction(task: Task) -> Construction:
     """The construction for exactly this task. Raises ValueError that says which there are."""
-    if isinstance(task, Addition) and task.scratchpad and task.num_operands > 1:
-        found = addition_with_scratchpad(task.num_operands)
-        if found.task == task:
-            return found
-    for construction in CONSTRUCTIONS.values():
+    constructions = list(CONSTRUCTIONS.values())
+    if isinstance(task, Addition) and task.scratchpad:
+        constructions.append(addition_with_scratchpad(task.num_operands))
+    for construction in constructions:
         if construction.task == task:
             return construction
     raise ValueError(
@@ -56,8 +55,8 @@ def check_constructed(config: TrialConfig) -> None:
     }
     for name, value in wanted.items():
         group, _, leaf = name.partition(".")
-        if (own := getattr(getattr(config, group), leaf)) != value:
-            raise ValueError(f"{name}={own}: a constructed model needs {value}")
+        if (given := getattr(getattr(config, group), leaf)) != value:
+            raise ValueError(f"{name}={given}: a constructed model needs {value}")
 
 
 def make_constructed(config: TrialConfig) -> FormalTransformer:

@@ -26,13 +26,13 @@ TOKENS_PER_BATCH = 2**14  # bounds memory, nothing else
 
 @dataclass(frozen=True, kw_only=True)
 class Construction:
-    """A theorem: the model for P = num_bits, the longest length it is built for, hard cases."""
+    """A theorem as a model. P: bits of a position vector."""
 
     claim: str
     task: Task
-    make: Callable[..., FormalTransformer]
-    max_digits: Callable[[int], int]
-    hard_queries: Callable[[int], list[str]]
+    make: Callable[..., FormalTransformer]  # from P
+    max_digits: Callable[[int], int]  # from P, the longest length it is built for
+    hard_queries: Callable[[int], list[str]]  # from a length
 
     def least_bits(self, length: int) -> int:
         """The smallest P that suffices for this length."""
@@ -79,18 +79,15 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """How many examples are right in every token.
-
-    margin: the smallest lead of a right token's logit over the best wrong one; negative if wrong.
-    """
+class Score:
+    """Examples that are right in every token."""
 
     num_right: int = 0
     num_examples: int = 0
-    margin: float = float("inf")
+    margin: float = float("inf")  # least lead of a right token's logit over the best wrong one
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
+    def __add__(self, other: "Score") -> "Score":
+        return Score(
             self.num_right + other.num_right,
             self.num_examples + other.num_examples,
             min(self.margin, other.margin),
@@ -103,25 +100,25 @@ class Tally:
 
 def check_random(
     model: FormalTransformer, task: Task, length: int, num_examples: int, *, name: str = ""
-) -> Tally:
+) -> Score:
     """Random examples of a length, drawn as evaluation draws them."""
     rng = make_generator("construct", type(task).__name__, length, name)
-    tally, rows = Tally(), _rows_per_batch(task, length)
+    score, rows = Score(), _rows_per_batch(task, length)
     for first in range(0, num_examples, rows):
         batch = task.sample_length(min(rows, num_examples - first), length, rng)
-        tally += check(model, batch)
-    return tally
+        score += check(model, batch)
+    return score
 
 
-def check_hard(model: FormalTransformer, construction: Construction, length: int) -> Tally:
+def check_hard(model: FormalTransformer, construction: Construction, length: int) -> Score:
     """The hard cases of a length."""
-    tally = Tally()
+    score = Score()
     for query in construction.hard_queries(length):
-        tally += check(model, construction.task.encode(query))
-    return tally
+        score += check(model, construction.task.encode(query))
+    return score
 
 
-def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Tally:
+def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Score:
     """Arg-max of every target under teacher forcing; equal logits count as wrong."""
     device = model.embedding.device
     places, real = target_places(batch.response_mask)
@@ -134,7 +131,7 @@ def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Tally:
     margins: Float[Tensor, "B R"] = (right - wrong).squeeze(2).cpu()
     margins = margins.nan_to_num(-torch.inf, torch.inf, -torch.inf).where(real, torch.inf)
     worst = margins.amin(dim=1)
-    return Tally(int((worst > 0).sum()), len(worst), float(worst.min()))
+    return Score(int((worst > 0).sum()), len(worst), float(worst.min()))
 
 
 def decode_freely(model: FormalTransformer, batch: Batch) -> Int[Tensor, "B R"]:
@@ -162,7 +159,7 @@ def exact_lengths(
     dtype: torch.dtype,
     num_examples: int,
     scale: float | None = None,
-) -> Iterator[tuple[int, Tally]]:
+) -> Iterator[tuple[int, Score]]:
     """(length, what was right) for rising lengths, up to the first failure.
 
     All lengths up to 8, then by steps of a quarter, the bound of the theorem and one beyond it.
@@ -171,10 +168,10 @@ def exact_lengths(
     model = construction.make(num_bits, scale=scale, num_ids=2**num_bits + 1).to(dtype)
     length = 1
     while length <= bound + 1:
-        tally = check_hard(model, construction, length)
-        tally += check_random(model, construction.task, length, num_examples, name="limits")
-        yield length, tally
-        if not tally.exact:
+        score = check_hard(model, construction, length)
+        score += check_random(model, construction.task, length, num_examples, name="limits")
+        yield length, score
+        if not score.exact:
             return
         step = max(1, length // 4)
         length = min(length + step, bound) if length < bound else length + 1

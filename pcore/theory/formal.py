@@ -60,7 +60,7 @@ class FormalTransformer(LanguageModel):
         ids: Int[Tensor, "B T P"],
         places: Int[Tensor, "B R"] | None = None,
     ) -> Float[Tensor, "B R D"]:
-        """The residual stream at `places` behind the last block: what the proofs call Z."""
+        """The residual stream at `places` after the last block: what the proofs call Z."""
         x = F.embedding(tokens, self.embedding)
         for level, table in enumerate(self.positions):
             x = x + F.embedding(ids[:, :, level], table)
@@ -80,7 +80,7 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(plan.feed_forward, d_model)
 
     def forward(self, x: Float[Tensor, "B T D"], at: Int[Tensor, "B R"]) -> Float[Tensor, "B R D"]:
-        """The block's output at the places `at`."""
+        """The block's output at the indices `at`."""
         queries = x
         if at.shape[1] != x.shape[1]:
             queries = x.gather(1, at.unsqueeze(2).expand(-1, -1, x.shape[2]))
@@ -113,7 +113,7 @@ class Attention(nn.Module):
         x: Float[Tensor, "B T D"],
         at: Int[Tensor, "B R"],
     ) -> Float[Tensor, "B R D"]:
-        """What the heads add at the places `at`, some queries at a time."""
+        """What the heads add at the indices `at`, some queries at a time."""
         q = torch.einsum("brd,hkd->bhrk", queries, self.q)
         k = torch.einsum("btd,hkd->bhtk", x, self.k)
         v = torch.einsum("btd,hkd->bhtk", x, self.v)

@@ -112,22 +112,19 @@ class ReluLayer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeadPlan:
-    """One attention head: the score is the inner product of `query` and `key`.
-
-    writes: (row, form of the attended token whose mean is added to the row).
-    """
+    """One attention head: the score is the inner product of `query` and `key`."""
 
     query: list[Form]
     key: list[Form]
-    writes: list[tuple[Form, Form]]
+    writes: list[tuple[Form, Form]]  # row, and form of the attended token whose mean it gets
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeedForwardPlan:
-    """Hidden layers in their order; writes: (row, form over the last layer added to it)."""
+    """Hidden layers in their order."""
 
     layers: list[ReluLayer]
-    writes: list[tuple[Form, Form]]
+    writes: list[tuple[Form, Form]]  # row, and form over the last layer that is added to it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -151,9 +151,9 @@ def _arithmetic(rows: _Rows) -> FeedForwardPlan:
     ]
     num, *flags = (first.relu(row) for row in (rows.num, *rows.flags))
 
-    places = [_decimal_places(second, column) for column in columns]
-    pre_prod = places[0][0] + places[1][1] + places[2][2]
-    pre_carry = places[1][0] + places[2][1] + places[3][2]
+    digits = [_decimal_digits(second, column) for column in columns]
+    pre_prod = digits[0][0] + digits[1][1] + digits[2][2]
+    pre_carry = digits[1][0] + digits[2][1] + digits[3][2]
     columns = [second.relu(column) for column in columns]
     num, *flags = (second.relu(form) for form in (num, *flags))
 
@@ -173,7 +173,7 @@ def _arithmetic(rows: _Rows) -> FeedForwardPlan:
     return FeedForwardPlan(layers=[first, second, third, fourth], writes=writes)
 
 
-def _decimal_places(layer: ReluLayer, column: Form) -> tuple[Form, Form, Form]:
+def _decimal_digits(layer: ReluLayer, column: Form) -> tuple[Form, Form, Form]:
     """(ones, tens, hundreds) of an integer in 0 ... 162; ones are those of the layer's output."""
     whole_tens = [layer.at_least(column, n) for n in range(10, LARGEST_COLUMN + 1, 10)]
     hundreds = whole_tens[9]

@@ -1,7 +1,5 @@
 """Attention weights are those of the fused kernel; patterns are those of Theorem 5.1."""
 
-import json
-
 import pytest
 import torch
 from torch.nn import functional as F
@@ -62,6 +60,20 @@ def test_looking_leaves_the_model_as_it_was(tiny_config):
     assert model.training
     assert model.attention_factor == 1.0
     assert all(torch.equal(weight, before[n]) for n, weight in model.state_dict().items())
+
+
+def test_the_model_is_as_it_was_after_an_error_too(tiny_config, monkeypatch):
+    def fail(model, tokens, ids):
+        assert not model.training
+        assert model.attention_factor == 1.6
+        raise RuntimeError
+
+    monkeypatch.setattr("pcore.diagnosis.attention.attention_weights", fail)
+    model = make_model(tiny_config).train()
+    with pytest.raises(RuntimeError):
+        average_attention(model, override(tiny_config, {"eval.attention_factor": 1.6}), 3, 20)
+    assert model.training
+    assert model.attention_factor == 1.0
 
 
 def keys_of(task, query):
@@ -198,7 +210,6 @@ def test_nothing_is_predicted_for_a_model_without_coupled_ids(tiny_config, chang
     assert found.predicted is None
     assert not any(head.likenesses for head in found.heads)
     assert found.weights.shape == (2, 2, 13, 13)
-    json.dumps(found.to_json())
 
 
 def test_a_length_beyond_the_table_is_refused_with_what_it_needs(tiny_config):

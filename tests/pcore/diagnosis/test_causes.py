@@ -47,7 +47,7 @@ def test_stopping_early_is_named_with_its_place(config):
     assert (diagnosis.num_early_stop, diagnosis.num_examples) == (150, 150)
     assert [cause.name for cause in causes[:2]] == ["early stop", "place"]
     assert causes[0].sentence.startswith("It stops too early")
-    assert "Wrong in 100 % of predictions at place 3 of the response, in 0 %" in causes[1].sentence
+    assert "Wrong in 100 % of predictions at symbol 3 of the response, in 0 %" in causes[1].sentence
     assert causes[1].strength == pytest.approx(1)
 
 
@@ -55,7 +55,7 @@ def test_a_missing_stop_is_named(config):
     diagnosis, causes = diagnose(planted.never_stops, config)
     assert diagnosis.num_missed_stop == 150
     assert causes[0].name == "missed stop"
-    assert "at place 8 of the response" in causes[1].sentence  # behind the 7 digits of the sum
+    assert "at symbol 8 of the response" in causes[1].sentence  # after the 7 digits of the sum
     assert not wrong_keys(find(diagnosis, "run of the carry"))
 
 
@@ -76,7 +76,7 @@ def test_dropped_carries_are_named_and_neither_places_nor_ids_are(config):
 def test_carries_lost_on_the_way_are_told_from_all_carries(config):
     _, causes = diagnose(planted.drops_passed_carries, override(config, {"eval.num_examples": 600}))
     assert causes[1].name == "run of the carry"
-    assert "where the carry into the digit has come 2" in causes[1].sentence
+    assert "where the carry into the digit has travelled 2" in causes[1].sentence
     assert "in 0 % of all others" in causes[1].sentence
 
 
@@ -152,7 +152,7 @@ def test_other_tasks_get_what_is_defined_for_them(config, changes, names):
     } & set(changes)
     assert ("longest carry chain" in found) == has_carries
     assert ("place" in found) == (changes.get("position.encoding") != "none")
-    assert all(row["num_wrong"] <= row["num_cases"] for row in diagnosis.rows())
+    assert all(t.num_wrong <= t.num_cases for b in diagnosis.breakdowns for t in b.tallies)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pcore.tasks.base import Batch
 from pcore.theory.addition import make_addition
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
-    Tally,
+    Score,
     addition_with_scratchpad,
     check,
     check_hard,
@@ -113,7 +113,7 @@ def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bi
     construction = CONSTRUCTIONS[name]
     *exact, (length, beyond) = exact_lengths(construction, num_bits, dtype, 20)
     assert exact[-1][0] == construction.max_digits(num_bits)
-    assert min(tally.margin for _, tally in exact) > 0.9
+    assert min(score.margin for _, score in exact) > 0.9
     assert (length, beyond.num_right) == (construction.max_digits(num_bits) + 1, 0)
 
 
@@ -142,8 +142,8 @@ def test_every_example_of_one_digit_is_right(name):
     construction = CONSTRUCTIONS[name]
     model = construction.make(2).float()
     pairs = [f"{a}{symbol}{b:0{width}d}" for a in range(10) for b in range(10**width)]
-    tally = check(model, join(construction.task.encode(pair) for pair in pairs))
-    assert (tally.num_right, tally.num_examples) == (10 ** (1 + width),) * 2
+    score = check(model, join(construction.task.encode(pair) for pair in pairs))
+    assert (score.num_right, score.num_examples) == (10 ** (1 + width),) * 2
 
 
 def test_zeros_of_any_length_are_right():
@@ -165,8 +165,8 @@ def test_it_runs_on_the_test_sets_of_evaluation(name):
     assert torch.equal(
         position_ids(batch), positions.test_position_ids(relative_ids, config.position)
     )
-    tally = check(CONSTRUCTIONS[name].make(5).float(), batch)
-    assert (tally.num_right, tally.num_examples) == (100, 100)
+    score = check(CONSTRUCTIONS[name].make(5).float(), batch)
+    assert (score.num_right, score.num_examples) == (100, 100)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -216,11 +216,11 @@ def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
 def test_ten_thousand_random_examples_are_right(name):
     construction = CONSTRUCTIONS[name]
     model = construction.make(8).float()
-    tally, longest = Tally(), 40 if name == "scratchpad" else 100  # whose sequences are longer
+    score, longest = Score(), 40 if name == "scratchpad" else 100  # whose sequences are longer
     for length, num_examples in ((1, 1000), (2, 2000), (10, 3000), (30, 3000), (longest, 1000)):
-        tally += check_random(model, construction.task, length, num_examples)
-    assert tally.exact, tally
-    assert tally.num_examples == 10_000
+        score += check_random(model, construction.task, length, num_examples)
+    assert score.exact, score
+    assert score.num_examples == 10_000
 
 
 @pytest.mark.slow
@@ -232,6 +232,6 @@ def test_ten_thousand_random_examples_are_right(name):
 def test_long_examples_are_right(name, length, dtype):
     construction = CONSTRUCTIONS[name]
     model = construction.make(construction.least_bits(length)).to(dtype)
-    tally = check_hard(model, construction, length)
-    tally += check_random(model, construction.task, length, 4)
-    assert tally.exact, tally
+    score = check_hard(model, construction, length)
+    score += check_random(model, construction.task, length, 4)
+    assert score.exact, score

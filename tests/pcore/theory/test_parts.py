@@ -8,7 +8,7 @@ from pcore.theory import formal
 from pcore.theory.addition import make_addition
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
-    Tally,
+    Score,
     check,
     check_hard,
     check_random,
@@ -118,7 +118,7 @@ def test_a_wrong_token_in_the_truth_is_seen():
 def test_equal_logits_count_as_wrong():
     model = make_addition(4)
     model.unembedding.zero_()
-    assert check(model, Addition().encode("12+34")) == Tally(0, 1, 0)
+    assert check(model, Addition().encode("12+34")) == Score(0, 1, 0)
 
 
 def test_published_end_flags_fail_on_first_operands_of_one_digit_only():

@@ -4,19 +4,11 @@ import re
 
 import pytest
 
-from pcore.cli import main
-
 
 @pytest.fixture
-def pcore(capsys):
+def run(pcore):
     """Run a command line: (exit code, standard output, standard error)."""
-
-    def run(line):
-        code = main(line.split())
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return lambda line: pcore(*line.split())
 
 
 @pytest.mark.parametrize(
@@ -27,30 +19,30 @@ def pcore(capsys):
         ("scratchpad --operands 4", "P = 5, d = 39"),
     ],
 )
-def test_construct_proves_a_length_with_the_least_number_of_bits(pcore, name, numbers):
-    code, out, err = pcore(f"construct {name} --digits 15 --examples 20")
+def test_construct_proves_a_length_with_the_least_number_of_bits(run, name, numbers):
+    code, out, err = run(f"construct {name} --digits 15 --examples 20")
     assert (code, err) == (0, "")
     assert numbers in out
     assert "20 of 20 random examples of 15 digits: all right" in out
     assert re.search(r"\n(\d+) of \1 hardest cases of 15 digits: all right", out)
 
 
-def test_construct_fails_loudly_where_arithmetic_is_too_coarse(pcore):
-    code, out, _ = pcore("construct multiplication --digits 3 --examples 10 --dtype bfloat16")
+def test_construct_fails_loudly_where_arithmetic_is_too_coarse(run):
+    code, out, _ = run("construct multiplication --digits 3 --examples 10 --dtype bfloat16")
     assert code == 1
     assert "WRONG" in out
 
 
-def test_limits_stand_at_the_bound_of_the_theorem(pcore):
-    code, out, err = pcore("construct addition --limits --max-bits 3 --examples 5")
+def test_limits_stand_at_the_bound_of_the_theorem(run):
+    code, out, err = run("construct addition --limits --max-bits 3 --examples 5")
     assert (code, err) == (0, "")
     rows = [line.split() for line in out.splitlines()[2:-1]]
     assert [row[0] for row in rows] == ["2", "3"]
     assert [row[3:] for row in rows] == [["2"] * 5, ["6"] * 5]  # bound, then four dtypes
 
 
-def test_ceiling_prints_the_published_shares(pcore):
-    code, out, err = pcore("ceiling --digits 3")
+def test_ceiling_prints_the_published_shares(run):
+    code, out, err = run("ceiling --digits 3")
     assert (code, err) == (0, "")
     assert out.splitlines()[-2:] == [
         "     2     32.938 %  2,668 of 8,100",
@@ -78,8 +70,8 @@ def test_ceiling_prints_the_published_shares(pcore):
         ("ceiling --digits 0", "--digits 0 is below 1"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(pcore, line, message):
-    code, out, err = pcore(line)
+def test_what_cannot_be_is_said_in_one_line(run, line, message):
+    code, out, err = run(line)
     assert (code, out) == (2, "")
     assert err.startswith(f"pcore: {message}")
     assert err.count("\n") == 1

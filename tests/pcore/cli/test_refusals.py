@@ -1,0 +1,279 @@
+"""What cannot work is refused in one sentence with exit code 2, before anything runs."""
+
+import sys
+
+import pytest
+import torch
+
+from pcore.cli import models
+from pcore.config import TrialConfig, override
+from pcore.model.transformer import make_model
+
+
+def assert_refused(answer, message):
+    """One sentence with this message, and exit code 2."""
+    code, out, err = answer
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["show", "additon", "1+1"], "unknown task 'additon'. Did you mean 'addition'?"),
+        (["show", "addition", "1+1", "--zero-pda"], "Did you mean '--zero-pad'?"),
+        (["show", "addition", "1+1", "--strat", "2"], "Did you mean '--start'?"),
+        (["show", "addition", "1+1", "-z"], "unknown option -z"),
+        (["show", "addition", "1+2", "--num-operands", "3"], "'1+2' has 2 operands"),
+        (["show", "addition", "1+2", "--num-operands"], "--num-operands needs a value"),
+        (["show", "addition", "1+2", "--num-operands", "x"], "--num-operands='x' is not a valid"),
+        (["show", "addition", "1+2", "--zero-pad=perhaps"], "--zero-pad='perhaps' is not a valid"),
+        (["show", "addition", "1+2", "--no-zero-pad=true"], "--no-zero-pad takes no value"),
+        (["show", "addition", "1+2", "--reverse-query", "--no-reverse-response"], "reverse_query"),
+        (["show", "addition", "1+2", "--start", "0"], "--start 0 is below 1"),
+        (["show", "addition", "1+2", "--start", "one"], "--start"),
+        (["show", "addition"], "QUERY"),
+        (["show", "addition", "1+2", "3+4"], "unrecognized arguments: 3+4"),
+        (["show", "addition", "twelve"], "'twelve'"),
+        (["show", "addition", "-", "--reverse-query", "--no-reverse-response"], "reverse_query"),
+        (["show", "addition", "-", "--picture", "x.png"], "--picture draws one query"),
+        (["show", "addition", "1+2", "--picture", "x.bmp"], ".png, .pdf or .svg"),
+        (["show", "addition", "1+2", "--picture", "/no/where/x.png"], "no folder /no/where"),
+        (["shwo", "addition", "1+1"], "unknown command 'shwo'. Did you mean 'show'?"),
+        (["train", "--num-layer", "2"], "Did you mean '--model.num-layers'?"),
+        (["train", "--num-examples", "2"], "--data.num_examples or --eval.num_examples"),
+        (["train", "--model.num_layers", "0"], "model.num_layers=0 is below 1"),
+        (["train", "--task", "additon"], "Did you mean 'addition'?"),
+        (["train", "--preset", "smok"], "unknown preset 'smok'. Did you mean 'smoke'?"),
+        (["train", "--device", "abacus"], "device 'abacus' is not available"),
+        (["train", "--out", "/tmp"], "/tmp is a folder"),
+        (["solve", "no.pt", "1+1"], "no checkpoint at no.pt"),
+        (["solve", "/tmp", "1+1"], "/tmp is a folder, not a checkpoint file"),
+        (["solve", "no.pt"], "QUERY"),
+        (["solve"], "CHECKPOINT"),
+        (["check-task"], "NAME"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_use_is_one_sentence_and_exit_code_2(pcore, words, message):
+    assert_refused(pcore(*words, stdin="1+1\n"), message)
+
+
+def test_a_file_that_is_no_checkpoint_is_one_sentence(pcore, tmp_path):
+    (tmp_path / "m.pt").write_text("nothing")
+    code, _, err = pcore("solve", tmp_path / "m.pt", "1+1")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "not a readable checkpoint" in err
+
+
+@pytest.mark.parametrize("command", ["attention", "ablate", "explain"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no.pt"], "no checkpoint at no.pt"),
+        (["{folder}"], "is a folder, not a checkpoint file; it holds m.pt"),
+        (["{file}", "--length", "19"], "position.max_position=20 is below 21, which addition at"),
+        (["{file}", "--length", "0"], "--length 0 is below 1"),
+        (["{file}", "--examples", "0"], "--examples 0 is below 1"),
+        (["{file}", "--examples", 10**18], "test examples (eval.num_examples=1000000000000000000)"),
+        (["{file}", "--device", "toaster"], "device 'toaster' is not available here"),
+        (["{file}", "--device", "meta"], "device 'meta' is not available here"),
+        ([], "CHECKPOINT"),
+    ],
+    ids=str,
+)
+def test_what_a_model_cannot_be_asked_is_refused(save, pcore, command, words, message):
+    file = save()
+    words = [str(word).format(file=file, folder=file.parent) for word in words]
+    assert_refused(pcore(command, *words), message)
+
+
+@pytest.mark.parametrize("stop_error", ["-0.1", "1", "nan"])
+def test_a_stop_error_that_is_no_probability_is_refused(save, pcore, stop_error):
+    answer = pcore("reach", save(), "--stop-error", stop_error)
+    assert_refused(answer, f"--stop-error {float(stop_error)} must be at least 0 and below 1")
+
+
+# Memory -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--optim.batch_size 1e18", "a batch (optim.batch_size=1000000000000000000): at least"),
+        ("--model.d_model 999999999999", "model.d_model=999999999999, "),
+        ("--model.num_layers 1e15", "weights (model.num_layers=1000000000000000, "),
+        ("--position.max_position 1e15", "position.max_position=1000000000000000): at least"),
+        ("--data.num_examples 1e18", "training examples (data.num_examples=10000000000000000"),
+        ("--eval.num_examples 1e18", "test examples (eval.num_examples=1000000000000000000)"),
+        ("--data.max_length 1e9", "data.max_length=1000000000 is above 10000"),
+        ("--eval.test_lengths 1000000000", "eval.test_lengths=1000000000 is above 10000"),
+        ("--device meta", "device 'meta' is not available here"),
+    ],
+)
+def test_a_trial_that_fits_nowhere_is_refused_before_memory_is_taken(
+    pcore, monkeypatch, tmp_path, words, message
+):
+    monkeypatch.setattr("pcore.cli.train.format_trial", None)  # which makes the model
+    answer = pcore("train", "--preset", "smoke", "--out", tmp_path / "m.pt", *words.split())
+    assert_refused(answer, message)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"model.num_layers": 3, "model.d_ff": 100},
+        {"position.encoding": "alibi"},
+        {"task.name": "minesweeper", "position.level_tables": "separate"},
+    ],
+    ids=str,
+)
+def test_the_least_memory_of_weights_is_a_close_lower_bound(changes):
+    config = override(TrialConfig(), changes)
+    num_weights = sum(weights.numel() for weights in make_model(config).parameters())
+    weights, *_ = models._least_bytes(config, training=True).values()
+    assert 0.9 * 16 * num_weights <= weights <= 16 * num_weights
+
+
+# Checkpoints ------------------------------------------------------------------------------------
+
+
+def change_payload(file, change):
+    """Write a checkpoint anew after `change` has edited what is in it."""
+    payload = torch.load(file, weights_only=True)
+    change(payload)
+    torch.save(payload, file)
+    return file
+
+
+def spoil_with_nan(payload):
+    payload["model"]["embedding"][3, 1] = float("nan")
+
+
+def widen(payload):
+    payload["config"]["model.d_model"] = 10**12
+
+
+BROKEN = {
+    "weights of another shape": (
+        lambda payload: payload["model"].update(embedding=torch.zeros(3, 3)),
+        "weights and configuration do not fit: size mismatch for embedding",
+    ),
+    "a weight is missing": (
+        lambda payload: payload["model"].pop("embedding"),
+        'weights and configuration do not fit: Missing key(s) in state_dict: "embedding"',
+    ),
+    "no weights": (lambda payload: payload.update(model=None), "weights and configuration do not"),
+    "nan": (spoil_with_nan, "some weights are not finite"),
+    "unknown field": (
+        lambda payload: payload["config"].update({"model.depth": 1}),
+        "unknown field 'model.depth'",
+    ),
+    "too large a model": (widen, "model.d_model=1000000000000, "),
+    "no configuration": (lambda payload: payload.pop("config"), "is not a model checkpoint of"),
+    "text for a configuration": (
+        lambda payload: payload.update(config="none"),
+        "is not a model checkpoint of pcore",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", [("solve", "1+1"), ("ablate",), ("explain",)], ids=" ".join)
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_checkpoint_is_one_sentence(save, pcore, command, fault):
+    change, message = BROKEN[fault]
+    name, *rest = command
+    assert_refused(pcore(name, change_payload(save(), change), *rest), message)
+
+
+# Code -------------------------------------------------------------------------------------------
+
+OWN_TASK = """
+import pathlib
+from pcore.tasks import Task
+from pcore.tasks.copying import Copy
+pathlib.Path("imported").touch()
+class Mine(Copy):
+    "Copy under a name of its own."
+class Unfinished(Task):
+    def draw(self, sizes, rng): ...
+    def layout(self, shape): ...
+    @property
+    def vocab(self): ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder of a person, with a module of own code."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "own_task", raising=False)
+    (tmp_path / "own_task.py").write_text(OWN_TASK)
+    return tmp_path
+
+
+def name_code(field, name):
+    def change(payload):
+        payload["config"][field] = name
+
+    return change
+
+
+COMMANDS = (("solve", "1"), ("attention",), ("ablate",), ("explain",), ("reach",))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("field", ["task.name", "position.encoding"])
+def test_code_that_a_checkpoint_names_is_not_imported(save, pcore, folder, command, field):
+    file = change_payload(save(), name_code(field, "own_task:Mine"))
+    name, *rest = command
+    assert_refused(pcore(name, file, *rest), f"names own code, {field}=own_task:Mine")
+    assert not (folder / "imported").exists()
+
+
+def test_trusted_code_is_imported(save, pcore, folder):
+    file = save({"task.name": "own_task:Mine", "position.encoding": "none"})
+    (folder / "imported").unlink()
+    sys.modules.pop("own_task")
+    code, out, err = pcore("solve", file, "12", "--trust-code")
+    assert (code, err) == (0, "")
+    assert "truth   1 2" in out
+    assert (folder / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "message"),
+    [
+        ("task.name", "os:abort", "task 'os:abort' is not a subclass of pcore.tasks.base:Task"),
+        ("task.name", "subprocess:Popen", "task 'subprocess:Popen' is not a subclass of"),
+        ("task.name", "pathlib:Path", "is not a subclass of pcore.tasks.base:Task"),
+        ("task.name", "os:path.join", "module 'os' has no 'path.join'"),
+        ("task.name", ".os:abort", "cannot import '.os'"),
+        ("position.encoding", "os:abort", "is not a subclass of pcore.encodings.base:Encoding"),
+        ("position.encoding", "torch:Tensor", "is not a subclass of pcore.encodings.base"),
+    ],
+)
+def test_even_trusted_names_are_called_only_if_they_are_of_the_right_kind(
+    save, pcore, field, name, message
+):
+    """A call of `os.abort` would end the tests."""
+    file = change_payload(save(), name_code(field, name))
+    assert_refused(pcore("solve", file, "1+1", "--trust-code"), message)
+
+
+@pytest.mark.parametrize("words", ["train --task {}", "train --task.name={}", "show {} 12"])
+def test_a_task_that_lacks_a_method_is_refused_as_check_task_does(pcore, folder, words):
+    line = pcore("check-task", "own_task:Unfinished")[1].splitlines()[0]
+    assert line.startswith("FAIL  constructs with defaults")
+    assert "parse" in line
+    assert_refused(pcore(*words.format("own_task:Unfinished").split()), line)
+
+
+def test_an_own_module_that_raises_is_one_sentence(pcore, folder):
+    (folder / "own_task.py").write_text("1 / 0\n")
+    answer = pcore("train", "--task", "own_task:Mine")
+    assert_refused(answer, "cannot import 'own_task': ZeroDivisionError: division by zero")

@@ -1,0 +1,215 @@
+"""`pcore show`: what people type, and what they read."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pcore.cli import main
+from pcore.cli.show import make_example
+from pcore.tasks import TASKS
+
+PADDED = {
+    "tokens": list("$653+049=2070$"),
+    "relative_ids": [[None, 3, 2, 1, 0, 3, 2, 1, 0, 1, 2, 3, 4, None]],
+    "position_ids": [[0, 4, 3, 2, 1, 4, 3, 2, 1, 2, 3, 4, 5, 0]],
+    "response": "2070",
+}
+
+
+@pytest.fixture
+def show(pcore):
+    """The JSON object of `pcore show ... --json`."""
+
+    def run(*words):
+        code, out, err = pcore("show", *words, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return run
+
+
+def test_show_prints_tokens_over_ids(pcore):
+    assert pcore("show", "addition", "653+49", "--start", 8) == (
+        0,
+        "token        $  6  5 3 +  0  4 9 = 2  0  7  0 $\n"
+        "relative ID  .  3  2 1 0  3  2 1 0 1  2  3  4 .\n"
+        "position ID  . 11 10 9 8 11 10 9 8 9 10 11 12 .\n",
+        "",
+    )
+
+
+def test_show_prints_one_row_for_each_level(pcore):
+    _, out, _ = pcore("show", "minesweeper", "EME/EEE")
+    assert out == (
+        "token                 ^ E M E E E E = 1 M 1 1 1 1 $\n"
+        "relative ID (column)  . 1 2 3 1 2 3 0 1 2 3 1 2 3 .\n"
+        "relative ID (row)     . 1 1 1 2 2 2 0 1 1 1 2 2 2 .\n"
+        "position ID (column)  . 2 3 4 2 3 4 1 2 3 4 2 3 4 .\n"
+        "position ID (row)     . 2 2 2 3 3 3 1 2 2 2 3 3 3 .\n"
+    )
+
+
+def test_show_gives_the_golden_json(show):
+    assert show("addition", "653+49") == PADDED
+
+
+def test_show_scratchpad_has_two_levels(show):
+    found = show("addition", "57+48+96", "--scratchpad")
+    assert "".join(found["tokens"]) == "$057+048+096=000>750>501>102$"
+    assert found["response"] == "000>750>501>102"
+    assert "".join(map(str, found["position_ids"][1])) == "01111222233311112222333344440"
+    assert found["relative_ids"][0][:5] == [None, 3, 2, 1, 0]
+
+
+def test_a_token_without_an_id_on_a_level_is_null_and_zero(show):
+    found = show("multiplication", "595*79", "--scratchpad")
+    assert "".join(found["tokens"]) == "$595*79=5535+5614=55350>50074$"
+    assert [level[5] for level in found["relative_ids"]] == [None, 1, None]
+    assert found["position_ids"] == [
+        [0, 4, 3, 2, 0, 0, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, *[0] * 13],
+        [*[0] * 5, 2, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, *[1] * 6, *[2] * 6, 0],
+        [*[0] * 7, *range(1, 6), *range(2, 7), *range(1, 7), *range(1, 7), 0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        (["653+49", "--zero-pad"], "$653+049=2070$"),
+        (["--zero-pad", "653+49"], "$653+049=2070$"),
+        (["--zero-pad", "true", "653+49"], "$653+049=2070$"),
+        (["--no-zero-pad", "653+49"], "$653+49=207$"),
+        (["653+49", "--no-zero-pad"], "$653+49=207$"),
+        (["--no_zero_pad", "653+49"], "$653+49=207$"),
+        (["--zero-pad", "false", "653+49"], "$653+49=207$"),
+        (["--zero-pad", "False", "653+49"], "$653+49=207$"),
+        (["--zero-pad=false", "653+49"], "$653+49=207$"),
+        (["--zero_pad=no", "653+49"], "$653+49=207$"),
+        (["653+49", "--zero-pad=0"], "$653+49=207$"),
+        (["--no-zero-pad", "--reverse-query", "653+49"], "$356+94=207$"),
+        (["--no-reverse-response", "--zero-pad", "no", "653+49"], "$653+49=702$"),
+        (["--num-operands", "3", "1+2+3"], "$1+2+3=60$"),
+        (["--num_operands=3", "1+2+3"], "$1+2+3=60$"),
+        (["1+2+3"], "$1+2+3=60$"),
+        (["--min-operands", "2", "--num-operands", "4", "1+2+3"], "$1+2+3=60$"),
+    ],
+    ids=" ".join,
+)
+def test_options_may_be_written_in_all_forms_before_and_after(show, words, tokens):
+    assert "".join(show("addition", *words)["tokens"]) == tokens
+
+
+def test_options_may_stand_before_the_task(show):
+    words = ("--num-operands", "3", "--no-zero-pad", "addition", "1+22+3")
+    assert "".join(show(*words)["tokens"]) == "$1+22+3=62$"
+
+
+def test_a_boolean_takes_no_digit_for_its_value(show):
+    assert show("parity", "--scratchpad", "1")["tokens"] == ["$", "1", "=", "1", "$"]
+
+
+def test_a_start_shifts_all_levels(show):
+    one, nine = show("minesweeper", "EM/EE"), show("minesweeper", "EM/EE", "--start", "9")
+    assert one["relative_ids"] == nine["relative_ids"]
+    for before, after in zip(one["position_ids"], nine["position_ids"], strict=True):
+        assert after == [i + 8 if i else 0 for i in before]
+
+
+def test_a_dash_reads_queries_from_standard_input(pcore):
+    code, out, err = pcore("show", "addition", "-", stdin="653+49\n\n1+2+3\n")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert answers[0] == PADDED
+    assert answers[1]["response"] == "60"
+
+
+def test_a_bad_line_becomes_an_error_object_in_its_place(pcore):
+    code, out, _ = pcore("show", "addition", "-", stdin="1+1\nspam\n2+2\n")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 1
+    assert set(answers[1]) == {"error", "query"}
+    assert answers[1]["query"] == "spam"
+    assert [a.get("response") for a in answers] == ["20", None, "40"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_help_of_a_task_lists_its_options(capsys, name):
+    with pytest.raises(SystemExit) as stop:
+        main(["show", name, "--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    names = [field.name for field in dataclasses.fields(TASKS[name])]
+    assert all(f"--{n.replace('_', '-')}" in out for n in names)
+
+
+def test_help_answers_without_torch():
+    code = "import sys, pcore.cli\ntry: pcore.cli.main(['--help'])\nexcept SystemExit: pass\n"
+    script = f"{code}assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def test_a_closed_pipe_is_no_traceback():
+    script = "import sys; from pcore.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", script, "show", "addition", "-"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    process.stdin.write(b"1+1\n" * 5)
+    process.stdin.close()
+    assert b"Traceback" not in process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "query", "words"),
+    [
+        ("addition", "653+49", []),
+        ("minesweeper", "EMEEM/EEEME/MEEEE", []),
+        ("addition", "57+48+96+12+7", ["--scratchpad"]),
+        ("multiplication", "595*79", ["--scratchpad"]),
+        ("addition", f"{'7' * 60}+1", []),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_picture_is_written(pcore, tmp_path, task, query, words, suffix):
+    file = tmp_path / f"a.{suffix}"
+    code, out, err = pcore("show", task, query, *words, "--picture", file)
+    assert (code, out, err) == (0, f"{file}\n", "")
+    content = file.read_bytes()
+    assert content.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
+    assert len(content) > 1000
+
+
+def test_lines_of_a_picture_cover_the_tokens_and_break_after_the_equals_sign():
+    from pcore.cli.picture import BOXES_PER_LINE, split_lines
+
+    for query in ("1+1", "5" * 12 + "+3", "5" * 90 + "+3", "1+2+3+4+5+6+7+8+9+10+11"):
+        task = TASKS["addition"]().for_query(query)
+        example = make_example(task, query, 1)
+        lines = split_lines(example.tokens, example.num_context)
+        covered = [index for first, end in lines for index in range(first, end)]
+        assert covered == list(range(len(example.tokens)))
+        assert all(0 < end - first <= BOXES_PER_LINE for first, end in lines)
+        assert len(lines) == 1 or example.num_context in {end for _, end in lines}
+
+
+def test_text_on_every_colour_of_a_picture_is_readable():
+    from pcore.cli.picture import _colour, _ink
+
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        r, g, b = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    for identifier in range(1, 101):
+        fill = _colour(identifier, 1, 100)
+        light, dark = sorted((luminance(fill), luminance(_ink(fill))), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5

@@ -1,0 +1,166 @@
+"""`pcore train` and `pcore solve`: progress, files, results, answers; own code is checked."""
+
+import os
+import signal
+import sys
+
+import pytest
+import torch
+
+from pcore.cli import screen
+from pcore.cli.screen import format_solution, format_time
+from pcore.evaluation.generate import Solution
+
+SHORT = ("--preset", "smoke", "--num-steps", 20, "--batch-size", 8, "--eval.num-examples", 10)
+
+
+@pytest.fixture
+def trained(pcore, tmp_path, monkeypatch):
+    """(model file, output) of a short training in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = pcore("train", *SHORT, "--out", "m.pt")
+    assert (code, err) == (0, "")
+    return tmp_path / "m.pt", out
+
+
+def test_train_says_what_it_trains_how_it_goes_and_what_came_out(trained):
+    file, out = trained
+    lines = out.splitlines()
+    assert lines[0].startswith("trial ")
+    assert "parameters, on cpu" in lines[0]
+    assert any(line.split()[:2] == ["task", "name=addition"] for line in lines)
+    steps = [line for line in lines if line.startswith("step")]
+    assert len(steps) == 10
+    assert all(word in steps[0] for word in ("2/20", "loss", "lr", "steps/s", "left"))
+    table = [line.split()[:2] for line in lines[lines.index("") + 3 : -1]]
+    assert table == [["train", "1"], ["train", "2"], ["test", "3"], ["test", "4"], ["test", "5"]]
+    assert lines[-1] == "model (last): m.pt"
+    assert os.listdir(file.parent) == ["m.pt"], "the state of a finished trial is removed"
+
+
+def test_solve_shows_the_answer_next_to_the_truth(trained, pcore):
+    file, _ = trained
+    code, out, err = pcore("solve", file, "12+34", "5+6")
+    assert (code, err) == (0, "")
+    assert "12+34: " in out
+    assert "  truth   6 4 0" in out
+    assert out.splitlines()[-1].endswith("of 2 right")
+    assert pcore("solve", file, "-", stdin="12+34\n\n5+6\n")[1] == out
+
+
+def test_solve_refuses_what_the_model_cannot_reach(trained, pcore):
+    file, _ = trained
+    code, _, err = pcore("solve", file, "12345678+1")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "position IDs up to 8, below 10" in err
+    code, _, err = pcore("solve", file.parent, "1+1")
+    assert "is a folder, not a checkpoint file; it holds m.pt" in err
+
+
+def test_other_policies_are_written_beside_the_first(pcore, tmp_path):
+    out = tmp_path / "m.pt"
+    code, text, _ = pcore("train", *SHORT, "--out", out, "--eval.checkpoints", "last,best")
+    assert code == 0
+    assert sorted(os.listdir(tmp_path)) == ["m.best.pt", "m.pt"]
+    assert "checkpoint policy best" in text
+
+
+def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, monkeypatch):
+    file, _ = trained
+    words = ("train", *SHORT, "--out", "again.pt", "--checkpoint", "state.pt")
+    show = screen.ProgressLine.show
+
+    def interrupt_at_7(self, report):
+        show(self, report)
+        if report.step == 7:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(screen.ProgressLine, "show", interrupt_at_7)
+        code, out, _ = pcore(*words)
+    assert code == 130
+    assert "stopped at step 7" in out
+    assert "the same command again" in out
+    assert sorted(os.listdir()) == ["m.pt", "state.pt"]
+
+    code, out, _ = pcore(*words)
+    assert code == 0
+    assert "going on from step 7" in out
+    whole, resumed = (torch.load(f, weights_only=True)["model"] for f in (file, "again.pt"))
+    assert all(torch.equal(w, resumed[n]) for n, w in whole.items())
+
+
+def test_a_state_of_another_trial_is_not_overwritten(pcore, tmp_path):
+    state = tmp_path / "state.pt"
+    state.write_text("precious")
+    code, _, err = pcore("train", *SHORT, "--out", tmp_path / "m.pt", "--checkpoint", state)
+    assert code == 2
+    assert "damaged or belongs to another trial" in err
+    assert state.read_text() == "precious"
+
+
+def test_fields_are_flags_by_dotted_and_by_short_name(pcore, tmp_path):
+    code, out, _ = pcore(
+        *("train", *SHORT, "--out", tmp_path / "m.pt", "--task", "addition", "--no-zero-pad"),
+        *("--model.num_layers", 2, "--position.encoding=none", "--d-ff", 16, "--seed", 5),
+    )
+    assert code == 0
+    for text in ("zero_pad=False", "num_layers=2", "encoding=none", "d_ff=16", "seed=5"):
+        assert text in out
+
+
+def test_divergence_is_a_sentence_and_exit_code_1(pcore, tmp_path):
+    words = ("--learning-rate", "1e38", "--grad-clip", 0, "--out", tmp_path / "m.pt")
+    code, _, err = pcore("train", *SHORT, *words)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "training loss is nan" in err
+
+
+def test_a_terminal_gets_one_changing_line(pcore, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr(screen, "SECONDS_BETWEEN_LINES", 0.0)
+    _, out, _ = pcore("train", *SHORT, "--out", tmp_path / "m.pt")
+    assert out.count("\rstep") == 20
+
+
+def test_wrong_tokens_are_marked():
+    wrong = Solution(query="12+34", response=("6", "5"), truth=("6", "4", "0"), stopped=True)
+    assert format_solution(wrong).splitlines() == [
+        "12+34: wrong",
+        "  answer  6 5  ",
+        "  truth   6 4 0",
+        "            ^ ^",
+    ]
+    right = Solution(query="1+1", response=("2", "0"), truth=("2", "0"), stopped=True)
+    assert format_solution(right) == "1+1: right\n  answer  2 0\n  truth   2 0"
+    on = Solution(query="1+1", response=("2", "0", "7"), truth=("2", "0"), stopped=False)
+    assert "wrong, and it does not stop" in format_solution(on)
+
+
+def test_times_are_written_for_people():
+    assert [format_time(s) for s in (3.6, 61, 7500)] == ["4 s", "1 min 1 s", "2 h 5 min"]
+
+
+# check-encoding, check-task -------------------------------------------------------------------
+
+
+def test_a_conforming_task_and_encoding_pass(pcore):
+    code, out, _ = pcore("check-task", "copy")
+    assert (code, "FAIL" in out) == (0, False)
+    code, out, _ = pcore("check-encoding", "none")
+    assert (code, "FAIL" in out) == (0, False)
+
+
+def test_own_code_beside_the_person_is_found_and_its_failure_is_exit_code_1(
+    pcore, tmp_path, monkeypatch
+):
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom pcore.encodings import Encoding\n"
+        "class Leaky(Encoding):\n    uses_ids = True\n"
+        "    def embed(self, ids):\n        return torch.rand(*ids.shape[:2], 32)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, out, _ = pcore("check-encoding", "mine:Leaky")
+    assert code == 1
+    assert "FAIL" in out
