@@ -219,7 +219,7 @@ PUBLISHED = [
     (
         "attention_scale_ablation",
         "NoPE, plain",
-        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30),
+        (6, 8, 512, 64, 2048, 50 * K, K, 1e-4, 202, M, 30),
         200,
     ),
     (
@@ -243,20 +243,20 @@ PUBLISHED = [
     (
         "rope_ablation",
         "coupled RoPE, IDs times 1 to 5",
-        (12, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 40),
+        (12, 8, 512, 64, 2048, 50 * K, K, 1e-4, 202, M, 40),
         200,
     ),
     (
         "multiplication_depth",
         "coupling, 4 layers",
         (4, 8, 512, 64, 2048, 50 * K, 200, 1e-4, 203, 50 * K, 40),
-        100,
+        200,
     ),
     (
         "multiplication_depth",
         "random-start APE, 3 layers",
         (3, 8, 512, 64, 2048, 50 * K, 800, 1e-4, 1023, 500 * K, 40),
-        100,
+        200,
     ),
     (
         "operands_ablation",
@@ -328,7 +328,7 @@ PUBLISHED = [
     (
         "equal_compute",
         "coupling, 1 times the tokens",
-        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30),
+        (6, 8, 512, 64, 2048, 50 * K, K, 1e-4, 202, M, 30),
         200,
     ),
     (
@@ -352,7 +352,7 @@ PUBLISHED = [
     (
         "found_coupling",
         "copy, random-start APE",
-        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 603, M, 30),
+        (6, 8, 512, 64, 2048, 50 * K, K, 1e-4, 603, M, 30),
         200,
     ),
 ]
@@ -399,6 +399,17 @@ def test_what_the_table_of_settings_says_beyond_its_columns():
     assert (boards.data.min_length, boards.position.level_tables) == (5, "shared")
     other = _cell("scratchpad_addition", "paper", "scratchpad, coupling, trained to 13 x 13")
     assert (other.eval.test_lengths[0], other.eval.test_lengths[-1]) == (14, 30)
+    assert (sums.optim.beta2, products.optim.beta2, other.optim.beta2) == (0.95,) * 3
+    assert (sums.optim.batch_size, other.optim.batch_size) == (400, 200)
+    assert boards.optim.beta2 == 0.999
+    hints = _cell("encoding_ablation", "paper", "index hints")
+    both = _cell("encoding_ablation", "paper", "index hints, random-start APE")
+    assert (hints.optim.batch_size, both.optim.batch_size) == (400, 400)
+    assert (hints.position.encoding, both.position.encoding) == ("none", "learned")
+    assert (both.position.ids, both.position.start) == ("sequential", "random")
+    assert both.position.max_position >= both.task.num_tokens(200)
+    copy = _cell("copy_reverse", "paper", "copy, coupling, 1 layer")
+    assert copy.eval.test_lengths == tuple(range(45, 301, 5))
 
 
 # One sweep's own rules ----------------------------------------------------------------------------
