@@ -13,7 +13,7 @@ are compared with the first, coupling with a scratchpad. Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import BASELINE_DEPTH, addition, sharp, without_coupling
+from sweeps.baseline import BASELINE_DEPTH, FIRE, addition, methods, sharp, without_coupling
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -46,7 +46,7 @@ PAPER_PLAIN = {
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Each method with and without a scratchpad."""
+    """Each method with and without a scratchpad; RoPE and FIRE too, not at laptop scale."""
     base = override(addition(scale), {"task.name": "parity"} | SETTING[scale])
     points: dict[str, dict[str, Any]] = {}
     for label, scratchpad in {"scratchpad": True, "no scratchpad": False}.items():
@@ -57,6 +57,14 @@ def cells(scale: Scale) -> list[Cell]:
             points[f"{label}, {name}"] = (
                 shown | changes | {"model.num_layers": BASELINE_DEPTH[scale]}
             )
+        if scale != "laptop":
+            longest = override(base, shown).task.num_tokens(max(base.eval.test_lengths))
+            for name, changes in {"RoPE": methods(scale)["RoPE"], "FIRE": FIRE}.items():
+                shape = {
+                    "model.num_layers": BASELINE_DEPTH[scale],
+                    "position.max_position": longest,
+                }
+                points[f"{label}, {name}"] = shown | changes | shape
     return grid(base, arm=arms(points))
 
 

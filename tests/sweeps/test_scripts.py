@@ -117,6 +117,11 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "equal_compute": ("coupling, 1 times the tokens",) * 3,
     "found_coupling": ("addition, backward-up (designed)",) * 3,
     "five_hundred_digits": ("trained on 1-3", "trained on 1-12", "trained on 1-160"),
+    "method_grid": (
+        "coupling, num_layers=1, num_heads=1",
+        "coupling, num_layers=1, num_heads=2",
+        "coupling, num_layers=1, num_heads=2",
+    ),
     "minesweeper": ("shared table",) * 3,
     "multiplication_depth": ("coupling, 2 layers",) * 3,
     "norm_ablation": ("RMSNorm before and after", "RMSNorm before", "RMSNorm before and after"),
@@ -326,6 +331,18 @@ PUBLISHED = [
         30,
     ),
     (
+        "architecture_study",
+        "1 layer, 16 heads x 64",
+        (1, 16, 1024, 64, 2048, 50 * K, 400, 3e-5, 40, 500 * K, 10),
+        30,
+    ),
+    (
+        "method_grid",
+        "coupling, num_layers=6, num_heads=8",
+        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30),
+        200,
+    ),
+    (
         "equal_compute",
         "coupling, 1 times the tokens",
         (6, 8, 512, 64, 2048, 50 * K, K, 1e-4, 202, M, 30),
@@ -376,7 +393,7 @@ def test_every_sweep_outside_the_core_is_checked_against_the_table():
     assert {name for name, *_ in PUBLISHED} == set(REFERENCES)
 
 
-FEW = ("operands_ablation", "copy_reverse", "minesweeper", "beyond_published")
+FEW = ("operands_ablation", "copy_reverse", "minesweeper", "beyond_published", "method_grid")
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -442,7 +459,8 @@ def test_mean_tokens_are_those_of_sampled_batches():
 
 def test_heads_of_the_architecture_study_share_one_total_width():
     for scale in SCALES:
-        grid = [c.config.model for c in find_sweep("architecture_study").cells(scale)]
+        cells = find_sweep("architecture_study").cells(scale)
+        grid = [cell.config.model for cell in cells if " x " not in cell.label]
         shape = grid[0].d_model
         totals = {m.num_heads * m.d_head for m in grid if m.d_model == shape}
         assert len(totals) == 1
