@@ -4,10 +4,12 @@
 Figures of the follow-up (arXiv 2410.15787): sums of 2-10 operands of 1-10 digits with a scratchpad,
 coupling on two levels; layers {1, 2, 4, 6} times heads {2, 4, 8} at one total width of all heads,
 and one layer with four heads from d_model 64 to 1024. Its theory needs one layer. Here a single
-head stands beside them. No value per architecture is in our table of published results. Expected:
-all but the smallest add 10 x 10; with fewer layers or heads less of the grid to 30 x 30 is reached.
-All cells are compared with the first: six layers and eight heads (at laptop scale two and four).
-Two operands by depth and heads: `depth_ablation`, `heads_ablation`. Cost: see `--plan`.
+head stands beside them, and at paper scale three more of the authors' one-layer models (16 heads of
+64, 4 of 128, 8 of 256; read as heads times width of a head). No value per architecture is in our
+table of published results. Expected: all but the smallest add 10 x 10; with fewer layers or heads
+less of the grid to 30 x 30 is reached. All cells are compared with the first: six layers and eight
+heads (at laptop scale two and four). Two operands by depth and heads: `depth_ablation`,
+`heads_ablation`. Cost: see `--plan`.
 """
 
 from typing import Any
@@ -25,6 +27,12 @@ WIDTHS: dict[Scale, tuple[int, ...]] = {
     "paper": (64, 128, 256, 512),
 }
 WIDTH_HEADS = 4
+# Heads and their width, of one layer, where the total differs from that of the base.
+OTHER_HEADS: dict[Scale, tuple[tuple[int, int], ...]] = {
+    "smoke": ((4, 4),),
+    "laptop": (),
+    "paper": ((16, 64), (4, 128), (8, 256)),
+}
 D_FF: dict[Scale, int] = {"smoke": 2, "laptop": 2, "paper": 4}  # times d_model
 
 
@@ -37,7 +45,19 @@ def cells(scale: Scale) -> list[Cell]:
         f"1 layer, {WIDTH_HEADS} heads, d_model={width}": _narrow(scale, base, width)
         for width in WIDTHS[scale]
     }
-    return grid(base, layers=arms(layers), heads=arms(heads)) + grid(base, width=arms(widths))
+    others = {
+        f"1 layer, {heads} heads x {width}": {
+            "model.num_layers": 1,
+            "model.num_heads": heads,
+            "model.d_head": width,
+        }
+        for heads, width in OTHER_HEADS[scale]
+    }
+    return (
+        grid(base, layers=arms(layers), heads=arms(heads))
+        + grid(base, width=arms(widths))
+        + grid(base, heads=arms(others))
+    )
 
 
 def _split(base: TrialConfig, num_heads: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ stop (observed here, not published). Two remedies: logits times the logarithm of
 visible keys, in training and evaluation, and a factor on the logits in evaluation alone; wide heads
 keep IDs apart too. The published setting (arXiv 2405.20671) has none of them. Expected: with
 coupling each remedy reaches further, together most; NoPE, random-start APE and RoPE with the same
-remedies still stop right behind the trained lengths, so that sharpness alone is not the cause. All
+remedies still stop right after the trained lengths, so that sharpness alone is not the cause. All
 cells are compared with the first, the base: plain at paper scale, both remedies elsewhere. Cost:
 see `--plan`.
 """

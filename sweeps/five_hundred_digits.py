@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Which trained length suffices for sums of 500 digits?
 
-Figure of the paper (arXiv 2405.20671): one layer with two heads, LayerNorm behind the sublayers
+Figure of the paper (arXiv 2405.20671): one layer with two heads, LayerNorm after the sublayers
 only, a million steps, a table of 1003 rows. Published: 500 digits are reached from 1-160; not from
 1-40 or 1-80. Expected at laptop scale, with twice as many rows as the longest test needs, as there:
 the longest trained range reaches furthest, the shortest does not reach three times 12 digits. All
@@ -53,7 +53,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _tests(scale: Scale, base: TrialConfig, longest: int) -> dict[str, Any]:
-    """At paper scale every twentieth length behind the trained ones, else those of the base."""
+    """At paper scale every twentieth length after the trained ones, else those of the base."""
     if scale == "paper":
         return {"eval.test_lengths": tuple(range(longest + 20, 501, 20))}
     last = max(base.eval.near_lengths)

@@ -11,8 +11,8 @@ full trainings per arm, at paper scale ten to fifteen.
 
 To use what was found in another sweep, whose arms carry the labels of the depth ablation:
 
-    best = best_of("lr_search", scale)       # from sweeps.engine.search.results; ValueError if not
-    yet run tuned = {label: fields | best.get(label, {}) for label, fields in own_arms.items()}
+    best = best_of("lr_search", scale)  # sweeps.engine.search.results; ValueError if not yet run
+    tuned = {label: fields | best.get(label, {}) for label, fields in own_arms.items()}
     cells = grid(addition(scale), arm=arms(tuned))
 """
 

@@ -2,7 +2,7 @@
 """Does position coupling depend on where the norms stand, and which kind they are?
 
 The authors' model (arXiv 2405.20671, appendix) has RMSNorm before and after every sublayer; their
-run to 500 digits has LayerNorm behind the sublayers only. No figure compares the two. Expected: all
+run to 500 digits has LayerNorm after the sublayers only. No figure compares the two. Expected: all
 six fit the trained lengths, pre-norm soonest, and reach similarly far. All cells are compared with
 the first, the base: RMSNorm on both sides at paper scale, before the sublayers elsewhere. Cost: see
 `--plan`.

@@ -3,18 +3,19 @@
 
 Figure of the follow-up (arXiv 2410.15787): N x M multiplication, both trained on 1-10 digits,
 coupling on three levels, next to NoPE and FIRE. Published (abstract): with a scratchpad and
-coupling it works to about 20 x 15 digits. The published arm without a scratchpad, trained on both
-lengths at once, cannot be posed by our task, whose second number then has a fixed length; two arms
-stand near it, M = 2 (the first paper's) and M = the longest trained (a string with leading zeros
-allowed). Tests go to 30 x 30, which the published limits of IDs, 70 and 35, hold. Expected at
-laptop scale: only coupling with a scratchpad leaves the trained square. All cells are compared with
-the first, coupling with a scratchpad. Cost: see `--plan`.
+coupling both lengths are extended approximately 2-3 times; that this means about 20 x 15 digits is
+read from figures. The published arm without a scratchpad, trained on both lengths at once, cannot
+be posed by our task, whose second number then has a fixed length; two arms stand near it, M = 2
+(the first paper's) and M = the longest trained (a string with leading zeros allowed). Tests go to
+30 x 30, which the published limits of IDs, 70 and 35, hold. Expected at laptop scale: only coupling
+with a scratchpad leaves the trained square. All cells are compared with the first, coupling with a
+scratchpad. Cost: see `--plan`.
 """
 
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import FIRE, addition, sharp
+from sweeps.baseline import FIRE, FOLLOW_UP, addition, sharp
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -49,7 +50,8 @@ SETTING: dict[Scale, dict[str, Any]] = {
         "eval.test_lengths": tuple(range(11, 31)),
         "eval.second_lengths": tuple(range(1, 31)),
         "eval.num_examples": 1000,
-    },
+    }
+    | FOLLOW_UP,
 }
 TASK = {
     "task.name": "multiplication",

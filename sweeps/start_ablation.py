@@ -2,12 +2,12 @@
 """Must counting start anywhere in training, and does a ring of IDs train the table better?
 
 The paper (arXiv 2405.20671) draws the start at random, so that every row of the table is trained;
-its edge rows are visited rarely. A fixed start leaves the rows behind the trained lengths
-untrained. A wrapped start (ours, not published) visits every row equally often. Expected: a fixed
-start fails right behind the trained lengths, random reaches further, wrapped at least as far in
-fewer steps. Evaluation counts from 1 in all arms, or anywhere (`test_policy`), which asks whether a
-model depends on the ID at which it was tested. All cells are compared with the first, the start of
-the base: random at paper scale, wrapped elsewhere. Cost: see `--plan`.
+its edge rows are visited rarely. A fixed start leaves the rows after the trained lengths untrained.
+A wrapped start (ours, not published) visits every row equally often. Expected: a fixed start fails
+right after the trained lengths, random reaches further, wrapped at least as far in fewer steps.
+Evaluation counts from 1 in all arms, or anywhere (`test_policy`), which asks whether a model
+depends on the ID at which it was tested. All cells are compared with the first, the start of the
+base: random at paper scale, wrapped elsewhere. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling

@@ -1,12 +1,12 @@
 #!/usr/bin/env python
 """Does a model trained on sums of 1-30 digits add 200-digit numbers, and do others?
 
-The sentence of the abstract (arXiv 2405.20671), in order of worth for whoever has little time on a
-GPU: coupling with one layer; random-start APE, NoPE and RoPE with six; then coupling trained on
-1-10, 1-20 and 1-40 digits. Published: more than 95 % at 200 digits, 6.67 times the trained length;
-the others fail right behind the trained lengths. The trials are those of `encoding_ablation` and
-`train_length_ablation`. Expected at laptop scale, trained on 1-12 digits: the same ordering. All
-cells are compared with the first. Cost: see `--plan`.
+The sentence of the abstract (arXiv 2405.20671), most important first, for whoever has little time
+on a GPU: coupling with one layer; random-start APE, NoPE and RoPE with six; then coupling trained
+on 1-10, 1-20 and 1-40 digits. Published: more than 95 % at 200 digits, 6.67 times the trained
+length; the others fail right after the trained lengths. The trials are those of `encoding_ablation`
+and `train_length_ablation`. Expected at laptop scale, trained on 1-12 digits: the same ordering.
+All cells are compared with the first. Cost: see `--plan`.
 """
 
 from sweeps import encoding_ablation, train_length_ablation

@@ -1,233 +1,226 @@
-"""Rules that decide whether a result agrees with a claim: plain conditions on medians and runs.
+"""Rules about single cells: how far they reach, where they fail, whether they fit.
 
-A rule looks at the runs of one sweep at one scale, under the checkpoint policy `last` (never the
-oracle, which leaks), and answers `Decision`: holds or not, and with what numbers; or that too few
-runs count. Cells are named by patterns of `fnmatch`; a pattern that matches several cells asks all
-of them. Diverged runs count as 0.
+Cells are named by patterns of `fnmatch`; a pattern that matches several cells asks all of them. All
+rules judge medians over runs; `analysis.claims.evidence` says which runs count.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import Literal
 
 import pandas as pd
 
-from analysis.load import Results, select_checkpoint, trained_ranges
-from analysis.statistics import runs as statistics
-from analysis.statistics.mechanism import pattern_masses
+from analysis.claims.combined import Given
+from analysis.claims.evidence import (
+    CHECKPOINT,
+    LEAST_RUNS,
+    Decision,
+    Evidence,
+    Outcome,
+    Rule,
+    each_cell,
+    median_floor,
+    too_few,
+)
+from analysis.load import Results
+from analysis.statistics.runs import SOLVED, generalizable_length
 from analysis.tables.sweep_tables import percent
-
-LEAST_RUNS = 3  # counted runs of a cell below which nothing is decided
-CHECKPOINT = "last"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
-    """holds: None if undecided, and then `ours` says why. ours: our numbers, in words. n: runs of
-    the cell that has fewest.
-    """
-
-    holds: bool | None
-    ours: str
-    n: int
-
-
-class Rule(Protocol):
-    """A condition on the results of a sweep."""
-
-    @property
-    def text(self) -> str:
-        """The rule in words, for readers of the report."""
-        ...
-
-    def decide(self, results: Results) -> Decision:
-        """Apply it. Raises ValueError if a pattern matches no cell of the sweep."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExactMatchAt:
-    """Median exact match of every matching cell at one tested length lies in [least, most]."""
+    """Median exact match of every matching cell at one length, or at one pair of lengths, is at
+    least `least`. Above `better` it exceeds what was published."""
 
     cells: str
     length: int
-    least: float = 0.0
-    most: float = 1.0
-
-    @property
-    def text(self) -> str:
-        bounds = []
-        if self.least > 0:
-            bounds.append(f"at least {100 * self.least:g} %")
-        if self.most < 1:
-            bounds.append(f"at most {100 * self.most:g} %")
-        where = f"of '{self.cells}' at length {self.length}"
-        return f"median exact match {where} is {' and '.join(bounds)}"
-
-    def decide(self, results: Results) -> Decision:
-        return _each_cell(results, self.cells, self._check)
-
-    def _check(self, curve: pd.DataFrame) -> tuple[bool | None, str]:
-        at = curve[curve["length"] == self.length]
-        if at.empty:
-            return None, f"length {self.length} was not tested"
-        median = float(at["median"].iloc[0])
-        return self.least <= median <= self.most, f"{percent(median)} % at {self.length}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GeneralizableLength:
-    """L95 of every matching cell lies in [least, most]."""
-
-    cells: str
-    least: int = 0
-    most: int | None = None
-
-    @property
-    def text(self) -> str:
-        bounds = [f"at least {self.least}"] if self.least else []
-        bounds += [f"at most {self.most}"] if self.most is not None else []
-        return f"L95 of '{self.cells}' (from the median over runs) is {' and '.join(bounds)}"
-
-    def decide(self, results: Results) -> Decision:
-        return _each_cell(results, self.cells, self._check)
-
-    def _check(self, curve: pd.DataFrame) -> tuple[bool | None, str]:
-        l95 = statistics.generalizable_length(curve["length"], curve["median"])
-        bound = "≥" if l95.is_lower_bound else ""
-        shown = f"L95 {bound}{l95.length}"
-        if self.most is not None and l95.is_lower_bound and l95.length <= self.most:
-            return None, f"{shown}, nothing longer was tested"
-        inside = self.least <= l95.length and (self.most is None or l95.length <= self.most)
-        return inside, shown
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Separated:
-    """Every run of the better cells beats every run of the worse ones at one length.
-
-    The length is the tested one (shared by all cells) that is nearest to `times` the largest
-    trained length, the shorter of two.
-    """
-
-    better: str
-    worse: str
-    times: float = 2.0
-
-    @property
-    def text(self) -> str:
-        return (
-            f"near {self.times:g} times the trained length every run of '{self.better}' has a "
-            f"higher exact match than every run of '{self.worse}'"
-        )
-
-    def decide(self, results: Results) -> Decision:
-        evaluation = select_checkpoint(results, CHECKPOINT)
-        better, worse = (match_cells(results, pattern) for pattern in (self.better, self.worse))
-        better = [cell for cell in better if cell not in worse]
-        runs = statistics.run_curves(evaluation[evaluation["range"] == "test"])
-        runs = runs[runs["cell"].isin([*better, *worse])]
-        n = min((_count(runs, cell) for cell in [*better, *worse]), default=0)
-        if n < LEAST_RUNS:
-            return Decision(holds=None, ours=_too_few(n), n=n)
-        length = self._length(results, runs, [*better, *worse])
-        if length is None:
-            return Decision(holds=None, ours="no length was tested for all of these cells", n=n)
-        at = runs[runs["length"] == length]
-        low = float(at.loc[at["cell"].isin(better), "exact_match"].min())
-        high = float(at.loc[at["cell"].isin(worse), "exact_match"].max())
-        ours = f"worst {percent(low)} % against best {percent(high)} % at {length}"
-        return Decision(holds=low > high, ours=ours, n=n)
-
-    def _length(self, results: Results, runs: pd.DataFrame, cells: Sequence[str]) -> int | None:
-        tested = runs.groupby("length")["cell"].nunique()
-        common = sorted(int(length) for length in tested[tested == len(cells)].index)
-        spans = trained_ranges(results)
-        target = self.times * max(spans[cell][1] for cell in cells)
-        return min(common, key=lambda n: (abs(n - target), n)) if common else None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AttendsAsProven:
-    """In the median over analysed runs of every matching cell the heads show both patterns of the
-    theorem (`analysis.statistics.mechanism.pattern_masses`) to at least this fraction.
-    """
-
-    cells: str
+    second: int | None = None
     least: float
+    better: float = 1.0
 
     @property
     def text(self) -> str:
+        more = f"; above {100 * self.better:g} % exceeds it" if self.better < 1 else ""
+        return f"{_at(self)} is at least {100 * self.least:g} %{more}"
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        def check(evidence: Evidence) -> Decision:
+            return _median_at(self, evidence, lambda median: self._outcome(median))
+
+        return each_cell(results, self.cells, check, checkpoint)
+
+    def _outcome(self, median: float) -> Outcome:
+        if median < self.least:
+            return "fails"
+        return "exceeded" if median > self.better else "holds"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NothingLeftAt:
+    """Median exact match of every matching cell at one length is at most `most`."""
+
+    cells: str
+    length: int
+    second: int | None = None
+    most: float = 0.05
+
+    @property
+    def text(self) -> str:
+        return f"{_at(self)} is at most {100 * self.most:g} %"
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        def check(evidence: Evidence) -> Decision:
+            return _median_at(self, evidence, lambda m: "holds" if m <= self.most else "fails")
+
+        return each_cell(results, self.cells, check, checkpoint)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reaches:
+    """L95 of every matching cell is at least `least`. Above `better` it exceeds what was published.
+
+    over: the L95 of the median curve, or that of the best run.
+    """
+
+    cells: str
+    least: int
+    better: int | None = None
+    over: Literal["median", "best run"] = "median"
+
+    @property
+    def text(self) -> str:
+        more = f"; above {self.better} exceeds it" if self.better is not None else ""
+        return f"L95 of '{self.cells}' ({self.over}) is at least {self.least}{more}"
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        def check(evidence: Evidence) -> Decision:
+            curves = evidence.curves()
+            if len(curves) < LEAST_RUNS:
+                return too_few(len(curves))
+            l95, shown = _l95(curves, self.over)
+            outcome: Outcome | None = "holds" if l95.length >= self.least else "fails"
+            if outcome == "fails" and l95.is_lower_bound:
+                outcome, shown = None, f"{shown}, nothing longer was tested"
+            elif self.better is not None and l95.length > self.better:
+                outcome = "exceeded"
+            return decided(outcome, shown, len(curves))
+
+        return each_cell(results, self.cells, check, checkpoint)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReachesAtMost:
+    """L95 of every matching cell (of the median curve) is at most `most`: it fails beyond."""
+
+    cells: str
+    most: int
+
+    @property
+    def text(self) -> str:
+        return f"L95 of '{self.cells}' (median) is at most {self.most}"
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        def check(evidence: Evidence) -> Decision:
+            curves = evidence.curves()
+            if len(curves) < LEAST_RUNS:
+                return too_few(len(curves))
+            l95, shown = _l95(curves, "median")
+            outcome: Outcome | None = "holds" if l95.length <= self.most else "fails"
+            if outcome == "holds" and l95.is_lower_bound:
+                outcome, shown = None, f"{shown}, nothing longer was tested"
+            return decided(outcome, shown, len(curves))
+
+        return each_cell(results, self.cells, check, checkpoint)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fits:
+    """Median exact match of every matching cell is above 95 % at every trained length."""
+
+    cells: str
+
+    @property
+    def text(self) -> str:
+        return f"'{self.cells}' fits the trained lengths (median above 95 % at each)"
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        def check(evidence: Evidence) -> Decision:
+            curves = evidence.curves("train")
+            if len(curves) < LEAST_RUNS:
+                return too_few(len(curves))
+            medians = curves.median()
+            worst, least = medians.idxmin(), float(medians.min())
+            if least > SOLVED:
+                return decided("holds", "fits the trained lengths", len(curves))
+            shown = f"does not fit the trained lengths ({percent(least)} % at {worst})"
+            return decided("fails", shown, len(curves))
+
+        return each_cell(results, self.cells, check, checkpoint)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoesNotFit:
+    """Median exact match over the trained lengths lies in [least, most].
+
+    least: below it nothing was learned at all, which decides nothing: the arm may be broken.
+    """
+
+    cells: str
+    least: float = 0.0
+    most: float = 0.9
+
+    @property
+    def text(self) -> str:
+        low = f" and at least {100 * self.least:g} %" if self.least else ""
         return (
-            f"median over runs of '{self.cells}': for each pattern of the theorem one head puts at "
-            f"least {100 * self.least:g} % of the attention that it could on its keys, BOS aside"
+            f"median exact match of '{self.cells}' over the trained lengths is at most "
+            f"{100 * self.most:g} %{low}, most runs not diverged"
         )
 
-    def decide(self, results: Results) -> Decision:
-        masses, decisions = pattern_masses(results), list[Decision]()
-        for cell in match_cells(results, self.cells):
-            own = masses.loc[masses["cell"] == cell, "pattern"].astype(float)
-            if len(own) < LEAST_RUNS:
-                decisions.append(Decision(holds=None, ours=_too_few(len(own)), n=len(own)))
-                continue
-            median = float(own.median())
-            shown = f"{percent(median)} % (runs {percent(own.min())} to {percent(own.max())} %)"
-            decisions.append(Decision(holds=median >= self.least, ours=shown, n=len(own)))
-        return _join(decisions)
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        def check(evidence: Evidence) -> Decision:
+            runs = evidence.curves("train").mean(axis=1)
+            if len(runs) < LEAST_RUNS:
+                return too_few(len(runs))
+            median = float(runs.median())
+            shown = f"{percent(median)} % over the trained lengths"
+            if 2 * evidence.num_diverged > len(runs):
+                return decided(None, f"{evidence.num_diverged} runs diverged", len(runs))
+            if median < self.least:
+                return decided(None, f"{shown}: nothing was learned", len(runs))
+            return decided("holds" if median <= self.most else "fails", shown, len(runs))
+
+        return each_cell(results, self.cells, check, checkpoint)
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
-    """All of several rules."""
-
-    rules: tuple[Rule, ...]
-
-    @property
-    def text(self) -> str:
-        return "; and ".join(rule.text for rule in self.rules)
-
-    def decide(self, results: Results) -> Decision:
-        return _join([rule.decide(results) for rule in self.rules])
+def collapses(cells: str, most: int) -> Rule:
+    """The cells fit the trained lengths, and their L95 is at most `most`."""
+    return Given(Fits(cells=cells), ReachesAtMost(cells=cells, most=most))
 
 
-def match_cells(results: Results, pattern: str) -> list[str]:
-    """Labels that a pattern matches, in order. Raises ValueError if there are none."""
-    cells = [cell for cell in results.cells if fnmatchcase(cell, pattern)]
-    if not cells:
-        raise ValueError(
-            f"no cell of {results.sweep} ({results.scale}) is called {pattern!r}; there: "
-            f"{', '.join(results.cells)}"
-        )
-    return cells
+def _at(rule: ExactMatchAt | NothingLeftAt) -> str:
+    pair = f"{rule.length}" if rule.second is None else f"{rule.length} x {rule.second}"
+    return f"median exact match of '{rule.cells}' at length {pair}"
 
 
-def _each_cell(results: Results, pattern: str, check) -> Decision:
-    """`check` on the median curve of every matching cell; it answers (holds, our number)."""
-    evaluation = select_checkpoint(results, CHECKPOINT)
-    curves, decisions = statistics.cell_curves(evaluation), list[Decision]()
-    cells = match_cells(results, pattern)
-    for cell in cells:
-        n = _count(evaluation, cell)
-        holds, ours = (None, _too_few(n))
-        if n >= LEAST_RUNS:
-            holds, ours = check(curves[curves["cell"] == cell])
-        label = f"{cell}: {ours}" if len(cells) > 1 else ours
-        decisions.append(Decision(holds=holds, ours=label, n=n))
-    return _join(decisions)
+def _median_at(rule: ExactMatchAt | NothingLeftAt, evidence: Evidence, judge) -> Decision:
+    runs = evidence.at(rule.length, rule.second)
+    pair = f"{rule.length}" if rule.second is None else f"{rule.length} x {rule.second}"
+    if not (evidence.rows["length"] == rule.length).any():
+        return decided(None, f"length {rule.length} was not tested", len(runs))
+    if len(runs) < LEAST_RUNS:
+        return too_few(len(runs), f" at {pair}")
+    median = float(runs.median())
+    return decided(judge(median), f"{percent(median)} % at {pair}", len(runs))
 
 
-def _join(decisions: Sequence[Decision]) -> Decision:
-    """False if one is false, else undecided if one is, else true."""
-    answers = [decision.holds for decision in decisions]
-    holds = False if False in answers else None if None in answers else True
-    texts = dict.fromkeys(decision.ours for decision in decisions)
-    return Decision(holds=holds, ours="; ".join(texts), n=min(d.n for d in decisions))
+def _l95(curves: pd.DataFrame, over: str):
+    """L95 of the median curve or of the best run, and how it is shown."""
+    found = [generalizable_length(curves.columns, run) for run in curves.to_numpy()]
+    l95 = (
+        max(found) if over == "best run" else generalizable_length(curves.columns, curves.median())
+    )
+    return l95, f"L95 {'≥' if l95.is_lower_bound else ''}{l95.length}"
 
 
-def _count(rows: pd.DataFrame, cell: str) -> int:
-    return int(rows.loc[rows["cell"] == cell, "trial_id"].nunique())
-
-
-def _too_few(n: int) -> str:
-    return f"{n} of at least {LEAST_RUNS} runs"
+def decided(outcome: Outcome | None, ours: str, n: int) -> Decision:
+    return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Word = Literal[
-    "reproduced",
-    "ordering holds",
+    "reproduced",  # the published number, at paper scale
+    "exceeded",  # more than was published
+    "holds",  # an ordering
     "not reproduced",
-    "ordering does not hold",
+    "does not hold",
+    "reversed",  # an ordering the other way round
+    "not separated",  # an ordering: runs of both sides overlap
     "not enough seeds",
     "undecided",
     "not run at paper scale",
@@ -16,21 +19,18 @@ Word = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerdictRow:
-    """A published claim and what we can say about it.
-
-    published: its value in words; certainty: how sure that value is (paper, abstract, secondary);
-    source: where it stands. ours: our numbers, "" if there are none; scale: of the rows that
-    decided. rule: in words. sweep: whose section shows the rows; n: runs of its smallest cell.
-    """
+    """A published claim and what we can say about it."""
 
     claim: str
-    published: str
-    ours: str
-    scale: str
+    published: str  # its value in words
+    ours: str  # our numbers, "" if there are none
+    scale: str  # of the rows that decided
     verdict: Word
-    certainty: str
-    rule: str
-    source: str = ""
-    sweep: str = ""
-    n: int = 0
+    certainty: str  # how sure the published value is: paper, abstract, secondary
+    rule: str  # in words
+    source: str = ""  # where the value stands
+    sweep: str = ""  # whose section shows the rows
+    n: int = 0  # runs of its smallest cell, at the lengths that were used
+    least_p: float | None = None  # smallest two-sided p that so many runs can reach
+    oracle: str = ""  # the verdict under the paper's selection of runs, with its numbers
     remark: str = ""

@@ -1,29 +1,47 @@
 """What we can say about each published claim, from the rows of a store: `judge(CLAIMS, results)`.
 
-At paper scale the rule for the published number decides: reproduced or not reproduced. At smaller
-scales only an ordering can be supported: it holds or does not. Too few runs decide nothing.
+At paper scale the rule for the published number decides: reproduced, exceeded or not reproduced. At
+smaller scales only an ordering can be supported: it holds, is not separated, or is reversed. What
+is proven holds at any scale. Too few runs decide nothing.
 """
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from math import isnan
 from pathlib import Path
 
 import pandas as pd
 
+from analysis.claims.evidence import CHECKPOINT, LEAST_EXAMPLES, LEAST_RUNS, Decision, Outcome, Rule
 from analysis.claims.published import Claim
-from analysis.claims.rules import LEAST_RUNS, Rule
+from analysis.claims.theorems import CountedCeiling
 from analysis.claims.verdict import VerdictRow, Word
 from analysis.load import Results, load_sweep
 from analysis.tables.sweep_tables import DASH, Entry, Table
 from sweeps.engine.store.store import Store
 
 SCALES = ("paper", "laptop")  # smoke supports nothing
+ORACLE = "oracle"
+NUMBER: Mapping[Outcome, Word] = {
+    "holds": "reproduced",
+    "exceeded": "exceeded",
+    "not separated": "not reproduced",
+    "reversed": "not reproduced",
+    "fails": "not reproduced",
+}
+ORDERING: Mapping[Outcome, Word] = {
+    "holds": "holds",
+    "exceeded": "holds",
+    "not separated": "not separated",
+    "reversed": "reversed",
+    "fails": "does not hold",
+}
 
 
 def judge(claims: Iterable[Claim], results: str | Path) -> list[VerdictRow]:
     """A verdict for every claim: at paper scale if it was run there, else on the ordering at laptop
     scale, else "not run at paper scale". Undecided where a rule names a cell that the stored sweep
-    does not have.
+    does not have, or where rows do not fit together.
     """
     claims, store, loaded = list(claims), Store(results), dict[tuple[str, str], Results]()
     for sweep, scale in store.view_names():
@@ -32,8 +50,14 @@ def judge(claims: Iterable[Claim], results: str | Path) -> list[VerdictRow]:
     return [_judge(claim, loaded) for claim in claims]
 
 
-def _judge(claim: Claim, loaded: dict[tuple[str, str], Results]) -> VerdictRow:
-    rules = {"paper": claim.number or claim.ordering, "laptop": claim.ordering}
+def _judge(claim: Claim, loaded: Mapping[tuple[str, str], Results]) -> VerdictRow:
+    if isinstance(claim.proven, CountedCeiling):
+        decision = claim.proven.decide()
+        return _row(claim, claim.proven, _word(claim, claim.proven, decision), "any", decision)
+    rules = {
+        "paper": claim.proven or claim.number or claim.ordering,
+        "laptop": claim.proven or claim.ordering,
+    }
     undecided: VerdictRow | None = None
     for scale, rule in rules.items():
         found = loaded.get((claim.sweep, scale))
@@ -43,55 +67,79 @@ def _judge(claim: Claim, loaded: dict[tuple[str, str], Results]) -> VerdictRow:
         if row.verdict not in ("not enough seeds", "undecided"):
             return row
         undecided = undecided or row
-    return undecided or _row(claim, claim.number or claim.ordering, "not run at paper scale")
+    return undecided or _row(claim, rules["paper"], "not run at paper scale")
 
 
 def _apply(claim: Claim, rule: Rule, results: Results) -> VerdictRow:
+    row = _apply_to(claim, rule, results, CHECKPOINT)
+    if rule is not claim.number or not claim.by_oracle or ORACLE not in results.checkpoints:
+        return row
+    other = _apply_to(claim, rule, results, ORACLE)
+    shown = f"{other.verdict} ({other.ours})"
+    remark = f"under oracle, as the paper selected its runs: {shown}"
+    return replace(row, oracle=shown, remark="; ".join(filter(None, (row.remark, remark))))
+
+
+def _apply_to(claim: Claim, rule: Rule, results: Results, checkpoint: str) -> VerdictRow:
     try:
-        decision = rule.decide(results)
-    except ValueError as error:  # rows of another version of the sweep, or of another checkpoint
-        return _row(claim, rule, "undecided", results.scale, str(error))
-    word: Word
-    if decision.holds is None:
-        word = "not enough seeds" if decision.n < LEAST_RUNS else "undecided"
-    elif rule is claim.number:
-        word = "reproduced" if decision.holds else "not reproduced"
-    else:
-        word = "ordering holds" if decision.holds else "ordering does not hold"
-    return _row(claim, rule, word, results.scale, decision.ours, decision.n)
+        decision = rule.decide(results, checkpoint)
+    except ValueError as error:  # rows of another version of the sweep, or that do not fit together
+        words = Decision(outcome=None, ours=str(error), n=0)
+        return _row(claim, rule, "undecided", results.scale, words)
+    return _row(claim, rule, _word(claim, rule, decision), results.scale, decision)
+
+
+def _word(claim: Claim, rule: Rule, decision: Decision) -> Word:
+    if decision.outcome is None:
+        return "not enough seeds" if decision.few else "undecided"
+    return (ORDERING if rule is claim.ordering else NUMBER)[decision.outcome]
 
 
 def _row(
-    claim: Claim, rule: Rule | None, verdict: Word, scale: str = "", ours: str = "", n: int = 0
+    claim: Claim,
+    rule: Rule | None,
+    verdict: Word,
+    scale: str = "",
+    decision: Decision | None = None,
 ) -> VerdictRow:
+    decision = decision or Decision(outcome=None, ours="", n=0)
+    known = decision.outcome is not None and not isnan(decision.least_p)
+    least_p = f"smallest p that {decision.n} runs can reach: {decision.least_p:.2g}"
     return VerdictRow(
         claim=claim.text,
         published=claim.published,
-        ours=ours,
+        ours=decision.ours,
         scale=scale,
         verdict=verdict,
         certainty=claim.certainty,
         rule=rule.text if rule else "",
         source=claim.source,
         sweep=claim.sweep,
-        n=n,
-        remark=claim.remark,
+        n=decision.n,
+        least_p=decision.least_p if known else None,
+        remark="; ".join(filter(None, (claim.remark, least_p if known else ""))),
     )
 
 
 def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
     """The verdicts as a table for `analysis.tables.render`."""
-    header = ("claim", "published", "ours", "scale", "n", "verdict")
+    header = ("claim", "published", "ours", "scale", "n", "least p", "verdict", "oracle")
     numbers = pd.DataFrame([asdict(row) for row in verdicts])
-    rows = numbers[[*header]].astype(str).replace({"": DASH, "0": DASH})
+    shown = numbers.rename(columns={"least_p": "least p"})
+    shown["least p"] = [f"{p:.2g}" if pd.notna(p) else "" for p in shown["least p"]]
+    rows = shown[[*header]].astype(str).replace({"": DASH, "0": DASH})
     return Table(
         title="Published claims and our verdicts",
         header=tuple(Entry(name) for name in header),
         rows=tuple(tuple(Entry(text) for text in row) for row in rows.to_numpy()),
         notes=(
-            "Checkpoint: last. The rules stand in analysis/claims/published.py.",
-            f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell; diverged runs count "
-            "as 0. n: runs of the cell that has fewest.",
+            f"Checkpoint: {CHECKPOINT}; oracle: the same rule on checkpoints chosen by the loss at "
+            "the largest test length, as the paper chose its own. The rules stand in "
+            "analysis/claims/published.py.",
+            f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell at the lengths that a "
+            f"rule uses, each of {LEAST_EXAMPLES} examples or more; diverged runs count as 0. n: "
+            "runs of the cell that has fewest; least p: the smallest two-sided p that so many can "
+            "reach.",
             "Paper scale judges the published number; laptop scale can support an ordering only.",
         ),
         numbers=numbers,

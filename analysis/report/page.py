@@ -21,9 +21,12 @@ TITLE = "Length generalization of Transformers: ablations"
 PLACE = Path(__file__).parent
 LOOKS: dict[Word, tuple[str, str]] = {  # what readers see first: class and sign of each verdict
     "reproduced": ("good strong", "✓"),
-    "ordering holds": ("good", "✓"),
+    "exceeded": ("good strong", "✓"),
+    "holds": ("good", "✓"),
     "not reproduced": ("bad strong", "✗"),
-    "ordering does not hold": ("bad", "✗"),
+    "does not hold": ("bad", "✗"),
+    "reversed": ("bad", "✗"),
+    "not separated": ("open", "≈"),
     "not enough seeds": ("open", "…"),
     "undecided": ("open", "?"),
     "not run at paper scale": ("none", "–"),

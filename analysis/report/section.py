@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from analysis.claims.hyperparameters import settings_table
 from analysis.load import COUNTED, Results, select_checkpoint
 from analysis.report import section_tables as report_tables
 from analysis.report.markup import Markup, element, inline_svg, join
@@ -140,6 +141,8 @@ def _show_provenance(results: Results, name: str) -> Iterator[Markup]:
     is_done = trials["status"].isin(COUNTED).all()
     yield _details("Trials per cell", report_tables.show_completeness(results), not is_done)
     yield _details("Configurations", report_tables.show_configs(results))
+    if (settings := settings_table(results)) is not None:
+        yield _details(settings.title, report_tables.show_table(settings))
     title = f"All {trials['trial_id'].nunique()} trials: seeds, status, code, device"
     yield _details(title, report_tables.show_trials(results, name))
 

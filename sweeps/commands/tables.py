@@ -37,7 +37,7 @@ OTHER_TASKS = (
 SCRATCHPAD = ("scratchpad_addition", "scratchpad_multiplication")
 THEORY = ("theory_limits",)
 OPEN_QUESTIONS = ("architecture_study", "reordering_tasks", "found_coupling")
-METHODS = ("equal_compute",)
+METHODS = ("equal_compute", "method_grid")
 
 TABLES: dict[str, tuple[str, ...]] = {
     "headline": HEADLINE,

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.published import CLAIMS
-from analysis.claims.rules import AttendsAsProven
+from analysis.claims.theorems import AttendsAsProven
 from analysis.figures.choose import draw_pictures
 from analysis.figures.mechanism import plot_failures, plot_patterns
 from analysis.load import RUN, load_sweep, no_mechanism
@@ -135,13 +135,14 @@ def test_a_mark_per_run_shows_mass_and_exact_match_at_the_longest_length():
 
 @pytest.mark.parametrize(("mass", "holds"), [(0.41, True), (0.39, False)])
 def test_the_rule_of_the_attention_claim(mass, holds):
-    rows = [(COUPLED, run, head("next", m)) for run, m in enumerate((0.8, mass, 0.1))]
-    rows += [(COUPLED, run, head("same", 0.8)) for run in range(3)]
+    rows = [(COUPLED, run, head("next", m)) for run, m in enumerate((0.8, mass, mass, 0.1))]
+    rows += [(COUPLED, run, head("same", 0.8)) for run in range(4)]
     rule = AttendsAsProven(cells=COUPLED, least=0.5)
-    decision = rule.decide(with_rows(example(complete=True), rows))
-    assert (decision.holds, decision.n) == (holds, 3)
-    few = rule.decide(with_rows(example(complete=True), rows[:2] + rows[3:5]))
-    assert (few.holds, few.n) == (None, 2)
+    results = example(complete=True, num_seeds=4)
+    decision = rule.decide(with_rows(results, rows))
+    assert (decision.holds, decision.n) == (holds, 4)
+    few = rule.decide(with_rows(results, rows[:3] + rows[4:7]))
+    assert (few.holds, few.n, few.few) == (None, 3, True)
 
 
 def test_the_attention_claim_has_a_rule():

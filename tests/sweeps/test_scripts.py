@@ -117,6 +117,11 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "equal_compute": ("coupling, 1 times the tokens",) * 3,
     "found_coupling": ("addition, backward-up (designed)",) * 3,
     "five_hundred_digits": ("trained on 1-3", "trained on 1-12", "trained on 1-160"),
+    "method_grid": (
+        "coupling, num_layers=1, num_heads=1",
+        "coupling, num_layers=1, num_heads=2",
+        "coupling, num_layers=1, num_heads=2",
+    ),
     "minesweeper": ("shared table",) * 3,
     "multiplication_depth": ("coupling, 2 layers",) * 3,
     "norm_ablation": ("RMSNorm before and after", "RMSNorm before", "RMSNorm before and after"),
@@ -219,7 +224,7 @@ PUBLISHED = [
     (
         "attention_scale_ablation",
         "NoPE, plain",
-        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30),
+        (6, 8, 512, 64, 2048, 50 * K, K, 1e-4, 202, M, 30),
         200,
     ),
     (
@@ -243,20 +248,20 @@ PUBLISHED = [
     (
         "rope_ablation",
         "coupled RoPE, IDs times 1 to 5",
-        (12, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 40),
+        (12, 8, 512, 64, 2048, 50 * K, K, 1e-4, 202, M, 40),
         200,
     ),
     (
         "multiplication_depth",
         "coupling, 4 layers",
         (4, 8, 512, 64, 2048, 50 * K, 200, 1e-4, 203, 50 * K, 40),
-        100,
+        200,
     ),
     (
         "multiplication_depth",
         "random-start APE, 3 layers",
         (3, 8, 512, 64, 2048, 50 * K, 800, 1e-4, 1023, 500 * K, 40),
-        100,
+        200,
     ),
     (
         "operands_ablation",
@@ -326,9 +331,21 @@ PUBLISHED = [
         30,
     ),
     (
+        "architecture_study",
+        "1 layer, 16 heads x 64",
+        (1, 16, 1024, 64, 2048, 50 * K, 400, 3e-5, 40, 500 * K, 10),
+        30,
+    ),
+    (
+        "method_grid",
+        "coupling, num_layers=6, num_heads=8",
+        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30),
+        200,
+    ),
+    (
         "equal_compute",
         "coupling, 1 times the tokens",
-        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30),
+        (6, 8, 512, 64, 2048, 50 * K, K, 1e-4, 202, M, 30),
         200,
     ),
     (
@@ -352,7 +369,7 @@ PUBLISHED = [
     (
         "found_coupling",
         "copy, random-start APE",
-        (6, 8, 512, 128, 2048, 50 * K, K, 1e-4, 603, M, 30),
+        (6, 8, 512, 64, 2048, 50 * K, K, 1e-4, 603, M, 30),
         200,
     ),
 ]
@@ -376,7 +393,7 @@ def test_every_sweep_outside_the_core_is_checked_against_the_table():
     assert {name for name, *_ in PUBLISHED} == set(REFERENCES)
 
 
-FEW = ("operands_ablation", "copy_reverse", "minesweeper", "beyond_published")
+FEW = ("operands_ablation", "copy_reverse", "minesweeper", "beyond_published", "method_grid")
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -399,6 +416,17 @@ def test_what_the_table_of_settings_says_beyond_its_columns():
     assert (boards.data.min_length, boards.position.level_tables) == (5, "shared")
     other = _cell("scratchpad_addition", "paper", "scratchpad, coupling, trained to 13 x 13")
     assert (other.eval.test_lengths[0], other.eval.test_lengths[-1]) == (14, 30)
+    assert (sums.optim.beta2, products.optim.beta2, other.optim.beta2) == (0.95,) * 3
+    assert (sums.optim.batch_size, other.optim.batch_size) == (400, 200)
+    assert boards.optim.beta2 == 0.999
+    hints = _cell("encoding_ablation", "paper", "index hints")
+    both = _cell("encoding_ablation", "paper", "index hints, random-start APE")
+    assert (hints.optim.batch_size, both.optim.batch_size) == (400, 400)
+    assert (hints.position.encoding, both.position.encoding) == ("none", "learned")
+    assert (both.position.ids, both.position.start) == ("sequential", "random")
+    assert both.position.max_position >= both.task.num_tokens(200)
+    copy = _cell("copy_reverse", "paper", "copy, coupling, 1 layer")
+    assert copy.eval.test_lengths == tuple(range(45, 301, 5))
 
 
 # One sweep's own rules ----------------------------------------------------------------------------
@@ -431,7 +459,8 @@ def test_mean_tokens_are_those_of_sampled_batches():
 
 def test_heads_of_the_architecture_study_share_one_total_width():
     for scale in SCALES:
-        grid = [c.config.model for c in find_sweep("architecture_study").cells(scale)]
+        cells = find_sweep("architecture_study").cells(scale)
+        grid = [cell.config.model for cell in cells if " x " not in cell.label]
         shape = grid[0].d_model
         totals = {m.num_heads * m.d_head for m in grid if m.d_model == shape}
         assert len(totals) == 1

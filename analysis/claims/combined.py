@@ -1,0 +1,43 @@
+"""Rules made of rules: all of several, and one that asks for a precondition first.
+
+`Given` keeps a broken arm from passing for a collapse: nothing is decided about it until it fits
+what it was trained on.
+"""
+
+from dataclasses import dataclass
+
+from analysis.claims.evidence import CHECKPOINT, Decision, Rule, join
+from analysis.load import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All of several rules."""
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def text(self) -> str:
+        return "; and ".join(rule.text for rule in self.rules)
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        return join([rule.decide(results, checkpoint) for rule in self.rules])
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A rule that decides only where a precondition holds; undecided elsewhere."""
+
+    given: Rule
+    rule: Rule
+
+    @property
+    def text(self) -> str:
+        return f"{self.rule.text}; decided only if {self.given.text}"
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        first = self.given.decide(results, checkpoint)
+        if first.holds:
+            return self.rule.decide(results, checkpoint)
+        ours = first.ours if first.outcome is None else f"not judged: {first.ours}"
+        return Decision(outcome=None, ours=ours, n=first.n, few=first.few)

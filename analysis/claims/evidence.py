@@ -1,0 +1,192 @@
+"""Which rows may decide about a claim, and what a decision is.
+
+A run counts at a length if it was tested there on at least `LEAST_EXAMPLES` examples; diverged runs
+count as 0. Rows of one rule must come from one version of the code, those of a cell from one
+configuration and at each length from one test set; at paper scale the cells must have the published
+settings or a reason where they differ (`analysis.claims.hyperparameters`). Otherwise nothing is
+decided, and the verdict says why.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import comb, nan
+from typing import Literal, Protocol
+
+import pandas as pd
+
+from analysis.claims.hyperparameters import compare_settings, unexplained
+from analysis.load import Results, select_checkpoint
+
+LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
+LEAST_EXAMPLES = 200  # of a run at a length
+CHECKPOINT = "last"
+
+Outcome = Literal["holds", "exceeded", "not separated", "reversed", "fails"]
+WORST_FIRST: tuple[Outcome, ...] = ("reversed", "fails", "not separated")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What a rule says about some results."""
+
+    outcome: Outcome | None  # None: undecided, `ours` says why
+    ours: str  # our numbers, in words
+    n: int  # runs of the cell that has fewest, at the lengths that were used
+    few: bool = False  # undecided for want of runs
+    least_p: float = nan  # smallest two-sided p that so many runs can reach
+
+    @property
+    def holds(self) -> bool | None:
+        """True also if exceeded; None if undecided."""
+        return None if self.outcome is None else self.outcome in ("holds", "exceeded")
+
+
+class Rule(Protocol):
+    """A condition on the results of a sweep."""
+
+    @property
+    def text(self) -> str:
+        """The rule in words, for readers of the report."""
+        ...
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        """Apply it. Raises ValueError if a pattern matches no cell, or if rows do not fit
+        together."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """The evaluation rows of one cell under one checkpoint policy."""
+
+    cell: str
+    rows: pd.DataFrame
+
+    def at(self, length: int, second: int | None = None) -> pd.Series:
+        """Exact match by run at a length; at a pair of lengths, or the least over second lengths.
+
+        Empty if the length was not tested.
+        """
+        rows = self.rows[self.rows["length"] == length]
+        if second is not None:
+            rows = rows[rows["second_length"] == second]
+        return _exact_match(rows)[length].dropna() if len(rows) else pd.Series(dtype=float)
+
+    def curves(self, only: str | None = None) -> pd.DataFrame:
+        """Exact match of every run (rows) at every length (columns), in one range or in all.
+
+        Runs that lack a length that another run has do not count.
+        """
+        rows = self.rows if only is None else self.rows[self.rows["range"] == only]
+        return _exact_match(rows).dropna()
+
+    @property
+    def num_diverged(self) -> int:
+        diverged = self.rows["status"] == "diverged"
+        return int(self.rows.loc[diverged, "trial_id"].nunique())
+
+
+def _exact_match(rows: pd.DataFrame) -> pd.DataFrame:
+    """The least exact match of each run (rows) at each length (columns) over second lengths; nan
+    where it has too few examples."""
+    least = rows.groupby(["trial_id", "length"])[["exact_match", "num_examples"]].min()
+    enough = least["num_examples"] >= LEAST_EXAMPLES
+    return least["exact_match"].where(enough).unstack("length")
+
+
+def gather(results: Results, pattern: str, checkpoint: str) -> list[Evidence]:
+    """The evidence of every cell that a pattern matches. Raises ValueError as `Rule.decide`."""
+    cells = match_cells(results, pattern)
+    check_rows(results, cells)
+    rows = select_checkpoint(results, checkpoint)
+    found = [Evidence(cell=cell, rows=rows[rows["cell"] == cell]) for cell in cells]
+    for evidence in found:
+        ok = evidence.rows[evidence.rows["status"] == "ok"]
+        sets = ok.groupby(["length", "second_length"], dropna=False)["test_set"].nunique()
+        if (sets > 1).any():
+            raise ValueError(f"runs of {evidence.cell!r} answered different test sets")
+    return found
+
+
+def check_rows(results: Results, cells: Sequence[str]) -> None:
+    """Raise ValueError if the trials of these cells cannot be judged together."""
+    trials = results.trials[results.trials["cell"].isin(cells)]
+    ran = trials[trials["status"].isin(("ok", "diverged"))]
+    codes = sorted(set(ran["code_hash"].dropna()))
+    if len(codes) > 1:
+        raise ValueError(f"rows of {len(codes)} versions of the code: {', '.join(codes)}")
+    for cell, group in ran.groupby("cell"):
+        if group["cell_id"].nunique() > 1:
+            raise ValueError(f"{cell!r} mixes {group['cell_id'].nunique()} configurations")
+    if results.scale == "paper":
+        lines = [line for line in compare_settings(results) if line.cell in cells]
+        wrong = [line for line in unexplained(lines) if line.field != "runs"]
+        if wrong:
+            line = wrong[0]
+            raise ValueError(
+                f"{line.cell!r} does not have the published settings: {line.field} {line.ours} "
+                f"instead of {line.published}"
+            )
+
+
+def match_cells(results: Results, pattern: str) -> list[str]:
+    """Labels that a pattern matches, in order. Raises ValueError if there are none."""
+    cells = [cell for cell in results.cells if fnmatchcase(cell, pattern)]
+    if not cells:
+        raise ValueError(
+            f"no cell of {results.sweep} ({results.scale}) is called {pattern!r}; there: "
+            f"{', '.join(results.cells)}"
+        )
+    return cells
+
+
+def each_cell(
+    results: Results, pattern: str, check: Callable[[Evidence], Decision], checkpoint: str
+) -> Decision:
+    """`check` on every matching cell, which is named if there are several."""
+    found = gather(results, pattern, checkpoint)
+    decisions = [check(evidence) for evidence in found]
+    if len(found) == 1:
+        return decisions[0]
+    labels = [f"{evidence.cell}: {d.ours}" for evidence, d in zip(found, decisions, strict=True)]
+    return join(decisions, labels)
+
+
+def join(decisions: Sequence[Decision], texts: Iterable[str] | None = None) -> Decision:
+    """All of them: the worst that is refuted, else undecided if one is, else exceeded or holds.
+
+    n and least_p are those of the decisions that made it so.
+    """
+    ours = "; ".join(dict.fromkeys(texts or (decision.ours for decision in decisions)))
+    outcomes = [decision.outcome for decision in decisions]
+    outcome: Outcome | None
+    if refuted := [word for word in WORST_FIRST if word in outcomes]:
+        outcome = refuted[0]
+    elif None in outcomes:
+        outcome = None
+    else:
+        outcome = "exceeded" if set(outcomes) == {"exceeded"} else "holds"
+    made_so = [d for d in decisions if d.outcome == outcome or (d.holds and outcome == "holds")]
+    return Decision(
+        outcome=outcome,
+        ours=ours,
+        n=min(decision.n for decision in made_so),
+        few=outcome is None and any(decision.few for decision in made_so),
+        least_p=max(decision.least_p for decision in made_so),
+    )
+
+
+def too_few(n: int, where: str = "") -> Decision:
+    """Undecided: not enough runs count, at a length if one is named."""
+    return Decision(outcome=None, ours=f"{n} of at least {LEAST_RUNS} runs{where}", n=n, few=True)
+
+
+def median_floor(n: int) -> float:
+    """Smallest two-sided p of a sign test about the median of n runs."""
+    return min(1.0, 2 * 0.5**n)
+
+
+def separation_floor(n: int, other: int) -> float:
+    """Smallest two-sided p of a permutation test between n and other runs."""
+    return min(1.0, 2 / comb(n + other, n))

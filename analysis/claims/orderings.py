@@ -1,0 +1,180 @@
+"""Rules that compare cells: what smaller scales can support, for they need no published number."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pandas as pd
+
+from analysis.claims.combined import Given
+from analysis.claims.evidence import (
+    CHECKPOINT,
+    LEAST_RUNS,
+    Decision,
+    Evidence,
+    Outcome,
+    Rule,
+    check_rows,
+    gather,
+    median_floor,
+    separation_floor,
+    too_few,
+)
+from analysis.claims.rules import Fits
+from analysis.load import Results, trained_ranges
+from analysis.statistics.runs import generalizable_length
+from analysis.tables.sweep_tables import percent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Separated:
+    """Every run of the better cells beats every run of the worse ones at one length.
+
+    The length is the tested one (shared by all cells) that is nearest to `times` the largest
+    trained length, the shorter of two; with two lengths, the tested second length nearest to it.
+    """
+
+    better: str
+    worse: str
+    times: float = 1.5
+
+    @property
+    def text(self) -> str:
+        return (
+            f"near {self.times:g} times the trained length every run of '{self.better}' has a "
+            f"higher exact match than every run of '{self.worse}'"
+        )
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        worse = gather(results, self.worse, checkpoint)
+        names = {evidence.cell for evidence in worse}
+        better = [e for e in gather(results, self.better, checkpoint) if e.cell not in names]
+        check_rows(results, [evidence.cell for evidence in (*better, *worse)])
+        length, second = self._length(results, [*better, *worse])
+        if length is None:
+            words = "no length was tested for all of these cells"
+            return Decision(outcome=None, ours=words, n=0, few=False)
+        groups = [[e.at(length, second) for e in cells] for cells in (better, worse)]
+        n = min(len(runs) for cells in groups for runs in cells)
+        where = str(length) if second is None else f"{length} x {second}"
+        if n < LEAST_RUNS:
+            return too_few(n, f" at {where}")
+        high, low = (pd.concat(cells) for cells in groups)
+        outcome: Outcome = "not separated"
+        if high.min() > low.max():
+            outcome = "holds"
+        elif high.max() < low.min():
+            outcome = "reversed"
+        ours = f"worst {percent(high.min())} % against best {percent(low.max())} % at {where}"
+        floor = max(separation_floor(len(a), len(b)) for a in groups[0] for b in groups[1])
+        return Decision(outcome=outcome, ours=ours, n=n, least_p=floor)
+
+    def _length(self, results: Results, cells: Sequence[Evidence]) -> tuple[int | None, int | None]:
+        spans = trained_ranges(results)
+        target = self.times * max((spans[e.cell][1] for e in cells if e.cell in spans), default=0)
+        tests = [evidence.rows[evidence.rows["range"] == "test"] for evidence in cells]
+        length = _nearest([test["length"] for test in tests], target)
+        if length is None or any(test["second_length"].isna().any() for test in tests):
+            return length, None
+        at = [test.loc[test["length"] == length, "second_length"] for test in tests]
+        return length, _nearest(at, target)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Longer:
+    """L95 (of the median curve) grows from each of these cells to the next."""
+
+    cells: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return f"L95 (median) grows: {' < '.join(self.cells)}"
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        check_rows(results, self.cells)
+        curves = [gather(results, cell, checkpoint)[0].curves() for cell in self.cells]
+        n = min(map(len, curves))
+        if n < LEAST_RUNS:
+            return too_few(n)
+        reached = [generalizable_length(table.columns, table.median()) for table in curves]
+        pairs = list(pairwise(reached))
+        outcome: Outcome = "not separated"
+        if all(a.length < b.length and not a.is_lower_bound for a, b in pairs):
+            outcome = "holds"
+        elif all(a.length > b.length for a, b in pairs):
+            outcome = "reversed"
+        ours = "L95 " + ", ".join(f"{'≥' if x.is_lower_bound else ''}{x.length}" for x in reached)
+        return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alike:
+    """Median exact matches of all matching cells at one length lie within `within`."""
+
+    cells: str
+    length: int
+    within: float
+
+    @property
+    def text(self) -> str:
+        return (
+            f"medians of '{self.cells}' at length {self.length} lie within "
+            f"{100 * self.within:g} points"
+        )
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        found = gather(results, self.cells, checkpoint)
+        check_rows(results, [evidence.cell for evidence in found])
+        runs = [evidence.at(self.length) for evidence in found]
+        n = min(map(len, runs))
+        if n < LEAST_RUNS:
+            return too_few(n, f" at {self.length}")
+        medians = [float(values.median()) for values in runs]
+        ours = f"{percent(min(medians))} to {percent(max(medians))} % at {self.length}"
+        outcome: Outcome = "holds" if max(medians) - min(medians) <= self.within else "fails"
+        return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HigherMedian:
+    """At one length every better cell has a higher median than every worse one."""
+
+    better: str
+    worse: str
+    length: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"at length {self.length} medians of '{self.better}' are above those of '{self.worse}'"
+        )
+
+    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+        found = [gather(results, pattern, checkpoint) for pattern in (self.better, self.worse)]
+        check_rows(results, [evidence.cell for cells in found for evidence in cells])
+        runs = [[evidence.at(self.length) for evidence in cells] for cells in found]
+        n = min(len(values) for cells in runs for values in cells)
+        if n < LEAST_RUNS:
+            return too_few(n, f" at {self.length}")
+        high, low = ([float(values.median()) for values in cells] for cells in runs)
+        outcome: Outcome = "not separated"
+        if min(high) > max(low):
+            outcome = "holds"
+        elif max(high) < min(low):
+            outcome = "reversed"
+        ours = f"{percent(min(high))} % against {percent(max(low))} % at {self.length}"
+        return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))
+
+
+def beats(better: str, worse: str, times: float = 1.5) -> Rule:
+    """`Separated`, decided only if both sides fit what they were trained on."""
+    return Given(
+        Fits(cells=worse),
+        Given(Fits(cells=better), Separated(better=better, worse=worse, times=times)),
+    )
+
+
+def _nearest(tested: Sequence[pd.Series], target: float) -> int | None:
+    """The length that all of these have and that is nearest to the target."""
+    common = set.intersection(*({int(n) for n in lengths.unique()} for lengths in tested))
+    return min(common, key=lambda n: (abs(n - target), n)) if common else None

@@ -1,0 +1,106 @@
+"""Made-up results for the rules of the claims: frames as `analysis.load` gives them, without a
+store."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from analysis.load import RUN, Results
+from pcore.config import TrialConfig, flatten, trial_id
+from pcore.evaluation.test_sets import evaluation_lengths
+from sweeps.commands.catalogue import find_sweep
+
+NUM_EXAMPLES = 1000
+TRAINED = range(1, 9)
+LENGTHS = (*TRAINED, 10, 12, 14, 16, 18, 20, 24)
+Curve = Mapping[Any, float]  # length, or (length, second length): exact match
+
+
+def reach(longest: int, beyond: float = 0.0) -> Curve:
+    """Perfect up to a length, `beyond` after it."""
+    return {length: 1.0 if length <= longest else beyond for length in LENGTHS}
+
+
+def make_results(arms: Mapping[str, Iterable[Curve]], scale: str = "laptop") -> Results:
+    """A sweep with these cells, each with these runs; trained on 1-8."""
+    rows = []
+    for order, (cell, runs) in enumerate(arms.items()):
+        for seed, curve in enumerate(runs):
+            run = run_columns(cell, order, seed)
+            for key, share in curve.items():
+                length, second = key if isinstance(key, tuple) else (key, None)
+                name = "train" if length in TRAINED else "test"
+                rows.append(run | evaluation_columns(name, length, second, share))
+    return as_results(rows, scale)
+
+
+def run_columns(cell: str, order: int, seed: int) -> dict[str, Any]:
+    trial = f"{order}-{seed}"
+    numbers = {"cell_order": order, "seed": seed, "data_seed": seed}
+    return {"cell": cell, "trial_id": trial, "status": "ok", "checkpoint": "last"} | numbers
+
+
+def evaluation_columns(
+    name: str, length: int, second: int | None, share: float, num_examples: int = NUM_EXAMPLES
+) -> dict[str, Any]:
+    correct = round(share * num_examples)
+    counts = {"num_examples": num_examples, "num_correct": correct}
+    test_set = f"set-{length}-{second}"
+    keys = {"range": name, "length": length, "second_length": second, "test_set": test_set}
+    return keys | counts | {"exact_match": correct / num_examples}
+
+
+def as_results(
+    rows: list[dict[str, Any]],
+    scale: str,
+    sweep: str = "ours",
+    configs: Mapping[str, TrialConfig] | None = None,
+) -> Results:
+    """Frames of these evaluation rows; the configurations of cells where they matter."""
+    evaluation = pd.DataFrame(rows).astype({"second_length": "Int64"})
+    trials = evaluation[RUN].drop_duplicates().reset_index(drop=True)
+    known = {cell: flatten(config) for cell, config in (configs or {}).items()}
+    plain = {"data.min_length": min(TRAINED), "data.max_length": max(TRAINED)}
+    columns = [plain | known.get(cell, {}) for cell in trials["cell"]]
+    for name in (*plain, "model.num_bits"):
+        trials[name] = [column.get(name) for column in columns]
+    trials["code_hash"] = "c0de"
+    trials["cell_id"] = [
+        trial_id(configs[cell]) if cell in (configs or {}) else cell for cell in trials["cell"]
+    ]
+    trials["config_json"] = [
+        json.dumps(known[cell]) if cell in known else None for cell in trials["cell"]
+    ]
+    return Results(
+        sweep=sweep,
+        scale=scale,
+        title="t",
+        claim="c",
+        view=trials[RUN],
+        trials=trials,
+        evaluation=evaluation,
+        reports=pd.DataFrame(),
+    )
+
+
+def paper_world(
+    sweep: str, share: Callable[[str, int, int | None, bool], float], num_runs: int = 4
+) -> Results:
+    """A whole sweep at paper scale with its own cells and lengths. share: exact match of a cell at
+    a length and a second length; the last argument says whether that length was trained."""
+    rows, configs = [], {}
+    for order, cell in enumerate(find_sweep(sweep).cells("paper")):
+        config = configs[cell.label] = cell.config
+        for name, lengths in evaluation_lengths(config).items():
+            seconds = [n for n in config.eval.second_lengths if n % 5 == 0]  # a grid that is quick
+            pairs = itertools.product(lengths, seconds or [None])
+            for length, second in pairs:
+                is_trained = name == "train" and (second or 0) <= 10
+                value = share(cell.label, length, second, is_trained)
+                keys = evaluation_columns("train" if is_trained else "test", length, second, value)
+                for seed in range(num_runs if config.model.kind == "trained" else 1):
+                    rows.append(run_columns(cell.label, order, seed) | keys)
+    return as_results(rows, "paper", sweep, configs)
