@@ -4,12 +4,11 @@ Every shape is predicted from those with another training step; every sweep from
 lacks; the longest steps from the shorter ones, and the other way round.
 """
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pcore.config import flatten
-from sweeps.engine.options import count_threads, find_results
+from sweeps.engine.options import count_threads, open_store
 from sweeps.engine.plan import align
 from sweeps.engine.prices.cost_model import (
     MIN_STEPS,
@@ -50,11 +49,11 @@ class _Known:
     measured: list[Measurement]
 
 
-def show_cost(options: argparse.Namespace) -> int:
+def show_cost(results: str | None, device: str, cpus_per_trial: float) -> int:
     """Print the table. Raises ValueError if the store holds too few shapes for a fit."""
-    store = Store(find_results(options.results))
-    sample = read_measured(store, options.device, count_threads(options)).sample
-    shapes = by_shape(sample, options.device)
+    store = open_store(results)
+    sample = read_measured(store, device, count_threads(cpus_per_trial)).sample
+    shapes = by_shape(sample, device)
     known = _Known(shapes=list(shapes), cells=list(shapes.values()), measured=measurements(shapes))
     steps = {shape.step for shape in known.shapes}
     if len(steps) < MIN_STEPS:

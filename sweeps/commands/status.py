@@ -1,6 +1,5 @@
 """What a store holds of sweeps and trials, for people: `python -m sweeps status` and `why`."""
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +7,8 @@ from typing import Any
 
 from pcore.config import canonical, trial_id, unflatten
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.engine.launch.leases import Launch
-from sweeps.engine.options import find_results
+from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, format_seconds, trial_states
 from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
@@ -18,15 +17,15 @@ from sweeps.engine.trial.provenance import hash_sources
 COLUMNS: tuple[str, ...] = ("cell", "trials", "done", "diverged", "missing", "failed", "stale")
 
 
-def show_status(options: argparse.Namespace) -> int:
+def show_status(results: str | None, names: Sequence[str], scale: Scale, seeds: str | None) -> int:
     """Print a table per sweep. Without names: a line per view of the store."""
-    store = Store(find_results(options.results))
-    if options.sweeps:
-        sweeps = [find_sweep(name) for name in options.sweeps]
-        print("\n\n".join(_sweep_status(s, options.scale, options.seeds, store) for s in sweeps))
+    store = open_store(results)
+    if names:
+        sweeps = [find_sweep(name) for name in names]
+        print("\n\n".join(_sweep_status(sweep, scale, seeds, store) for sweep in sweeps))
     else:
         print(_store_status(store))
-    for other in Launch(store.folder).living():
+    for other in LaunchLease(store.folder).living():
         print(f"\nrunning: {other} holds {len(other.trials)} trials")
     return 0
 
@@ -76,24 +75,24 @@ def _stale_trials(store: Store, names: Sequence[str]) -> set[str]:
     }
 
 
-def show_trial(options: argparse.Namespace) -> int:
-    """Print everything about the trial whose id begins with the given letters."""
-    store = Store(find_results(options.results))
-    shards = [s for s in store.shards() if s.trial_id.startswith(options.trial)]
+def show_trial(results: str | None, prefix: str) -> int:
+    """Print everything about the trial whose id begins with this prefix."""
+    store = open_store(results)
+    shards = [s for s in store.shards() if s.trial_id.startswith(prefix)]
     names = sorted({shard.trial_id for shard in shards})
     if len(names) > 1:
         few = ", ".join(names[:5])
-        raise ValueError(f"{len(names)} trials begin with {options.trial!r}: {few}, ...")
+        raise ValueError(f"{len(names)} trials begin with {prefix!r}: {few}, ...")
     if names:
         print(_stored_trial(names[0], shards, store))
         return 0
     for sweep, scale, trial in _planned_trials():
-        if trial.id.startswith(options.trial):
+        if trial.id.startswith(prefix):
             print(f"{trial.id}: {trial.cell.label}, seed {trial.config.seed}")
             print(f"a trial of {sweep} [{scale}] that was never run into {store.root}")
             print(f"\ncanonical form:\n{canonical(trial.config)}")
             return 0
-    raise ValueError(f"no trial {options.trial!r} in {store.root}, nor in any sweep")
+    raise ValueError(f"no trial {prefix!r} in {store.root}, nor in any sweep")
 
 
 def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:

@@ -130,7 +130,7 @@ def _errors_of_this_code(
     return {r["trial_id"]: last_line(r["error"] or "") for r in rows if r["code_hash"] == code}
 
 
-def in_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
+def launch_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
     """What has to run, each trial once. On several slots the longest first, so that none is left
     with a long one at the end; on one as listed: what stands first is wanted first.
     """
@@ -140,19 +140,21 @@ def in_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
     return sorted(pending.values(), key=lambda p: -(p.price.seconds if p.price else 0))
 
 
-def trim(plans: Sequence[Plan], num_slots: int, budget: float, start: float = 0.0) -> list[Plan]:
+def fit_budget(
+    plans: Sequence[Plan], num_slots: int, budget: float, start: float = 0.0
+) -> list[Plan]:
     """The plans with as many whole replicates (pairs of seeds, the first ones first) as fit into
     `budget` seconds, of which `start` pass before the first trial starts.
 
     Raises ValueError if not even one does.
     """
-    wall = predict_wall(in_order(plans, num_slots), num_slots, start)
+    wall = predict_wall(launch_order(plans, num_slots), num_slots, start)
     if wall <= budget:
         return list(plans)
     most = max(_num_replicates(plan) for plan in plans)
     for count in range(most - 1, 0, -1):
         fewer = [_first_replicates(plan, count) for plan in plans]
-        wall = predict_wall(in_order(fewer, num_slots), num_slots, start)
+        wall = predict_wall(launch_order(fewer, num_slots), num_slots, start)
         if wall <= budget:
             return fewer
     raise ValueError(
@@ -192,7 +194,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
             )
         )
     lines.append(align(rows))
-    wall = predict_wall(in_order([plan], num_slots), num_slots, start)
+    wall = predict_wall(launch_order([plan], num_slots), num_slots, start)
     lines += [
         "",
         count_states(plan),

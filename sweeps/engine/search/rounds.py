@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.config import TrialConfig, trial_id
-from sweeps.engine.launch.cli import guarded
+from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.launch.launch import FAILED
 from sweeps.engine.launch.scheduler import execute_configs, session
-from sweeps.engine.options import add_executor, add_place, check_run, find_results
+from sweeps.engine.options import LaunchOptions, add_executor, add_place, read_options
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
 from sweeps.engine.spec import SCALES, Scale
@@ -136,20 +136,23 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add("--plan", action="store_true", help="print the budget; run nothing")
     add_place(parser)
     add_executor(parser)
-    options = parser.parse_args(argv)
-    return guarded(search.name, lambda: _main(search, options))
+    given = parser.parse_args(argv)
+    try:
+        options, budget = read_options(given), search.budget[given.scale]
+        if given.configurations is not None:
+            budget = replace(budget, configurations=given.configurations)
+        arms = prepare_arms(search, options.scale, budget)
+        print(format_budget(search, options.scale, budget, arms), flush=True)
+        return 0 if given.plan else _run(search, options, budget, given.width, given.storage)
+    except EXPECTED as error:
+        return exit_code(search.name, error)
 
 
-def _main(search: Search, options: argparse.Namespace) -> int:
-    budget = search.budget[options.scale]
-    if options.configurations is not None:
-        budget = replace(budget, configurations=options.configurations)
-    arms = prepare_arms(search, options.scale, budget)
-    print(format_budget(search, options.scale, budget, arms), flush=True)
-    if options.plan:
-        return 0
-    check_run(options)
-    store = Store(find_results(options.results))
+def _run(
+    search: Search, options: LaunchOptions, budget: Budget, width: int, storage: str | None
+) -> int:
+    """Run a search and keep its winners; its exit code."""
+    store = Store(options.results)
     print(f"\nresults: {store.root}", flush=True)
 
     def execute(configs: Sequence[TrialConfig]) -> None:
@@ -162,8 +165,8 @@ def _main(search: Search, options: argparse.Namespace) -> int:
             store.root,
             execute,
             budget=budget,
-            width=options.width,
-            storage=options.storage,
+            width=width,
+            storage=storage,
             say=lambda line: print(line, flush=True),
         )
     file = write_best(store.root, search.name, options.scale, best)
