@@ -12,7 +12,7 @@ from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, format_seconds, trial_states
 from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
-from sweeps.engine.trial.provenance import hash_sources
+from sweeps.engine.trial.sources import is_same_code
 
 COLUMNS: tuple[str, ...] = ("cell", "trials", "done", "diverged", "missing", "failed", "stale")
 
@@ -31,22 +31,26 @@ def show_status(results: str | None, names: Sequence[str], scale: Scale, seeds: 
 
 
 def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -> str:
-    """Cells and counts. stale = finished by other code than today's; failed = not finished, and the
-    last attempt ended badly.
+    """Cells and counts. stale = finished by code that is known to be other than today's; failed =
+    not finished, and the last attempt ended badly.
     """
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store)
-    stale = _stale_trials(store, [t.id for t in trials])
+    same = _same_code(store, [t.id for t in trials])
     rows: list[tuple[str, ...]] = [COLUMNS]
     for label, members in _by_cell(trials).items():
         count = Counter(states[t.id] for t in members)
         failed = count["failed"] + count["retry"] + count["stopped"]
         numbers = (count["done"], count["diverged"], count["missing"], failed)
-        old = sum(t.id in stale for t in members)
+        old = sum(same.get(t.id) is False for t in members)
         rows.append((label, *map(str, (len(members), *numbers, old))))
     total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
     rows.append(("all", *total))
-    return f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
+    text = f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
+    if unknown := sum(value is None for value in same.values()):
+        text += f"\n\n{unknown} finished trials: by which code is unknown (no comparable hash, and "
+        text += "no commit of this repository)"
+    return text
 
 
 def _store_status(store: Store) -> str:
@@ -64,14 +68,13 @@ def _store_status(store: Store) -> str:
     return align(rows, num_text=2)
 
 
-def _stale_trials(store: Store, names: Sequence[str]) -> set[str]:
-    """Finished trials whose rows were made by other sources of pcore than today's."""
-    table = store.load(names, "trial", ["trial_id", "status", "code_hash"])
-    code = hash_sources()
+def _same_code(store: Store, names: Sequence[str]) -> dict[str, bool | None]:
+    """Whether each finished trial was computed by the code of today; None = unknown."""
+    columns = ["trial_id", "status", "code_hash", "git_commit", "git_dirty"]
     return {
-        row["trial_id"]
-        for row in table.to_pylist()
-        if row["status"] in ("ok", "diverged") and row["code_hash"] != code
+        row["trial_id"]: is_same_code(row["code_hash"], row["git_commit"], row["git_dirty"])
+        for row in store.load(names, "trial", columns).to_pylist()
+        if row["status"] in ("ok", "diverged")
     }
 
 

@@ -13,7 +13,7 @@ from sweeps.engine.prices.price import Price, price_cells
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
-from sweeps.engine.trial.provenance import hash_sources
+from sweeps.engine.trial.sources import is_same_code
 
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 
@@ -125,9 +125,12 @@ def _errors_of_this_code(
     failed = [shard for shard in shards if shard.status == "error"]
     if not failed:
         return {}
-    rows = store.load_shards(failed, "trial", ["trial_id", "error", "code_hash"]).to_pylist()
-    code = hash_sources()
-    return {r["trial_id"]: last_line(r["error"] or "") for r in rows if r["code_hash"] == code}
+    columns = ["trial_id", "error", "code_hash", "git_commit", "git_dirty"]
+    return {
+        row["trial_id"]: last_line(row["error"] or "")
+        for row in store.load_shards(failed, "trial", columns).to_pylist()
+        if is_same_code(row["code_hash"], row["git_commit"], row["git_dirty"])
+    }
 
 
 def launch_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:

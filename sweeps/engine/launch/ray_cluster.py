@@ -28,7 +28,7 @@ import pcore
 from sweeps.engine.options import Resources
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.provenance import hash_sources
+from sweeps.engine.trial.sources import hash_sources
 
 
 @contextlib.contextmanager
