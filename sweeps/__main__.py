@@ -24,7 +24,7 @@ from sweeps.commands.tables import TABLES
 from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
 from sweeps.engine.launch.launch import run_sweeps
 from sweeps.engine.options import (
-    add_place,
+    add_results,
     add_run,
     add_size,
     parse_count,
@@ -164,31 +164,31 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             help="all sweeps of a table of the report (sweeps/commands/tables.py), e.g. core",
         )
         add_size(command)
-        add_place(command)
+        add_results(command)
         add_run(command)
     command = add("status", status)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     add_size(command)
-    add_place(command)
+    add_results(command)
     command = add("why", why)
     command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
-    add_place(command)
+    add_results(command)
     command = add("diagnose", diagnose)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
     command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--anew", action="store_true", help="also trials analysed before")
-    add_place(command)
+    add_results(command)
     command = add("cost", cost)
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--cpus-per-trial", type=float, default=1, help="of measured trials")
-    add_place(command)
+    add_results(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", default=None, help="default: all scales")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    add_place(command)
+    add_results(command)
     command = add("merge", merge)
     command.add_argument("source", metavar="FROM", help="results folder, or s3://bucket/prefix")
     command.add_argument("target", metavar="INTO", help="the same; nothing in it is changed")
@@ -196,7 +196,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command = add("doctor", doctor)
     command.add_argument("--ray-address", default=None, help="cluster to examine too")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    add_place(command)
+    add_results(command)
     command = add("gc", gc)
     command.add_argument(
         "--older-than",
@@ -206,7 +206,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     command.add_argument("--weights", action="store_true", help="also weights of finished trials")
     command.add_argument("--yes", action="store_true", help="remove; without it only list")
-    add_place(command)
+    add_results(command)
     return parser.parse_args(argv)
 
 

@@ -170,7 +170,7 @@ def _cluster(store: Store, address: str | None) -> Iterable[Finding]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rubbish:
+class Garbage:
     """A file below the results folder that nobody needs, its size in bytes, and why."""
 
     name: str
@@ -183,20 +183,20 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
     store = open_store(results)
     with LaunchLease(store.folder) as launch:
         busy = {name for other in launch.living() for name in other.trials}
-        rubbish = list(_rubbish(store, older_than, weights, busy))
-        for item in rubbish:
+        garbage = list(_garbage(store, older_than, weights, busy))
+        for item in garbage:
             print(f"  {item.size:>12,}  {item.name}  ({item.why})")
-        total = sum(item.size for item in rubbish) / 1e6
+        total = sum(item.size for item in garbage) / 1e6
         if remove:
-            store.folder.delete(item.name for item in rubbish)
-            for item in rubbish:
+            store.folder.delete(item.name for item in garbage)
+            for item in garbage:
                 store.folder.remove_if_empty(item.name.rpartition("/")[0])
     done = "removed" if remove else "would be removed (add --yes)"
-    print(f"{len(rubbish)} files, {total:.1f} MB {done}")
+    print(f"{len(garbage)} files, {total:.1f} MB {done}")
     return 0
 
 
-def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterable[Rubbish]:
+def _garbage(store: Store, age: float, weights: bool, busy: set[str]) -> Iterable[Garbage]:
     visible, now = store.visible(), time.time()
     for entry in store.folder.list("checkpoints"):
         name, kind = entry.name.split("/")[1], entry.name.rpartition("/")[2]
@@ -205,14 +205,14 @@ def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterabl
         finished = name in visible and visible[name].finished
         if kind == "state.pt":
             if finished:
-                yield Rubbish(name=entry.name, size=entry.size, why="its trial is finished")
+                yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")
             elif now - entry.modified > age:
-                yield Rubbish(name=entry.name, size=entry.size, why="state of an old attempt")
+                yield Garbage(name=entry.name, size=entry.size, why="state of an old attempt")
         elif weights and finished and now - entry.modified > age:
-            yield Rubbish(name=entry.name, size=entry.size, why="weights of a finished trial")
+            yield Garbage(name=entry.name, size=entry.size, why="weights of a finished trial")
     for entry in store.folder.list(hidden=True):
         if entry.name.endswith(".tmp") and now - entry.modified > min(age, 86400.0):
-            yield Rubbish(name=entry.name, size=entry.size, why="a write that was cut short")
+            yield Garbage(name=entry.name, size=entry.size, why="a write that was cut short")
     for entry in store.folder.list("running"):
         if entry.name.removeprefix("running/").removesuffix(".json") in busy:
             continue
@@ -222,4 +222,4 @@ def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterabl
             continue
         name = entry.name.removeprefix("running/").removesuffix(".json")
         if Process(**owner).is_gone() and name in visible and visible[name].status == "ok":
-            yield Rubbish(name=entry.name, size=entry.size, why="its trial is finished")
+            yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")

@@ -83,7 +83,7 @@ def _copy(source: Store, target: Store, folder: str) -> tuple[int, int, list[str
 
 
 def _names(source: Store, target: Store, folder: str) -> Iterable[str]:
-    """Whole files worth having: no shard that was cut short, no state of a trial that is finished
+    """Files to copy: no shard that was cut short, no state of a trial that is finished
     on either side.
     """
     if folder == "trials":

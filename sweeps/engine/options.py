@@ -81,7 +81,7 @@ class LaunchOptions:
 
 
 def read_options(given: argparse.Namespace) -> LaunchOptions:
-    """The options of a parsed command line that has the flags of `add_place` and `add_executor`,
+    """The options of a parsed command line that has the flags of `add_results` and `add_executor`,
     and may have those of `add_size` and `add_run`. Raises ValueError, see `LaunchOptions`.
     """
     gpus = 1.0 if given.device.startswith("cuda") else 0.0
@@ -119,7 +119,7 @@ def _check_gpu(device: str, executor: str) -> None:
         raise ValueError(f"--device {device}: torch {torch.__version__} sees no GPU here")
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
+def add_results(parser: argparse.ArgumentParser) -> None:
     """--results: which store."""
     parser.add_argument(
         "--results",

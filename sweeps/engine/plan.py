@@ -74,9 +74,10 @@ def make_plan(
     num_threads: int = 1,
     local: bool = True,
 ) -> Plan:
-    """Expand, check and compare with the store. `priced=False` skips the prices (and the probe
-    behind them); `retry_errors` runs failed trials again. num_threads: of a trial. local: trials
-    will run on this host.
+    """Expand, check and compare with the store.
+
+    priced: False skips the prices and the probe that they may need. retry_errors: run failed trials
+    again. num_threads: of a trial. local: trials will run on this host.
     """
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store, retry_errors)
@@ -102,7 +103,7 @@ def trial_states(
     visible = store.visible()
     errors = {} if retry_errors else _errors_of_this_code(trials, visible, store)
     twice = Counter((t.cell.id, errors[t.id]) for t in trials if t.id in errors)
-    hopeless = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
+    stopped_cells = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
     states: dict[str, State] = {}
     for trial in trials:
         shard = visible.get(trial.id)
@@ -110,7 +111,7 @@ def trial_states(
             states[trial.id] = "done" if shard.status == "ok" else "diverged"
         elif trial.id in errors:
             states[trial.id] = "failed"
-        elif trial.cell.id in hopeless:
+        elif trial.cell.id in stopped_cells:
             states[trial.id] = "stopped"
         else:
             states[trial.id] = "missing" if shard is None else "retry"
@@ -135,7 +136,7 @@ def _errors_of_this_code(
 
 def launch_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
     """What has to run, each trial once. On several slots the longest first, so that none is left
-    with a long one at the end; on one as listed: what stands first is wanted first.
+    with a long one at the end; on one slot in the order of the plans.
     """
     pending = {p.trial.id: p for plan in plans for p in plan.to_run}
     if num_slots < 2:
@@ -146,8 +147,8 @@ def launch_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
 def fit_budget(
     plans: Sequence[Plan], num_slots: int, budget: float, start: float = 0.0
 ) -> list[Plan]:
-    """The plans with as many whole replicates (pairs of seeds, the first ones first) as fit into
-    `budget` seconds, of which `start` pass before the first trial starts.
+    """The plans with the largest number of whole replicates (pairs of seeds, from the first on)
+    that fits into `budget` seconds, of which `start` pass before the first trial starts.
 
     Raises ValueError if not even one does.
     """

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from sweeps.engine.launch.launch import FAILED, INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
-from sweeps.engine.options import LaunchOptions, add_place, add_run, add_size, read_options
+from sweeps.engine.options import LaunchOptions, add_results, add_run, add_size, read_options
 from sweeps.engine.plan import format_plan
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
@@ -29,7 +29,7 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
         action="store_true",
         help="show the trials, their predicted duration and cost; run nothing",
     )
-    add_place(parser)
+    add_results(parser)
     add_run(parser)
     given = parser.parse_args(argv)
     try:

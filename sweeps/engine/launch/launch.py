@@ -138,8 +138,8 @@ def report_folder(plan: Plan, store: Store) -> Path:
 
 def view_folder(view: str, store: Store) -> Path:
     """Where what is drawn of a view is written: beside a local store, else in ./reports."""
-    place = Path("reports") if store.folder.remote else store.folder.local / "reports"
-    return place / view
+    reports = Path("reports") if store.folder.remote else store.folder.local / "reports"
+    return reports / view
 
 
 def _start_mirrors(plans: Sequence[Plan], store: Store, options: LaunchOptions):

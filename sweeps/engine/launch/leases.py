@@ -91,8 +91,8 @@ class LaunchLease:
                 time.sleep(POLL)
 
     def living(self, trials: frozenset[str] | None = None) -> list[OtherLaunch]:
-        """The other launches that live (and hold some of these trials); what dead ones left behind
-        is removed.
+        """The other launches that live (and hold some of these trials); the files of dead ones are
+        removed.
         """
         launches: list[OtherLaunch] = []
         for entry in self.folder.list("launches"):

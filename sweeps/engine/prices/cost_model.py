@@ -82,7 +82,7 @@ def is_enough(measured: Sequence[Measurement]) -> bool:
 def fit(measured: Sequence[Measurement]) -> CostModel:
     """The model of the machine on which these were measured.
 
-    Raises ValueError without measurements. How many are worth a fit: see `is_enough`.
+    Raises ValueError without measurements. How many a fit needs: see `is_enough`.
     """
     if not measured:
         raise ValueError("a cost model needs at least one measured trial")

@@ -75,7 +75,7 @@ EVALUATION = {  # record == "evaluation"
     "num_wrong_symbol": pa.int64(),
     "loss_sum": pa.float64(),
     "outcomes": pa.binary(),  # a bit per example, 1 = right (numpy.packbits)
-    # Of so many examples the first wrong prediction, or any, is at this place of the answer:
+    # Number of examples whose first wrong prediction, or any, is at this index of the response:
     "first_wrong_at": pa.list_(pa.int32()),
     "wrong_at": pa.list_(pa.int32()),
     "samples": pa.string(),  # JSON: the first right and the first wrong example
