@@ -21,28 +21,35 @@ from collections.abc import Callable, Sequence
 from pcore.diagnosis.mechanism import NUM_EXAMPLES
 from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
 from sweeps.commands.tables import TABLES
-from sweeps.engine.launch.cli import guarded, show_plan
+from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
 from sweeps.engine.launch.launch import run_sweeps
 from sweeps.engine.options import (
-    add_place,
+    add_results,
     add_run,
     add_size,
     parse_count,
     parse_duration,
+    read_options,
 )
 from sweeps.engine.spec import SCALES, Sweep
+
+# The functions below turn a parsed command line into the typed call of a command; their docstrings
+# are its help. Imports inside them keep `python -m sweeps list` fast.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes as those of a sweep script."""
-    options = _parse(argv)
-    command: Callable[[argparse.Namespace], int] = options.function
-    return guarded("sweeps", lambda: command(options))
+    given = _parse(argv)
+    command: Callable[[argparse.Namespace], int] = given.function
+    try:
+        return command(given)
+    except EXPECTED as error:
+        return exit_code("sweeps", error)
 
 
-def list_sweeps(options: argparse.Namespace) -> int:
+def list_sweeps(given: argparse.Namespace) -> int:
     """The sweeps there are, one line each."""
-    del options
+    del given
     names = sweep_names()
     width = max(len(name) for name in names)
     for name in names:
@@ -53,79 +60,81 @@ def list_sweeps(options: argparse.Namespace) -> int:
     return 0
 
 
-def plan(options: argparse.Namespace) -> int:
+def plan(given: argparse.Namespace) -> int:
     """Missing trials, their predicted duration and cost; runs nothing."""
-    return show_plan(_chosen(options), options)
+    return show_plan(_chosen(given.sweeps, given.tables), read_options(given))
 
 
-def run(options: argparse.Namespace) -> int:
+def run(given: argparse.Namespace) -> int:
     """Run what the store lacks of these sweeps, as one launch."""
-    return run_sweeps(_chosen(options), options)
+    return run_sweeps(_chosen(given.sweeps, given.tables), read_options(given))
 
 
-def _chosen(options: argparse.Namespace) -> list[Sweep]:
-    """The sweeps named, and those of the tables named. Raises ValueError if there are none."""
-    sweeps = [find_sweep(name) for name in options.sweeps]
-    sweeps += [sweep for table in options.tables for sweep in find_table(table)]
+def _chosen(names: Sequence[str], tables: Sequence[str]) -> list[Sweep]:
+    """The sweeps of these names and tables. Raises ValueError if there are none."""
+    sweeps = [find_sweep(name) for name in names]
+    sweeps += [sweep for table in tables for sweep in find_table(table)]
     if not sweeps:
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
     return sweeps
 
 
-def status(options: argparse.Namespace) -> int:
+def status(given: argparse.Namespace) -> int:
     """Done, missing, failed and stale trials per cell, and who runs now."""
     from sweeps.commands.status import show_status
 
-    return show_status(options)
+    return show_status(given.results, given.sweeps, given.scale, given.seeds)
 
 
-def why(options: argparse.Namespace) -> int:
+def why(given: argparse.Namespace) -> int:
     """Everything about one trial: configuration, identity, attempts, failures, where it is used."""
     from sweeps.commands.status import show_trial
 
-    return show_trial(options)
+    return show_trial(given.results, given.trial)
 
 
-def diagnose(options: argparse.Namespace) -> int:
+def diagnose(given: argparse.Namespace) -> int:
     """Analyse finished trials whose weights are there: attention, causes of failure."""
     from sweeps.commands.diagnose import diagnose_trials
 
-    return diagnose_trials(options)
+    return diagnose_trials(
+        given.results, given.sweeps, given.scale, given.examples, given.device, given.anew
+    )
 
 
-def cost(options: argparse.Namespace) -> int:
-    """How well durations are predicted: the cost model behind `plan`, cross-validated."""
+def cost(given: argparse.Namespace) -> int:
+    """How well durations are predicted: the cost model of `plan`, cross-validated."""
     from sweeps.commands.prices import show_cost
 
-    return show_cost(options)
+    return show_cost(given.results, given.device, given.cpus_per_trial)
 
 
-def mirror(options: argparse.Namespace) -> int:
+def mirror(given: argparse.Namespace) -> int:
     """Write MLflow anew from Parquet, for these sweeps or all."""
     from sweeps.commands.maintenance import rebuild_mirror
 
-    return rebuild_mirror(options)
+    return rebuild_mirror(given.results, given.sweeps, given.scale, given.tracking_uri)
 
 
-def merge(options: argparse.Namespace) -> int:
+def merge(given: argparse.Namespace) -> int:
     """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
     from sweeps.commands.merge import merge_stores
 
-    return merge_stores(options)
+    return merge_stores(given.source, given.target, weights=not given.no_weights)
 
 
-def doctor(options: argparse.Namespace) -> int:
+def doctor(given: argparse.Namespace) -> int:
     """Whether this machine (and the cluster) can run sweeps; every problem with its fix."""
     from sweeps.commands.maintenance import examine
 
-    return examine(options)
+    return examine(given.results, given.tracking_uri, given.ray_address)
 
 
-def gc(options: argparse.Namespace) -> int:
+def gc(given: argparse.Namespace) -> int:
     """Remove old checkpoints and what dead processes left behind. Lists it unless --yes."""
     from sweeps.commands.maintenance import collect_garbage
 
-    return collect_garbage(options)
+    return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -155,31 +164,31 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             help="all sweeps of a table of the report (sweeps/commands/tables.py), e.g. core",
         )
         add_size(command)
-        add_place(command)
+        add_results(command)
         add_run(command)
     command = add("status", status)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     add_size(command)
-    add_place(command)
+    add_results(command)
     command = add("why", why)
     command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
-    add_place(command)
+    add_results(command)
     command = add("diagnose", diagnose)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
     command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--anew", action="store_true", help="also trials analysed before")
-    add_place(command)
+    add_results(command)
     command = add("cost", cost)
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--cpus-per-trial", type=float, default=1, help="of measured trials")
-    add_place(command)
+    add_results(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", default=None, help="default: all scales")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    add_place(command)
+    add_results(command)
     command = add("merge", merge)
     command.add_argument("source", metavar="FROM", help="results folder, or s3://bucket/prefix")
     command.add_argument("target", metavar="INTO", help="the same; nothing in it is changed")
@@ -187,7 +196,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command = add("doctor", doctor)
     command.add_argument("--ray-address", default=None, help="cluster to examine too")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    add_place(command)
+    add_results(command)
     command = add("gc", gc)
     command.add_argument(
         "--older-than",
@@ -197,7 +206,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     command.add_argument("--weights", action="store_true", help="also weights of finished trials")
     command.add_argument("--yes", action="store_true", help="remove; without it only list")
-    add_place(command)
+    add_results(command)
     return parser.parse_args(argv)
 
 

@@ -1,25 +1,34 @@
 """`python -m sweeps diagnose`: mechanism files of finished trials, from the weights they left."""
 
-import argparse
 import time
+from collections.abc import Sequence
 
 import torch
 
 from pcore.model.checkpoint import unpack_model
 from sweeps.commands.catalogue import chosen_views
-from sweeps.engine.options import find_results
+from sweeps.engine.options import open_store
+from sweeps.engine.spec import Scale
 from sweeps.engine.store.mechanism import FOLDER, mechanism_names
-from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 
 
-def diagnose_trials(options: argparse.Namespace) -> int:
-    """Analyse the finished trials of these sweeps (default: all) that have no mechanism file."""
-    store = Store(find_results(options.results))
-    views = chosen_views(store, options.sweeps, options.scale)
+def diagnose_trials(
+    results: str | None,
+    sweeps: Sequence[str],
+    scale: Scale | None,
+    num_examples: int,
+    device: str,
+    anew: bool,
+) -> int:
+    """Analyse the finished trials of these sweeps (none = all) at this scale (None = all) on
+    `num_examples` examples of each length. anew: also those that have a mechanism file.
+    """
+    store = open_store(results)
+    views = chosen_views(store, sweeps, scale)
     columns = (store.load_view(*view).column("trial_id") for view in views)
     trials = list(dict.fromkeys(name for column in columns for name in column.to_pylist()))
-    visible, known = store.visible(), {} if options.anew else mechanism_names(store.folder)
+    visible, analysed = store.visible(), {} if anew else mechanism_names(store.folder)
     ok = [name for name in trials if name in visible and visible[name].status == "ok"]
     kinds = store.load_shards([visible[name] for name in ok], "trial", ["trial_id", "model.kind"])
     built = {row["trial_id"] for row in kinds.to_pylist() if row["model.kind"] == "constructed"}
@@ -28,7 +37,7 @@ def diagnose_trials(options: argparse.Namespace) -> int:
     torch.set_num_threads(1)  # more only wait for each other at these sizes
     torch.set_flush_denormal(True)  # as an attempt does
     for name in ok:
-        if name in known:
+        if name in analysed:
             continue
         file, began = f"checkpoints/{name}/last.pt", time.monotonic()
         try:
@@ -37,7 +46,7 @@ def diagnose_trials(options: argparse.Namespace) -> int:
             num_gone += 1
             continue
         model, config = unpack_model(data, file)
-        write_diagnosis(store.folder, name, model.to(options.device), config, options.examples)
+        write_diagnosis(store.folder, name, model.to(device), config, num_examples)
         num_written += 1
         print(f"  {name}  ({time.monotonic() - began:.1f} s)", flush=True)
     print(

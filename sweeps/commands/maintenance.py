@@ -1,20 +1,19 @@
 """Looking after a store and a machine: `python -m sweeps mirror`, `doctor` and `gc`."""
 
-import argparse
 import json
 import os
 import platform
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.launch.launch import view_folder
-from sweeps.engine.launch.leases import Launch
-from sweeps.engine.options import find_results
+from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.options import Resources, open_store
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import Process
 from sweeps.engine.trial.provenance import ROOT
@@ -22,35 +21,44 @@ from sweeps.engine.trial.provenance import ROOT
 PACKAGES = ("torch", "ray", "mlflow", "pyarrow", "optuna")
 
 
-def rebuild_mirror(options: argparse.Namespace) -> int:
-    """Write the runs of every chosen view into MLflow, in place of what it shows of them."""
+def rebuild_mirror(
+    results: str | None, sweeps: Sequence[str], scale: str | None, tracking_uri: str | None
+) -> int:
+    """Write the runs of the views of these sweeps (none = all) at this scale (None = all) into
+    MLflow, in place of what it shows of them.
+    """
     from sweeps.engine.launch.tracking import Mirror, find_uri, shown_view
 
-    store = Store(find_results(options.results))
-    uri = find_uri(options.tracking_uri, store)
-    views = chosen_views(store, options.sweeps, options.scale)
+    store = open_store(results)
+    uri = find_uri(tracking_uri, store)
+    views = chosen_views(store, sweeps, scale)
     failed = False
-    for sweep, scale in views:
-        shown = shown_view(store, sweep, scale)
+    for view in views:
+        shown = shown_view(store, *view)
         mirror = Mirror(shown, store, uri, anew=True)
         problem = mirror.close(view_folder(shown.view, store), patience=float("inf"))
-        print(f"{sweep} [{scale}]: " + (problem or f"{len(shown.labels)} trials in {uri}"))
+        print(
+            f"{shown.sweep} [{shown.scale}]: " + (problem or f"{len(shown.labels)} trials in {uri}")
+        )
         failed = failed or problem is not None
     return 1 if failed else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One thing the doctor looked at. fix: what to do; empty if it is well."""
+    """One thing that the doctor examined."""
 
     what: str
     state: str
-    fix: str = ""
+    fix: str = ""  # what to do; empty if nothing is wrong
 
 
-def examine(options: argparse.Namespace) -> int:
+def examine(results: str | None, tracking_uri: str | None, ray_address: str | None) -> int:
     """Print every finding; 1 if one needs a fix."""
-    findings = [*_machine(), *_storage(options), *_tracking(options), *_cluster(options)]
+    store = open_store(results)
+    address = ray_address or os.environ.get("RAY_ADDRESS")
+    findings = [*_machine(), *_storage(store), *_tracking(store, tracking_uri)]
+    findings += [*_authentication(address), *_cluster(store, address)]
     width = max(len(f.what) for f in findings)
     for f in findings:
         print(f"  {'!!' if f.fix else 'ok'}  {f.what:<{width}}  {f.state}")
@@ -105,8 +113,7 @@ def _free_memory() -> float:
         return float("inf")
 
 
-def _storage(options: argparse.Namespace) -> Iterable[Finding]:
-    store = Store(find_results(options.results))
+def _storage(store: Store) -> Iterable[Finding]:
     try:
         store.prepare()
     except ValueError as error:
@@ -118,21 +125,20 @@ def _storage(options: argparse.Namespace) -> Iterable[Finding]:
         free = shutil.disk_usage(store.root).free / 1e9
         fix = "" if free > 1 else "free some space, or python -m sweeps gc --weights --yes"
         yield Finding(what="free disk", state=f"{free:.1f} GB", fix=fix)
-    for other in Launch(store.folder).living():
+    for other in LaunchLease(store.folder).living():
         yield Finding(what="running", state=f"{other} holds {len(other.trials)} trials")
 
 
-def _tracking(options: argparse.Namespace) -> Iterable[Finding]:
+def _tracking(store: Store, tracking_uri: str | None) -> Iterable[Finding]:
     from sweeps.engine.launch.tracking import check_server, find_uri
 
-    uri = find_uri(options.tracking_uri, Store(find_results(options.results)))
+    uri = find_uri(tracking_uri, store)
     problem = check_server(uri)
     fix = "start the server, or leave it: rows are kept, `python -m sweeps mirror` catches up"
     yield Finding(what="MLflow", state=problem or uri, fix=fix if problem else "")
 
 
-def _cluster(options: argparse.Namespace) -> Iterable[Finding]:
-    address = options.ray_address or os.environ.get("RAY_ADDRESS")
+def _authentication(address: str | None) -> Iterable[Finding]:
     mode = os.environ.get("RAY_AUTH_MODE", "")
     token = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
     file = Path.home() / ".ray" / "auth_token"
@@ -145,14 +151,16 @@ def _cluster(options: argparse.Namespace) -> Iterable[Finding]:
     if address and not mode:
         fix = "set RAY_AUTH_MODE=token on the head and here (disabled only on loopback)"
     yield Finding(what="Ray authentication", state=state, fix=fix)
+
+
+def _cluster(store: Store, address: str | None) -> Iterable[Finding]:
     if not address:
         yield Finding(what="Ray", state="embedded: every run starts its own on this machine")
         return
-    from sweeps.engine.launch.ray_cluster import Slots, describe_cluster, ray_session
+    from sweeps.engine.launch.ray_cluster import describe_cluster, ray_session
 
-    store = Store(find_results(options.results))
     try:
-        with ray_session(address, Slots(), store) as slots:
+        with ray_session(address, Resources(), store) as slots:
             yield Finding(what="Ray", state=f"{address}: {slots} trials at once")
             for line in describe_cluster():
                 yield Finding(what="node", state=line)
@@ -162,33 +170,33 @@ def _cluster(options: argparse.Namespace) -> Iterable[Finding]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rubbish:
-    """A file that nobody needs, and why."""
+class Garbage:
+    """A file below the results folder that nobody needs, its size in bytes, and why."""
 
     name: str
     size: int
     why: str
 
 
-def collect_garbage(options: argparse.Namespace) -> int:
-    """List, and with --yes remove, what no result depends on; never a shard or a view."""
-    store = Store(find_results(options.results))
-    with Launch(store.folder) as launch:
+def collect_garbage(results: str | None, older_than: float, weights: bool, remove: bool) -> int:
+    """List, or remove, what no result depends on; never a shard or a view. older_than: seconds."""
+    store = open_store(results)
+    with LaunchLease(store.folder) as launch:
         busy = {name for other in launch.living() for name in other.trials}
-        found = list(_rubbish(store, options.older_than, options.weights, busy))
-        for item in found:
+        garbage = list(_garbage(store, older_than, weights, busy))
+        for item in garbage:
             print(f"  {item.size:>12,}  {item.name}  ({item.why})")
-        total = sum(item.size for item in found) / 1e6
-        if options.yes:
-            store.folder.delete(item.name for item in found)
-            for item in found:
+        total = sum(item.size for item in garbage) / 1e6
+        if remove:
+            store.folder.delete(item.name for item in garbage)
+            for item in garbage:
                 store.folder.remove_if_empty(item.name.rpartition("/")[0])
-    done = "removed" if options.yes else "would be removed (add --yes)"
-    print(f"{len(found)} files, {total:.1f} MB {done}")
+    done = "removed" if remove else "would be removed (add --yes)"
+    print(f"{len(garbage)} files, {total:.1f} MB {done}")
     return 0
 
 
-def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterable[Rubbish]:
+def _garbage(store: Store, age: float, weights: bool, busy: set[str]) -> Iterable[Garbage]:
     visible, now = store.visible(), time.time()
     for entry in store.folder.list("checkpoints"):
         name, kind = entry.name.split("/")[1], entry.name.rpartition("/")[2]
@@ -197,14 +205,14 @@ def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterabl
         finished = name in visible and visible[name].finished
         if kind == "state.pt":
             if finished:
-                yield Rubbish(name=entry.name, size=entry.size, why="its trial is finished")
+                yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")
             elif now - entry.modified > age:
-                yield Rubbish(name=entry.name, size=entry.size, why="state of an old attempt")
+                yield Garbage(name=entry.name, size=entry.size, why="state of an old attempt")
         elif weights and finished and now - entry.modified > age:
-            yield Rubbish(name=entry.name, size=entry.size, why="weights of a finished trial")
+            yield Garbage(name=entry.name, size=entry.size, why="weights of a finished trial")
     for entry in store.folder.list(hidden=True):
         if entry.name.endswith(".tmp") and now - entry.modified > min(age, 86400.0):
-            yield Rubbish(name=entry.name, size=entry.size, why="a write that was cut short")
+            yield Garbage(name=entry.name, size=entry.size, why="a write that was cut short")
     for entry in store.folder.list("running"):
         if entry.name.removeprefix("running/").removesuffix(".json") in busy:
             continue
@@ -214,4 +222,4 @@ def _rubbish(store: Store, age: float, weights: bool, busy: set[str]) -> Iterabl
             continue
         name = entry.name.removeprefix("running/").removesuffix(".json")
         if Process(**owner).is_gone() and name in visible and visible[name].status == "ok":
-            yield Rubbish(name=entry.name, size=entry.size, why="its trial is finished")
+            yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")

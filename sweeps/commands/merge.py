@@ -6,7 +6,6 @@ come along, of two the one that is further: the next slice goes on with it where
 copied: packs (made anew), markers of who runs, MLflow, reports.
 """
 
-import argparse
 from collections.abc import Iterable
 
 from pcore.model.checkpoint import read_progress
@@ -22,19 +21,19 @@ KINDS = {
 }
 
 
-def merge_stores(options: argparse.Namespace) -> int:
-    """Copy what INTO lacks, and say what was there.
+def merge_stores(from_results: str, into_results: str, weights: bool = True) -> int:
+    """Copy what INTO lacks, and say what was there. weights: also weights and states.
 
     Raises ValueError if FROM holds no results, or INTO holds something else than a store.
     """
-    source, target = Store(options.source), Store(options.target)
+    source, target = Store(from_results), Store(into_results)
     if source.root == target.root:
         raise ValueError(f"FROM and INTO are both {source.root}")
     _check_source(source)
     _check_target(target)
     target.prepare()
     for folder, kind in KINDS.items():
-        if folder == "checkpoints" and options.no_weights:
+        if folder == "checkpoints" and not weights:
             continue
         copied, same, other = _copy(source, target, folder)
         line = f"{kind}: {copied} copied, {same} were there"
@@ -84,7 +83,7 @@ def _copy(source: Store, target: Store, folder: str) -> tuple[int, int, list[str
 
 
 def _names(source: Store, target: Store, folder: str) -> Iterable[str]:
-    """Whole files worth having: no shard that was cut short, no state of a trial that is finished
+    """Files to copy: no shard that was cut short, no state of a trial that is finished
     on either side.
     """
     if folder == "trials":

@@ -1,32 +1,27 @@
 """How well the cost model predicts the trials of a store: `python -m sweeps cost`.
 
-Every shape is predicted from those with another training step; every sweep from the shapes that it
+Every cell is predicted from those with another training step; every sweep from the cells that it
 lacks; the longest steps from the shorter ones, and the other way round.
 """
 
-import argparse
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from pcore.config import flatten
-from sweeps.engine.options import count_threads, find_results
+from sweeps.engine.options import count_threads, open_store
 from sweeps.engine.plan import align
 from sweeps.engine.prices.cost_model import (
     MIN_STEPS,
-    PARTS,
-    CostModel,
     Measurement,
-    Shape,
     cross_validate,
     fit,
     is_enough,
+    leave_out,
 )
-from sweeps.engine.prices.measured import MeasuredCell, by_shape, measurements, read_measured
+from sweeps.engine.prices.measured import MeasuredCell, read_measured
 from sweeps.engine.prices.price import describe_ratios
-from sweeps.engine.prices.work import AMOUNTS
 from sweeps.engine.store.store import Store
 
-SHOWN = {  # columns of the table; what all shapes have in common is left out
+SHOWN = {  # columns of the table; what all cells have in common is left out
     "task": "task.name",
     "encoding": "position.encoding",
     "ids": "position.ids",
@@ -36,122 +31,70 @@ SHOWN = {  # columns of the table; what all shapes have in common is left out
     "d_ff": "model.d_ff",
     "length": "data.max_length",
     "batch": "optim.batch_size",
-    "max_position": "position.max_position",
     "steps": "optim.num_steps",
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Known:
-    """The shapes of a store, their cells and what they took, all in one order."""
-
-    shapes: list[Shape]
-    cells: list[list[MeasuredCell]]
-    measured: list[Measurement]
-
-
-def show_cost(options: argparse.Namespace) -> int:
-    """Print the table. Raises ValueError if the store holds too few shapes for a fit."""
-    store = Store(find_results(options.results))
-    sample = read_measured(store, options.device, count_threads(options)).sample
-    shapes = by_shape(sample, options.device)
-    known = _Known(shapes=list(shapes), cells=list(shapes.values()), measured=measurements(shapes))
-    steps = {shape.step for shape in known.shapes}
-    if len(steps) < MIN_STEPS:
+def show_cost(results: str | None, device: str, cpus_per_trial: float) -> int:
+    """Print the table. Raises ValueError if the store holds too few trials for a fit."""
+    store = open_store(results)
+    cells = read_measured(store, device, count_threads(cpus_per_trial)).sample
+    measured = [cell.measurement for cell in cells]
+    steps = {m.amounts.step for m in measured}
+    if not is_enough(measured):
         raise ValueError(
             f"{store.root} holds trials with {len(steps)} different training steps, measured on "
             f"this kind of device; a cost model needs {MIN_STEPS}"
         )
-    pairs = cross_validate(known.measured)
-    print(align(_rows(known, pairs)), end="\n\n")
-    ratios = [took / predicted for predicted, took in pairs]
+    ratios = cross_validate(measured)
+    print(align(_rows(cells, ratios)), end="\n\n")
     print(f"each of {len(steps)} training steps from the others: {describe_ratios(ratios)}")
-    print(_extrapolations(known))
-    for name, shapes_of_sweep in _sweeps(store, known).items():
-        print(_left_out(known, f"{name} from the others", shapes_of_sweep.__contains__))
-    print("\n" + align(_unit_rows(fit(known.measured), known.measured)))
+    for name, chosen in _groups(store, cells).items():
+        ratios = leave_out(measured, chosen.__contains__)
+        print(f"{name}: {describe_ratios(ratios) if ratios else 'too few others'}")
+    model = fit(measured)
+    print(f"\n{1000 * model.per_step:.2g} ms a step and {model.per_operation:.2g} s an operation")
     return 0
 
 
-def _rows(known: _Known, pairs: Sequence[tuple[float, float]]) -> list[tuple[str, ...]]:
-    """A line per shape, that of the longest step first."""
-    flat = [flatten(cells[0].config) for cells in known.cells]
+def _rows(cells: Sequence[MeasuredCell], ratios: Sequence[float]) -> list[tuple[str, ...]]:
+    """A line per cell, that of the longest step first."""
+    flat = [flatten(cell.config) for cell in cells]
     columns = [
         (title, [str(values[name]) for values in flat])
         for title, name in SHOWN.items()
         if len({values[name] for values in flat}) > 1
     ]
-    trials = [str(sum(cell.num_trials for cell in cells)) for cells in known.cells]
+    took = [cell.measurement.seconds for cell in cells]
     columns += [
-        ("trials", trials),
-        ("ms a step", [f"{1000 * _step(m):.1f}" for m in known.measured]),
-        ("measured s", [f"{took:.1f}" for _, took in pairs]),
-        ("predicted s", [f"{predicted:.1f}" for predicted, _ in pairs]),
-        ("ratio", [f"{took / predicted:.2f}" for predicted, took in pairs]),
+        ("trials", [str(cell.num_trials) for cell in cells]),
+        ("measured s", [f"{seconds:.1f}" for seconds in took]),
+        ("predicted s", [f"{seconds / r:.1f}" for seconds, r in zip(took, ratios, strict=True)]),
+        ("ratio", [f"{ratio:.2f}" for ratio in ratios]),
     ]
-    order = sorted(range(len(pairs)), key=lambda i: -_step(known.measured[i]))
+    order = sorted(range(len(cells)), key=lambda i: -_step(cells[i].measurement))
     titles = tuple(title for title, _ in columns)
     return [titles, *(tuple(values[i] for _, values in columns) for i in order)]
 
 
-def _extrapolations(known: _Known) -> str:
-    """Predictions outside of the range that was fitted to."""
-    steps = sorted(_step(m) for m in known.measured)
+def _groups(store: Store, cells: Sequence[MeasuredCell]) -> Mapping[str, list[Measurement]]:
+    """What is predicted from all the rest, by name: a quarter of the steps, or a sweep."""
+    steps = sorted(_step(cell.measurement) for cell in cells)
     quarter = max(1, len(steps) // 4)
-    short, long = steps[quarter - 1], steps[-quarter]
-    duration = {m.shape: _step(m) for m in known.measured}
-    return "\n".join(
-        [
-            _left_out(known, "longest quarter of steps", lambda s: duration[s] >= long),
-            _left_out(known, "shortest quarter of steps", lambda s: duration[s] <= short),
-        ]
-    )
-
-
-def _left_out(known: _Known, what: str, chosen: Callable[[Shape], bool]) -> str:
-    """One line: the chosen shapes, predicted from all the others."""
-    steps = {m.shape.step for m in known.measured if chosen(m.shape)}
-    kept = [m for m in known.measured if m.shape.step not in steps]
-    if not is_enough(kept):
-        return f"{what}: too few others"
-    model = fit(kept)
-    ratios = [m.seconds / model.seconds(m.shape) for m in known.measured if chosen(m.shape)]
-    return f"{what}: {describe_ratios(ratios)}"
-
-
-def _sweeps(store: Store, known: _Known) -> Mapping[str, set[Shape]]:
-    """The shapes of each sweep that has a view in the store."""
-    shape_of_cell = {
-        cell.cell: shape
-        for shape, cells in zip(known.shapes, known.cells, strict=True)
-        for cell in cells
+    measured = [cell.measurement for cell in cells]
+    groups = {
+        "longest quarter of steps": [m for m in measured if _step(m) >= steps[-quarter]],
+        "shortest quarter of steps": [m for m in measured if _step(m) <= steps[quarter - 1]],
     }
     ids = store.load(record="trial", columns=["trial_id", "cell_id"]).to_pylist()
     cell_of = {row["trial_id"]: row["cell_id"] for row in ids}
-    sweeps: dict[str, set[Shape]] = {}
     for name, scale in store.view_names():
         trials = store.load_view(name, scale).column("trial_id").to_pylist()
-        cells = {cell_of.get(trial) for trial in trials}
-        if found := {shape_of_cell[cell] for cell in cells if cell in shape_of_cell}:
-            sweeps[f"{name} [{scale}]"] = found
-    return sweeps
-
-
-def _unit_rows(model: CostModel, measured: Sequence[Measurement]) -> list[tuple[str, ...]]:
-    """Seconds per unit of each amount, and its share of the mean trial."""
-    rows: list[tuple[str, ...]] = [
-        ("amount", *(text for part in PARTS for text in (f"{part}: s per unit", "share")))
-    ]
-    totals = {part: sum(model.predict(m.shape, part) for m in measured) for part in PARTS}
-    for i, name in enumerate(AMOUNTS):
-        row = [name]
-        for part in PARTS:
-            each = getattr(model, part)[i]
-            mine = sum(each * getattr(m.shape, part)[i] for m in measured)
-            row += [f"{each:.2g}", f"{100 * mine / totals[part]:.0f} %"]
-        rows.append(tuple(row))
-    return rows
+        members = {cell_of.get(trial) for trial in trials}
+        if chosen := [cell.measurement for cell in cells if cell.cell in members]:
+            groups[f"{name} [{scale}] from the others"] = chosen
+    return groups
 
 
 def _step(m: Measurement) -> float:
-    return m.training / m.shape.training[AMOUNTS.index("calls")]
+    return m.amounts.train_operations / m.amounts.num_steps

@@ -1,6 +1,5 @@
 """What a store holds of sweeps and trials, for people: `python -m sweeps status` and `why`."""
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,46 +7,50 @@ from typing import Any
 
 from pcore.config import canonical, trial_id, unflatten
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.engine.launch.leases import Launch
-from sweeps.engine.options import find_results
+from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, format_seconds, trial_states
 from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
-from sweeps.engine.trial.provenance import hash_sources
+from sweeps.engine.trial.sources import is_same_code
 
 COLUMNS: tuple[str, ...] = ("cell", "trials", "done", "diverged", "missing", "failed", "stale")
 
 
-def show_status(options: argparse.Namespace) -> int:
+def show_status(results: str | None, names: Sequence[str], scale: Scale, seeds: str | None) -> int:
     """Print a table per sweep. Without names: a line per view of the store."""
-    store = Store(find_results(options.results))
-    if options.sweeps:
-        sweeps = [find_sweep(name) for name in options.sweeps]
-        print("\n\n".join(_sweep_status(s, options.scale, options.seeds, store) for s in sweeps))
+    store = open_store(results)
+    if names:
+        sweeps = [find_sweep(name) for name in names]
+        print("\n\n".join(_sweep_status(sweep, scale, seeds, store) for sweep in sweeps))
     else:
         print(_store_status(store))
-    for other in Launch(store.folder).living():
+    for other in LaunchLease(store.folder).living():
         print(f"\nrunning: {other} holds {len(other.trials)} trials")
     return 0
 
 
 def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -> str:
-    """Cells and counts. stale = finished by other code than today's; failed = not finished, and the
-    last attempt ended badly.
+    """Cells and counts. stale = finished by code that is known to be other than today's; failed =
+    not finished, and the last attempt ended badly.
     """
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store)
-    stale = _stale_trials(store, [t.id for t in trials])
+    same = _same_code(store, [t.id for t in trials])
     rows: list[tuple[str, ...]] = [COLUMNS]
     for label, members in _by_cell(trials).items():
         count = Counter(states[t.id] for t in members)
         failed = count["failed"] + count["retry"] + count["stopped"]
         numbers = (count["done"], count["diverged"], count["missing"], failed)
-        old = sum(t.id in stale for t in members)
+        old = sum(same.get(t.id) is False for t in members)
         rows.append((label, *map(str, (len(members), *numbers, old))))
     total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
     rows.append(("all", *total))
-    return f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
+    text = f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
+    if unknown := sum(value is None for value in same.values()):
+        text += f"\n\n{unknown} finished trials: by which code is unknown (no comparable hash, and "
+        text += "no commit of this repository)"
+    return text
 
 
 def _store_status(store: Store) -> str:
@@ -65,35 +68,34 @@ def _store_status(store: Store) -> str:
     return align(rows, num_text=2)
 
 
-def _stale_trials(store: Store, names: Sequence[str]) -> set[str]:
-    """Finished trials whose rows were made by other sources of pcore than today's."""
-    table = store.load(names, "trial", ["trial_id", "status", "code_hash"])
-    code = hash_sources()
+def _same_code(store: Store, names: Sequence[str]) -> dict[str, bool | None]:
+    """Whether each finished trial was computed by the code of today; None = unknown."""
+    columns = ["trial_id", "status", "code_hash", "git_commit", "git_dirty"]
     return {
-        row["trial_id"]
-        for row in table.to_pylist()
-        if row["status"] in ("ok", "diverged") and row["code_hash"] != code
+        row["trial_id"]: is_same_code(row["code_hash"], row["git_commit"], row["git_dirty"])
+        for row in store.load(names, "trial", columns).to_pylist()
+        if row["status"] in ("ok", "diverged")
     }
 
 
-def show_trial(options: argparse.Namespace) -> int:
-    """Print everything about the trial whose id begins with the given letters."""
-    store = Store(find_results(options.results))
-    shards = [s for s in store.shards() if s.trial_id.startswith(options.trial)]
+def show_trial(results: str | None, prefix: str) -> int:
+    """Print everything about the trial whose id begins with this prefix."""
+    store = open_store(results)
+    shards = [s for s in store.shards() if s.trial_id.startswith(prefix)]
     names = sorted({shard.trial_id for shard in shards})
     if len(names) > 1:
         few = ", ".join(names[:5])
-        raise ValueError(f"{len(names)} trials begin with {options.trial!r}: {few}, ...")
+        raise ValueError(f"{len(names)} trials begin with {prefix!r}: {few}, ...")
     if names:
         print(_stored_trial(names[0], shards, store))
         return 0
     for sweep, scale, trial in _planned_trials():
-        if trial.id.startswith(options.trial):
+        if trial.id.startswith(prefix):
             print(f"{trial.id}: {trial.cell.label}, seed {trial.config.seed}")
             print(f"a trial of {sweep} [{scale}] that was never run into {store.root}")
             print(f"\ncanonical form:\n{canonical(trial.config)}")
             return 0
-    raise ValueError(f"no trial {options.trial!r} in {store.root}, nor in any sweep")
+    raise ValueError(f"no trial {prefix!r} in {store.root}, nor in any sweep")
 
 
 def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:

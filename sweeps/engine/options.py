@@ -1,20 +1,125 @@
-"""The flags of everything that runs trials, and what they mean on this machine."""
+"""The flags of everything that runs trials, and the `LaunchOptions` they are turned into, once."""
 
 import argparse
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pcore.diagnosis.mechanism import NUM_EXAMPLES
-from sweeps.engine.spec import SCALES
+from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Settings
+from sweeps.engine.trial.attempt import Compile, Settings
 
 RAY_SECONDS = 8.0  # an embedded cluster starts, its workers import torch, and it ends
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resources:
+    """What one trial occupies."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchOptions:
+    """What one command line asks for. Raises ValueError for values that do not go together or do
+    not fit this machine.
+    """
+
+    results: str  # folder or URI
+    scale: Scale
+    seeds: str | None = None  # see `spec.parse_seeds`; None: the default of each sweep
+    executor: Literal["ray", "inline"] = "ray"
+    ray_address: str | None = None  # of a cluster to join; None: an embedded one
+    device: str = "cpu"  # cpu or cuda
+    resources: Resources = Resources()  # of one trial
+    stack: int | Literal["auto"] = 1  # trials that may train as one model
+    compile: Compile = "auto"
+    time_limit: float | None = None  # seconds of one attempt
+    diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
+    slice: float | None = None  # seconds after which an inline launch saves its state and stops
+    budget: float | None = None  # seconds of wall time that whole replicates must fit into
+    retry_errors: bool = False
+    tracking_uri: str | None = None  # of MLflow; None: the default, see `tracking.find_uri`
+    mlflow: bool = True
+    report: bool = True  # draw table and figure at the end
+
+    def __post_init__(self) -> None:
+        if self.slice and self.executor != "inline":
+            raise ValueError("--slice needs --executor inline")
+        if self.diagnose < 0:
+            raise ValueError(f"--diagnose {self.diagnose} is below 0")
+        if self.resources.cpus <= 0:
+            raise ValueError(f"--cpus-per-trial {self.resources.cpus:g} is not above 0")
+        if self.device != "cpu":
+            _check_gpu(self.device, self.executor)
+
+    @property
+    def num_slots(self) -> int:
+        """Trials that run at once on this machine; a cluster is counted once it is joined."""
+        if self.executor == "inline":
+            return 1
+        return max(1, int((os.cpu_count() or 1) // self.resources.cpus))
+
+    @property
+    def num_threads(self) -> int:
+        """torch threads of one trial."""
+        return count_threads(self.resources.cpus)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether trials run on this machine, not on a cluster that is joined."""
+        return self.executor == "inline" or not self.ray_address
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds of a launch in which no trial runs: the executor starts and ends."""
+        return 0.0 if self.executor == "inline" else RAY_SECONDS
+
+
+def read_options(given: argparse.Namespace) -> LaunchOptions:
+    """The options of a parsed command line that has the flags of `add_results` and `add_executor`,
+    and may have those of `add_size` and `add_run`. Raises ValueError, see `LaunchOptions`.
+    """
+    gpus = 1.0 if given.device.startswith("cuda") else 0.0
+    diagnose = 0 if given.scale == "smoke" else NUM_EXAMPLES
+    return LaunchOptions(
+        results=find_results(given.results),
+        scale=given.scale,
+        seeds=getattr(given, "seeds", None),
+        executor=given.executor,
+        ray_address=given.ray_address or os.environ.get("RAY_ADDRESS"),
+        device=given.device,
+        resources=Resources(
+            cpus=given.cpus_per_trial,
+            gpus=gpus if given.gpus_per_trial is None else given.gpus_per_trial,
+        ),
+        stack=given.stack,
+        compile=given.compile,
+        time_limit=given.time_limit,
+        diagnose=diagnose if given.diagnose is None else given.diagnose,
+        slice=given.slice,
+        budget=getattr(given, "budget", None),
+        retry_errors=getattr(given, "retry_errors", False),
+        tracking_uri=getattr(given, "tracking_uri", None),
+        mlflow=not getattr(given, "no_mlflow", True),
+        report=not getattr(given, "no_report", True),
+    )
+
+
+def _check_gpu(device: str, executor: str) -> None:
+    import torch
+
+    if not device.startswith("cuda"):
+        raise ValueError(f"--device {device!r} is neither cpu nor cuda")
+    if executor == "inline" and not torch.cuda.is_available():
+        raise ValueError(f"--device {device}: torch {torch.__version__} sees no GPU here")
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
     """--results: which store."""
     parser.add_argument(
         "--results",
@@ -131,59 +236,26 @@ def find_results(option: str | None) -> str:
     return str(here / "results")
 
 
-def check_run(options: argparse.Namespace) -> None:
-    """Raise ValueError for flags that do not go together or do not fit this machine."""
-    if options.slice and options.executor != "inline":
-        raise ValueError("--slice needs --executor inline")
-    if options.diagnose is not None and options.diagnose < 0:
-        raise ValueError(f"--diagnose {options.diagnose} is below 0")
-    if options.cpus_per_trial <= 0:
-        raise ValueError(f"--cpus-per-trial {options.cpus_per_trial:g} is not above 0")
-    device: str = options.device
-    if device == "cpu":
-        return
-    import torch
-
-    if not device.startswith("cuda"):
-        raise ValueError(f"--device {device!r} is neither cpu nor cuda")
-    if options.executor == "inline" and not torch.cuda.is_available():
-        raise ValueError(f"--device {device}: torch {torch.__version__} sees no GPU here")
-
-
-def guess_slots(options: argparse.Namespace) -> int:
-    """Trials that run at once on this machine; a cluster is counted once it is joined."""
-    if options.executor == "inline":
-        return 1
-    return max(1, int((os.cpu_count() or 1) // options.cpus_per_trial))
-
-
-def count_threads(options: argparse.Namespace) -> int:
+def count_threads(cpus_per_trial: float) -> int:
     """torch threads of one trial."""
-    return max(1, int(options.cpus_per_trial))
+    return max(1, int(cpus_per_trial))
 
 
-def is_local(options: argparse.Namespace) -> bool:
-    """Whether trials run on this machine, not on a cluster that is joined."""
-    joined = options.ray_address or os.environ.get("RAY_ADDRESS")
-    return options.executor == "inline" or not joined
+def open_store(results: str | None) -> Store:
+    """The store of the --results option, see `find_results`."""
+    return Store(find_results(results))
 
 
-def start_seconds(options: argparse.Namespace) -> float:
-    """Seconds of a launch in which no trial runs: the executor starts and ends."""
-    return 0.0 if options.executor == "inline" else RAY_SECONDS
-
-
-def make_settings(options: argparse.Namespace, store: Store, launch: str, began: float) -> Settings:
+def make_settings(options: LaunchOptions, store: Store, launch: str, began: float) -> Settings:
     """How attempts run. began: `time.monotonic()` at the start of the launch."""
-    diagnose = 0 if options.scale == "smoke" else NUM_EXAMPLES
     return Settings(
         results=store.root,
         device=options.device,
-        num_threads=count_threads(options),
+        num_threads=options.num_threads,
         time_limit=options.time_limit,
         slice_end=began + options.slice if options.slice else None,
         launch=launch,
-        diagnose=diagnose if options.diagnose is None else options.diagnose,
+        diagnose=options.diagnose,
         stack=options.stack,
         compile=options.compile,
     )

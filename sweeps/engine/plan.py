@@ -13,7 +13,7 @@ from sweeps.engine.prices.price import Price, price_cells
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
-from sweeps.engine.trial.provenance import hash_sources
+from sweeps.engine.trial.sources import is_same_code
 
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 
@@ -74,9 +74,10 @@ def make_plan(
     num_threads: int = 1,
     local: bool = True,
 ) -> Plan:
-    """Expand, check and compare with the store. `priced=False` skips the prices (and the probe
-    behind them); `retry_errors` runs failed trials again. num_threads: of a trial. local: trials
-    will run on this host.
+    """Expand, check and compare with the store.
+
+    priced: False skips the prices and the probe that they may need. retry_errors: run failed trials
+    again. num_threads: of a trial. local: trials will run on this host.
     """
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store, retry_errors)
@@ -102,7 +103,7 @@ def trial_states(
     visible = store.visible()
     errors = {} if retry_errors else _errors_of_this_code(trials, visible, store)
     twice = Counter((t.cell.id, errors[t.id]) for t in trials if t.id in errors)
-    hopeless = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
+    stopped_cells = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
     states: dict[str, State] = {}
     for trial in trials:
         shard = visible.get(trial.id)
@@ -110,7 +111,7 @@ def trial_states(
             states[trial.id] = "done" if shard.status == "ok" else "diverged"
         elif trial.id in errors:
             states[trial.id] = "failed"
-        elif trial.cell.id in hopeless:
+        elif trial.cell.id in stopped_cells:
             states[trial.id] = "stopped"
         else:
             states[trial.id] = "missing" if shard is None else "retry"
@@ -125,14 +126,17 @@ def _errors_of_this_code(
     failed = [shard for shard in shards if shard.status == "error"]
     if not failed:
         return {}
-    rows = store.load_shards(failed, "trial", ["trial_id", "error", "code_hash"]).to_pylist()
-    code = hash_sources()
-    return {r["trial_id"]: last_line(r["error"] or "") for r in rows if r["code_hash"] == code}
+    columns = ["trial_id", "error", "code_hash", "git_commit", "git_dirty"]
+    return {
+        row["trial_id"]: last_line(row["error"] or "")
+        for row in store.load_shards(failed, "trial", columns).to_pylist()
+        if is_same_code(row["code_hash"], row["git_commit"], row["git_dirty"])
+    }
 
 
-def in_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
+def launch_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
     """What has to run, each trial once. On several slots the longest first, so that none is left
-    with a long one at the end; on one as listed: what stands first is wanted first.
+    with a long one at the end; on one slot in the order of the plans.
     """
     pending = {p.trial.id: p for plan in plans for p in plan.to_run}
     if num_slots < 2:
@@ -140,19 +144,21 @@ def in_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
     return sorted(pending.values(), key=lambda p: -(p.price.seconds if p.price else 0))
 
 
-def trim(plans: Sequence[Plan], num_slots: int, budget: float, start: float = 0.0) -> list[Plan]:
-    """The plans with as many whole replicates (pairs of seeds, the first ones first) as fit into
-    `budget` seconds, of which `start` pass before the first trial starts.
+def fit_budget(
+    plans: Sequence[Plan], num_slots: int, budget: float, start: float = 0.0
+) -> list[Plan]:
+    """The plans with the largest number of whole replicates (pairs of seeds, from the first on)
+    that fits into `budget` seconds, of which `start` pass before the first trial starts.
 
     Raises ValueError if not even one does.
     """
-    wall = predict_wall(in_order(plans, num_slots), num_slots, start)
+    wall = predict_wall(launch_order(plans, num_slots), num_slots, start)
     if wall <= budget:
         return list(plans)
     most = max(_num_replicates(plan) for plan in plans)
     for count in range(most - 1, 0, -1):
         fewer = [_first_replicates(plan, count) for plan in plans]
-        wall = predict_wall(in_order(fewer, num_slots), num_slots, start)
+        wall = predict_wall(launch_order(fewer, num_slots), num_slots, start)
         if wall <= budget:
             return fewer
     raise ValueError(
@@ -192,7 +198,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
             )
         )
     lines.append(align(rows))
-    wall = predict_wall(in_order([plan], num_slots), num_slots, start)
+    wall = predict_wall(launch_order([plan], num_slots), num_slots, start)
     lines += [
         "",
         count_states(plan),

@@ -5,10 +5,10 @@ A sweep is a view on trials: the identity of a trial is the hash of its configur
 sweeps that contain the same configuration share its rows. Cells are written down with three kinds
 of axes:
 
-    grid(base, layers=axis("model.num_layers", 1, 2), heads=axis("model.num_heads", 2, 4))     every
-    combination zipped(base, ...)
-    first with first, ... one_at_a_time(base, ...)
-    base, then each axis alone
+    layers, heads = axis("model.num_layers", 1, 2), axis("model.num_heads", 2, 4)
+    grid(base, layers=layers, heads=heads)                   # every combination: 4 cells
+    zipped(base, layers=layers, heads=heads)                 # (1, 2), (2, 4): 2 cells
+    one_at_a_time(base, "base", layers=layers, heads=heads)  # base, then each point alone
 """
 
 import itertools
@@ -54,15 +54,13 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """An ablation. name: that of its script; title: for tables and figures; claim: the question,
-    the figure of the paper, the expectation and the cost in words; cells: the cells at a scale;
-    seeds: replicates by scale, see `parse_seeds`."""
+    """An ablation."""
 
-    name: str
-    title: str
-    claim: str
+    name: str  # that of its script
+    title: str  # of tables and figures
+    claim: str  # question, figure of the paper, expectation and cost, in words
     cells: Callable[[Scale], Sequence[Cell]]
-    seeds: Mapping[Scale, str]
+    seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
 
     def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
         """Every trial of the sweep at a scale, checked; a constructed model has one, for seeds
@@ -71,12 +69,12 @@ class Sweep:
         cells = self.cells(scale)
         check_cells(cells)
         pairs = parse_seeds(seeds or self.seeds[scale])
-        return [
-            Trial(cell=cell, config=config, id=trial_id(config))
+        configs = [
+            (cell, replace(cell.config, seed=seed, data_seed=data_seed))
             for cell in cells
             for seed, data_seed in (pairs if cell.config.model.kind == "trained" else [(0, 0)])
-            for config in [replace(cell.config, seed=seed, data_seed=data_seed)]
         ]
+        return [Trial(cell=cell, config=config, id=trial_id(config)) for cell, config in configs]
 
 
 def axis(field: str, *values: Any) -> tuple[Point, ...]:

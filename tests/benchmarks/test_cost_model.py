@@ -19,13 +19,10 @@ from sweeps.baseline import addition
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.prices.cost_model import (
     MIN_STEPS,
-    PARTS,
-    CostModel,
     Measurement,
-    Part,
+    count_amounts,
     cross_validate,
     fit,
-    shape_of,
 )
 from sweeps.engine.prices.price import count_close, describe_ratios
 
@@ -41,7 +38,7 @@ def draw_configs() -> list[TrialConfig]:
     cells = [cell.config for name in sweep_names() for cell in find_sweep(name).cells("laptop")]
     changes = {"data.num_examples": None, "eval.num_examples": NUM_EXAMPLES}
     cells = [cell for cell in cells if cell.model.kind == "trained"]
-    by_step = {shape_of(c).step: c for c in (override(cell, changes) for cell in cells)}
+    by_step = {count_amounts(c).step: c for c in (override(cell, changes) for cell in cells)}
     return [by_step[step] for step in random.Random(0).sample(sorted(by_step), NUM_SHAPES)]
 
 
@@ -68,8 +65,8 @@ def measure(config: TrialConfig) -> Measurement:
     steps(2)
     each = cpu_seconds(lambda: steps(NUM_STEPS)) / NUM_STEPS
     evaluation = cpu_seconds(lambda: list(evaluate_lengths(run.model, config, "last", 0)))
-    shape = shape_of(config)
-    return Measurement(shape=shape, training=each * config.optim.num_steps, evaluation=evaluation)
+    seconds = each * config.optim.num_steps + evaluation
+    return Measurement(amounts=count_amounts(config), seconds=seconds)
 
 
 @pytest.fixture(scope="module")
@@ -80,30 +77,20 @@ def measured() -> list[Measurement]:
     return found
 
 
-def ratios(model: CostModel, measured: list[Measurement], part: Part) -> list[float]:
-    return [getattr(m, part) / model.predict(m.shape, part) for m in measured]
-
-
 def test_shapes_are_predicted_from_others(measured, capsys):
     """Four of five shapes left out are within 30 %."""
-    found = [took / predicted for predicted, took in cross_validate(measured)]
-    parts = {part: list[float]() for part in PARTS}
-    for m in measured:
-        model = fit([other for other in measured if other is not m])
-        for part in PARTS:
-            parts[part] += ratios(model, [m], part)
+    ratios = cross_validate(measured)
     with capsys.disabled():
-        print(f"\neach of {len(found)} shapes from the others: {describe_ratios(found)}")
-        for part, values in parts.items():
-            print(f"  {part} alone: {describe_ratios(values)}")
-    assert count_close(found) >= 0.8 * len(found)
+        print(f"\neach of {len(ratios)} shapes from the others: {describe_ratios(ratios)}")
+    assert count_close(ratios) >= 0.8 * len(ratios)
 
 
 def test_wider_models_are_predicted_from_narrower_ones(measured, capsys):
-    found = ratios(fit(measured), [measure(config) for config in wider_configs()], "training")
+    model, wider = fit(measured), [measure(config) for config in wider_configs()]
+    ratios = [m.seconds / model.seconds(m.amounts) for m in wider]
     with capsys.disabled():
-        print(f"\nmodels twice as wide as any that was fitted: {describe_ratios(found)}")
-    assert count_close(found) == len(found)
+        print(f"\nmodels twice as wide as any that was fitted: {describe_ratios(ratios)}")
+    assert count_close(ratios) == len(ratios)
 
 
 def test_a_few_shapes_predict_many(measured, capsys):
@@ -116,7 +103,7 @@ def test_a_few_shapes_predict_many(measured, capsys):
             chosen = rng.sample(measured, count)
             left = [m for m in measured if m not in chosen]
             model = fit(chosen)
-            found += [m.seconds / model.seconds(m.shape) for m in left]
+            found += [m.seconds / model.seconds(m.amounts) for m in left]
         shares[count] = count_close(found) / len(found)
     with capsys.disabled():
         for count, share in shares.items():

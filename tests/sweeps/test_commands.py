@@ -76,15 +76,28 @@ def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypat
     store = Store(tmp_path)
     first, second, third, _ = tiny.trials("smoke")
     store.write(first.config, "ok", {"code_hash": provenance.hash_sources()}, [], [ROW])
-    store.write(second.config, "ok", {"code_hash": "older"}, [], [ROW])
+    store.write(second.config, "ok", {"code_hash": "a1:older"}, [], [ROW])
     store.write(third.config, "oom", {"error": "out of memory"})
     assert command("status", tmp_path, "tiny", "--scale", "smoke") == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    printed = capsys.readouterr().out
+    lines = [line.split() for line in printed.splitlines()]
+    assert "unknown" not in printed
     head = ["cell", "trials", "done", "diverged", "missing", "failed", "stale"]
     assert head in lines
     assert ["one", "2", "2", "0", "0", "0", "1"] in lines
     assert ["two", "2", "0", "0", "1", "1", "0"] in lines
     assert ["all", "4", "2", "0", "1", "1", "1"] in lines
+
+
+def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tiny):
+    first, second, *_ = tiny.trials("smoke")
+    elsewhere = {"code_hash": "8b111613ef82", "git_commit": "0" * 40, "git_dirty": False}
+    Store(tmp_path).write(first.config, "ok", elsewhere, [], [ROW])
+    Store(tmp_path).write(second.config, "ok", {"code_hash": "8b111613ef82"}, [], [ROW])
+    assert command("status", tmp_path, "tiny", "--scale", "smoke") == 0
+    printed = capsys.readouterr().out
+    assert ["all", "4", "2", "0", "2", "0", "0"] in [line.split() for line in printed.splitlines()]
+    assert "2 finished trials: by which code is unknown" in printed
 
 
 def test_status_without_names_has_a_line_per_view(tmp_path, capsys):

@@ -2,22 +2,16 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sweeps.engine.launch.launch import FAILED, INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
-from sweeps.engine.options import (
-    add_place,
-    add_run,
-    add_size,
-    check_run,
-    find_results,
-    guess_slots,
-    start_seconds,
-)
+from sweeps.engine.options import LaunchOptions, add_results, add_run, add_size, read_options
 from sweeps.engine.plan import format_plan
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
 from sweeps.engine.store.store import Store
+
+EXPECTED = (ValueError, StorageFailed, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 
 def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
@@ -35,37 +29,32 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
         action="store_true",
         help="show the trials, their predicted duration and cost; run nothing",
     )
-    add_place(parser)
+    add_results(parser)
     add_run(parser)
-    options = parser.parse_args(argv)
-    return guarded(
-        sweep.name,
-        lambda: show_plan([sweep], options) if options.plan else run_sweeps([sweep], options),
-    )
+    given = parser.parse_args(argv)
+    try:
+        options = read_options(given)
+        return show_plan([sweep], options) if given.plan else run_sweeps([sweep], options)
+    except EXPECTED as error:
+        return exit_code(sweep.name, error)
 
 
-def show_plan(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
+def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     """Print the plans of these sweeps; nothing is written or run."""
-    check_run(options)
-    store, num_slots = Store(find_results(options.results)), guess_slots(options)
-    start = start_seconds(options)
-    plans = plan_sweeps(sweeps, options, store, num_slots)
-    print("\n\n".join(format_plan(plan, num_slots, start) for plan in plans))
+    plans = plan_sweeps(sweeps, options, Store(options.results))
+    shown = (format_plan(plan, options.num_slots, options.start_seconds) for plan in plans)
+    print("\n\n".join(shown))
     return 0
 
 
-def guarded(name: str, command: Callable[[], int]) -> int:
-    """Run a command; what a user did wrong ends as one sentence."""
-    try:
-        return command()
-    except ValueError as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return REFUSED
-    except StorageFailed as error:
+def exit_code(name: str, error: BaseException) -> int:
+    """Say in one sentence why a command ended with one of `EXPECTED`; its exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        text = "\ninterrupted; finished trials are stored, the same command continues"
+        print(text, file=sys.stderr)
+        return INTERRUPTED
+    if isinstance(error, StorageFailed):
         print(f"{name}: {error}; what is stored stays, the same command continues", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
-        print(
-            "\ninterrupted; finished trials are stored, the same command continues", file=sys.stderr
-        )
-        return INTERRUPTED
+    print(f"{name}: {error}", file=sys.stderr)
+    return REFUSED

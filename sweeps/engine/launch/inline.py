@@ -2,32 +2,23 @@
 machines without Ray.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pcore.training.train import Report
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.launch.stacks import form_stacks, measure_gain
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.trial.attempt import Outcome, Settings
-from sweeps.engine.trial.failures import Siblings, cell_of
+from sweeps.engine.trial.failures import FailurePolicy, cell_of
 from sweeps.engine.trial.stacked_attempt import run_group
 
 
-def run_inline(
-    pending: Sequence[PlannedTrial],
-    settings: Settings,
-    progress: Progress,
-    on_finish: Callable[[Outcome], None],
-) -> None:
+def run_inline(pending: Sequence[PlannedTrial], settings: Settings, progress: Progress) -> None:
     """Run the trials in this order. An interrupt leaves the running ones to be resumed by the next
     launch.
     """
-    siblings = Siblings()
+    policy = FailurePolicy()
     cells = {planned.trial.id: cell_of(planned.trial.config) for planned in pending}
-
-    def finished(outcome: Outcome) -> None:
-        progress.finished(outcome)
-        on_finish(outcome)
 
     def on_report(name: str, report: Report) -> None:
         progress.advanced(name, report.share)
@@ -36,18 +27,19 @@ def run_inline(
         started: list[PlannedTrial] = []
         for planned in group:
             name = planned.trial.id
-            if reason := siblings.verdict(cells[name]):
-                finished(Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason))
+            if reason := policy.stop_reason(cells[name]):
+                stopped = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
+                progress.finished(stopped)
             else:
                 started.append(planned)
         for planned in started:
             progress.advanced(planned.trial.id, 0.0, stacked=len(started))
-        over = False
+        paused = False
         configs = [planned.trial.config for planned in started]
         for outcome in run_group(configs, settings, on_report, progress.say) if configs else ():
-            siblings.note(cells[outcome.trial_id], outcome.status, outcome.error)
-            finished(outcome)
-            over = over or outcome.status == "paused"
-        if over:
+            policy.record(cells[outcome.trial_id], outcome.status, outcome.error)
+            progress.finished(outcome)
+            paused = paused or outcome.status == "paused"
+        if paused:
             progress.say("the slice is over; the same command continues")
             return

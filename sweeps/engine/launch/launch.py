@@ -1,30 +1,22 @@
 """One launch of sweeps: plan them, run what is missing, report."""
 
-import argparse
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sweeps.engine.launch.scheduler import Runner
-from sweeps.engine.options import (
-    check_run,
-    count_threads,
-    find_results,
-    guess_slots,
-    is_local,
-    start_seconds,
-)
+from sweeps.engine.launch.scheduler import Scheduler
+from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import (
     Plan,
     PlannedTrial,
     count_states,
+    fit_budget,
     format_seconds,
-    in_order,
+    launch_order,
     make_plan,
     predict_wall,
-    trim,
 )
 from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Sweep
@@ -35,23 +27,22 @@ FAILED, REFUSED, INTERRUPTED = 1, 2, 130
 MAX_LINES = 20  # of unfinished trials listed at the end
 
 
-def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
+def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     """Run what the store lacks of these sweeps. Exit codes: 0 all trials finished, 1 some did not.
 
     Raises ValueError, before anything starts, for what cannot work.
     """
-    check_run(options)
     sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
-    store, num_slots = Store(find_results(options.results)), guess_slots(options)
-    plans = plan_sweeps(sweeps, options, store, num_slots)
+    store, num_slots = Store(options.results), options.num_slots
+    plans = plan_sweeps(sweeps, options, store)
     store.prepare()
     for plan in plans:
         store.write_view(view_rows(plan))
         print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
     print(f"results: {store.root}")
-    began, pending = time.monotonic(), in_order(plans, num_slots)
+    began, pending = time.monotonic(), launch_order(plans, num_slots)
     if pending:
-        wall = predict_wall(pending, num_slots, start_seconds(options))
+        wall = predict_wall(pending, num_slots, options.start_seconds)
         print(f"predicted: {format_seconds(wall)} on {num_slots} slots")
         print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
         sys.stdout.flush()
@@ -62,17 +53,17 @@ def run_sweeps(sweeps: Sequence[Sweep], options: argparse.Namespace) -> int:
             for mirror in mirrors:
                 mirror.add(outcome.trial_id)
 
-    runner = Runner(options, store, on_finish)
+    scheduler = Scheduler(options, store, on_finish)
     title = ", ".join(f"{plan.sweep.name} [{plan.scale}]" for plan in plans)
-    complete = not pending or runner.run_until_done(title, pending)
-    code = _report(plans, store, options, runner)
+    complete = not pending or scheduler.run(title, pending)
+    code = _report(plans, store, options, scheduler)
     for plan, mirror in zip(plans, mirrors, strict=False):
         if problem := mirror.close(report_folder(plan, store)):
             print(
                 f"MLflow mirror incomplete ({problem}); the rows in {store.root} are complete",
                 file=sys.stderr,
             )
-    if pairs := _predicted_and_taken(pending, runner.last):
+    if pairs := _predicted_and_taken(pending, scheduler.outcomes):
         print(describe_error(pairs))
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
@@ -85,17 +76,15 @@ def _predicted_and_taken(
     """Seconds of the trials that this launch ran from their first step to their end, alone: a
     price is that of a trial by itself.
     """
-    known = [(p.price, outcomes[p.trial.id]) for p in pending if p.trial.id in outcomes]
+    pairs = [(p.price, outcomes[p.trial.id]) for p in pending if p.trial.id in outcomes]
     return [
         (price.seconds, outcome.seconds)
-        for price, outcome in known
+        for price, outcome in pairs
         if price and outcome.status == "ok" and outcome.first_step == 0 and outcome.stacked == 1
     ]
 
 
-def plan_sweeps(
-    sweeps: Sequence[Sweep], options: argparse.Namespace, store: Store, num_slots: int
-) -> list[Plan]:
+def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
     """The plans of these sweeps, cut down to the budget if there is one."""
     plans = [
         make_plan(
@@ -105,14 +94,14 @@ def plan_sweeps(
             store,
             options.device,
             retry_errors=options.retry_errors,
-            num_threads=count_threads(options),
-            local=is_local(options),
+            num_threads=options.num_threads,
+            local=options.is_local,
         )
         for sweep in sweeps
     ]
     if options.budget:
         asked = sum(len(plan.trials) for plan in plans)
-        plans = trim(plans, num_slots, options.budget, start_seconds(options))
+        plans = fit_budget(plans, options.num_slots, options.budget, options.start_seconds)
         if (kept := sum(len(plan.trials) for plan in plans)) < asked:
             print(
                 f"the budget of {format_seconds(options.budget)} holds {kept} of {asked} trials: "
@@ -149,12 +138,12 @@ def report_folder(plan: Plan, store: Store) -> Path:
 
 def view_folder(view: str, store: Store) -> Path:
     """Where what is drawn of a view is written: beside a local store, else in ./reports."""
-    place = Path("reports") if store.folder.remote else store.folder.local / "reports"
-    return place / view
+    reports = Path("reports") if store.folder.remote else store.folder.local / "reports"
+    return reports / view
 
 
-def _start_mirrors(plans: Sequence[Plan], store: Store, options: argparse.Namespace):
-    if options.no_mlflow:
+def _start_mirrors(plans: Sequence[Plan], store: Store, options: LaunchOptions):
+    if not options.mlflow:
         return []
     from sweeps.engine.launch.tracking import Mirror, find_uri, shown_plan
 
@@ -163,18 +152,18 @@ def _start_mirrors(plans: Sequence[Plan], store: Store, options: argparse.Namesp
 
 
 def _report(
-    plans: Sequence[Plan], store: Store, options: argparse.Namespace, runner: Runner
+    plans: Sequence[Plan], store: Store, options: LaunchOptions, scheduler: Scheduler
 ) -> int:
     """Draw tables and figures with the command that anyone can repeat, and say what failed."""
     failed = False
     for plan in plans:
         command = ["-m", "analysis", "table", plan.sweep.name, "--scale", plan.scale]
         command += ["--results", store.root]
-        if not options.no_report:
+        if options.report:
             print(flush=True)
             failed |= subprocess.run([sys.executable, *command], check=False).returncode != 0
         print(f"\nredraw: python {' '.join(command)}", flush=True)
-    problems = [line for plan in plans for line in _unfinished_lines(plan, store, runner)]
+    problems = [line for plan in plans for line in _unfinished_lines(plan, store, scheduler)]
     for line in problems[:MAX_LINES]:
         print(line)
     if len(problems) > MAX_LINES:
@@ -182,11 +171,11 @@ def _report(
     return FAILED if failed or any(not line.startswith("diverged") for line in problems) else 0
 
 
-def _unfinished_lines(plan: Plan, store: Store, runner: Runner) -> list[str]:
+def _unfinished_lines(plan: Plan, store: Store, scheduler: Scheduler) -> list[str]:
     """A line for every trial that is not ok; the text of each error once."""
-    visible, lines, told = store.visible(), list[str](), set[str]()
+    visible, lines, shown = store.visible(), list[str](), set[str]()
     for planned in plan.trials:
-        shard, outcome = visible.get(planned.trial.id), runner.last.get(planned.trial.id)
+        shard, outcome = visible.get(planned.trial.id), scheduler.outcomes.get(planned.trial.id)
         status = shard.status if shard else "not finished"
         if status == "ok":
             continue
@@ -197,8 +186,8 @@ def _unfinished_lines(plan: Plan, store: Store, runner: Runner) -> list[str]:
         text = outcome.error if outcome is not None and status != "diverged" else ""
         if not text and shard is not None and status == "error":
             text = str(store.load_shards([shard], "trial", ["error"]).to_pylist()[0]["error"])
-        if text and text not in told:
-            told.add(text)
+        if text and text not in shown:
+            shown.add(text)
             line += "\n    " + text.strip().replace("\n", "\n    ")
         lines.append(line)
     return lines

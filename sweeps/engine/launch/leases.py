@@ -25,41 +25,41 @@ from datetime import UTC, datetime
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.trial.processes import Process, this_process
 
-BEAT = 5.0  # seconds between two signs of life
-PATIENCE = 30.0  # seconds without one after which a launch of another machine is dead
+HEARTBEAT = 5.0  # seconds between two updates of the counter
+PATIENCE = 30.0  # seconds without an update after which a launch of another machine is dead
 POLL = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Other:
-    """Another launch: its name, who runs it, and the trials it holds."""
+class OtherLaunch:
+    """Another launch on the same results folder."""
 
     name: str
-    state: str
+    state: str  # idle, asking or running
     process: Process
-    started_at: str
-    trials: frozenset[str]
+    started_at: str  # UTC, ISO 8601
+    trials: frozenset[str]  # that it asks for or holds
 
     def __str__(self) -> str:
         p = self.process
         return f"process {p.pid} on {p.host} (since {self.started_at})"
 
 
-class Launch:
-    """One launch's place in the results folder, from `with` to its end."""
+class LaunchLease:
+    """The trials that this launch holds, written in the results folder from `with` to its end."""
 
     def __init__(self, folder: Folder, say: Callable[[str], None] = print):
         self.folder, self.say = folder, say
         self.name = uuid.uuid4().hex[:12]
         self.process = this_process()
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self.deposed = False  # another launch took this one for dead
+        self.superseded = False  # another launch took this one for dead
         self.seen: dict[str, tuple[bytes, float]] = {}  # counters of others, and since when
         self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._beat, daemon=True)
+        self.thread = threading.Thread(target=self._send_heartbeats, daemon=True)
 
-    def __enter__(self) -> "Launch":
-        self._declare("idle", frozenset())  # first: what the dead leave behind has an owner
+    def __enter__(self) -> "LaunchLease":
+        self._declare("idle", frozenset())  # before the counter, which is removed with this file
         self.folder.write(self._file("beat"), b"0")
         self.thread.start()
         return self
@@ -70,7 +70,7 @@ class Launch:
         with suppress(OSError):
             self.folder.delete([self._file("beat"), self._file("json")])
 
-    def claim(self, trials: Iterable[str]) -> dict[str, Other]:
+    def claim(self, trials: Iterable[str]) -> dict[str, OtherLaunch]:
         """Take these trials; returns those that another living launch holds. Waits while another
         one is asking for some of them.
         """
@@ -90,11 +90,11 @@ class Launch:
             else:
                 time.sleep(POLL)
 
-    def living(self, trials: frozenset[str] | None = None) -> list[Other]:
-        """The other launches that live (and hold some of these trials); what dead ones left behind
-        is removed.
+    def living(self, trials: frozenset[str] | None = None) -> list[OtherLaunch]:
+        """The other launches that live (and hold some of these trials); the files of dead ones are
+        removed.
         """
-        found: list[Other] = []
+        launches: list[OtherLaunch] = []
         for entry in self.folder.list("launches"):
             name = entry.name.removeprefix("launches/").removesuffix(".json")
             if name == self.name or not entry.name.endswith(".json"):
@@ -105,10 +105,10 @@ class Launch:
             if self._is_dead(other) if concerns else other.process.is_gone():
                 self.folder.delete([f"launches/{name}.beat", f"launches/{name}.json"])
             elif concerns:
-                found.append(other)
-        return found
+                launches.append(other)
+        return launches
 
-    def _is_dead(self, other: Other) -> bool:
+    def _is_dead(self, other: OtherLaunch) -> bool:
         if (gone := other.process.is_gone()) is not None:
             return gone
         try:
@@ -122,12 +122,12 @@ class Launch:
             return False
         return now - since > PATIENCE
 
-    def _read(self, name: str) -> Other | None:
+    def _read(self, name: str) -> OtherLaunch | None:
         try:
             saved = json.loads(self.folder.read(f"launches/{name}.json"))
         except (FileNotFoundError, ValueError):
             return None
-        return Other(
+        return OtherLaunch(
             name=name,
             state=saved["state"],
             process=Process(**saved["process"]),
@@ -144,27 +144,27 @@ class Launch:
         }
         self.folder.write(self._file("json"), json.dumps(saved).encode())
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         count = 0
-        while not self.stop.wait(BEAT):
+        while not self.stop.wait(HEARTBEAT):
             count += 1
             with suppress(OSError):  # a full disk does not end a launch; silence might
                 self.folder.write(self._file("beat"), str(count).encode())
             with suppress(OSError):
                 if not self.folder.exists(self._file("json")):
-                    self._depose()
+                    self._stop_launch()
                     return
 
-    def _depose(self) -> None:
+    def _stop_launch(self) -> None:
         """After a long sleep another launch may have taken our trials: stop rather than run them
         twice.
         """
         if not self.stop.is_set():
-            self.deposed = True
+            self.superseded = True
             self.say("another launch took this one for dead and goes on with its trials; stopping")
-            # Ctrl-C to ourselves, which also ends a wait; a job in the background may ignore it.
-            heard = callable(signal.getsignal(signal.SIGINT))
-            number = signal.SIGINT if heard else signal.SIGTERM
+            # SIGINT also ends a wait, but a job in the background may ignore it.
+            handled = callable(signal.getsignal(signal.SIGINT))
+            number = signal.SIGINT if handled else signal.SIGTERM
             signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def _file(self, kind: str) -> str:

@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
@@ -23,15 +23,17 @@ class Progress:
         name: str,
         pending: Sequence[PlannedTrial],
         num_slots: int,
+        on_finish: Callable[[Outcome], None] = lambda outcome: None,
         out: TextIO | None = None,
     ):
         self.name, self.num_slots, self.out = name, num_slots, out or sys.stdout
+        self.on_finish = on_finish
         self.pending = {planned.trial.id: planned for planned in pending}
         # Running trials: share done, time of start, how many trials train as one model with it.
         self.steps: dict[str, tuple[float, float, int]] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.reasons: set[str] = set()  # for which trials were stopped
-        self.started, self.last_sign = time.monotonic(), time.monotonic()
+        self.started, self.last_activity = time.monotonic(), time.monotonic()
         self.last_line = float("-inf")
         self.lock, self.closed = threading.RLock(), threading.Event()
         self.live = self.out.isatty()
@@ -55,12 +57,16 @@ class Progress:
         with self.lock:
             _, began, before = self.steps.get(trial_id, (0.0, time.monotonic(), 1))
             self.steps[trial_id] = (share, began, stacked or before)
-            self.last_sign = time.monotonic()
+            self.last_activity = time.monotonic()
 
     def finished(self, outcome: Outcome) -> None:
-        """A trial has ended; says how in one line."""
+        """An attempt at a trial has ended; says how in one line and tells `on_finish`."""
+        self._show(outcome)
+        self.on_finish(outcome)
+
+    def _show(self, outcome: Outcome) -> None:
         with self.lock:
-            self.last_sign = time.monotonic()
+            self.last_activity = time.monotonic()
             self.steps.pop(outcome.trial_id, None)
             if outcome.trial_id in self.outcomes or outcome.trial_id not in self.pending:
                 return
@@ -129,7 +135,7 @@ class Progress:
             self._log(QUIET)
 
     def _log(self, every: float) -> None:
-        """Where there is no live line, the state of the sweep, at most so often."""
+        """Where there is no live line, the state of the sweep, at most once in `every` seconds."""
         with self.lock:
             if not self.live and time.monotonic() - self.last_line > every:
                 self.last_line = time.monotonic()

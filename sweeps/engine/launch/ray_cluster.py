@@ -1,6 +1,6 @@
 """The Ray cluster under a launch: connect or start one, check its nodes, say what it has.
 
-This file and run.py are the only ones that import ray.
+This file and ray_tune.py are the only ones that import ray.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ import platform
 import uuid
 import warnings
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -26,21 +25,14 @@ import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import pcore
+from sweeps.engine.options import Resources
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.provenance import hash_sources
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Slots:
-    """What one trial occupies."""
-
-    cpus: float = 1.0
-    gpus: float = 0.0
+from sweeps.engine.trial.sources import hash_sources
 
 
 @contextlib.contextmanager
-def ray_session(address: str | None, slots: Slots, store: Store) -> Generator[int]:
+def ray_session(address: str | None, resources: Resources, store: Store) -> Generator[int]:
     """Connect to a cluster, or start an embedded one if `address` is None; yields how many trials
     run at once. Inside an open session it is that one.
 
@@ -49,7 +41,7 @@ def ray_session(address: str | None, slots: Slots, store: Store) -> Generator[in
     what one trial needs, or one differs from this process.
     """
     if ray.is_initialized():
-        yield count_slots(slots, ray.nodes())
+        yield count_slots(resources, ray.nodes())
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -62,7 +54,7 @@ def ray_session(address: str | None, slots: Slots, store: Store) -> Generator[in
         )
     try:
         check_nodes(store.folder)
-        yield count_slots(slots, ray.nodes())
+        yield count_slots(resources, ray.nodes())
     finally:
         ray.shutdown()
 
@@ -74,13 +66,13 @@ def check_nodes(results: Folder) -> list[str]:
     Raises ValueError with the first difference.
     """
     probe, names = f"probe-{uuid.uuid4().hex[:8]}", list[str]()
-    here = _look_around(None, None)
+    here = describe_node(None, None)
     try:
         for node in ray.nodes():
             if not node["Alive"]:
                 continue
-            place = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-            task = ray.remote(_look_around).options(num_cpus=0, scheduling_strategy=place)
+            affinity = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+            task = ray.remote(describe_node).options(num_cpus=0, scheduling_strategy=affinity)
             there, name = ray.get(task.remote(results.uri, probe)), node["NodeManagerHostname"]
             names.append(name)
             if there["error"]:
@@ -100,7 +92,7 @@ def check_nodes(results: Folder) -> list[str]:
     return names
 
 
-def _look_around(results: str | None, probe: str | None) -> dict[str, str]:
+def describe_node(results: str | None, probe: str | None) -> dict[str, str]:
     """Runs on a node: versions, and whether the results folder can be written."""
     error = ""
     if results is not None and probe is not None:
@@ -117,13 +109,13 @@ def _look_around(results: str | None, probe: str | None) -> dict[str, str]:
     }
 
 
-def count_slots(slots: Slots, nodes: Sequence[Mapping[str, Any]]) -> int:
+def count_slots(resources: Resources, nodes: Sequence[Mapping[str, Any]]) -> int:
     """How many trials run at once: a trial has to fit into one node, so nodes are counted one by
     one.
 
     Raises ValueError if it fits into none.
     """
-    needs = {"CPU": slots.cpus, "GPU": slots.gpus}
+    needs = {"CPU": resources.cpus, "GPU": resources.gpus}
     needs = {name: need for name, need in needs.items() if need}
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     room = [min(int(n.get(name, 0.0) / need + 1e-9) for name, need in needs.items()) for n in alive]

@@ -12,14 +12,11 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sweeps.engine.launch.ray_cluster import (  # sets what Ray reads when imported
-    Slots,
-    describe_use,
-)
+from sweeps.engine.launch.ray_cluster import describe_use  # sets what Ray reads when imported
 
 # isort: split
 import ray
@@ -29,38 +26,41 @@ from pcore.config import TrialConfig, flatten, trial_id, unflatten
 from pcore.training.train import Report
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.launch.stacks import form_stacks, measure_gain
+from sweeps.engine.options import Resources
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings
-from sweeps.engine.trial.failures import Siblings, cell_of
+from sweeps.engine.trial.failures import FailurePolicy, cell_of
 from sweeps.engine.trial.markers import MAX_LOST, record_lost
 from sweeps.engine.trial.stacked_attempt import run_group
 
 CHUNK_SECONDS = 20.0  # short trials are bundled until a chunk takes about this long
-REPORT_SECONDS = 1.0  # a worker says how far it is at most this often
-SILENCE = 60.0  # seconds without any sign of life until the watchdog speaks
+REPORT_SECONDS = 1.0  # the least time between two progress reports of a worker
+SILENCE = 60.0  # seconds without an event after which the watchdog says so
 
 
 def run_on_ray(
     pending: Sequence[PlannedTrial],
     settings: Settings,
     progress: Progress,
-    on_finish: Callable[[Outcome], None],
-    slots: Slots,
+    resources: Resources,
 ) -> None:
     """Run the trials inside a `ray_session`, the first ones first. Returns when none is left or on
     Ctrl-C.
     """
     stacks = form_stacks(
-        pending, settings, progress.num_slots, lambda some: _measure_there(some, settings, slots)
+        pending,
+        settings,
+        progress.num_slots,
+        lambda some: measure_remotely(some, settings, resources),
     )
     chunks = make_chunks(stacks, progress.num_slots)
-    board = ray.remote(num_cpus=0)(Siblings).remote()
+    policy = ray.remote(num_cpus=0)(FailurePolicy).remote()
     scratch = tempfile.mkdtemp(prefix="pcore-tune-")
     tuner = tune.Tuner(
         tune.with_resources(
-            tune.with_parameters(_run_chunk, settings=asdict(settings), board=board),
-            {"CPU": slots.cpus, "GPU": slots.gpus},
+            tune.with_parameters(_run_chunk, settings=asdict(settings), policy=policy),
+            {"CPU": resources.cpus, "GPU": resources.gpus},
         ),
         param_space={"chunk": tune.grid_search(chunks)},
         tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=None),
@@ -69,7 +69,7 @@ def run_on_ray(
             storage_path=scratch,
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=MAX_LOST),
-            callbacks=[_Listener(progress, on_finish)],
+            callbacks=[_EventCallback(progress)],
         ),
     )
     try:
@@ -78,7 +78,7 @@ def run_on_ray(
             tuner.fit()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    _account_for_missing(pending, settings, progress, on_finish)
+    _account_for_missing(pending, settings, progress)
 
 
 def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> list[list[list[str]]]:
@@ -101,9 +101,11 @@ def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> lis
     return chunks
 
 
-def _measure_there(configs: Sequence[TrialConfig], settings: Settings, slots: Slots) -> float:
+def measure_remotely(
+    configs: Sequence[TrialConfig], settings: Settings, resources: Resources
+) -> float:
     """The gain of a stack, measured on a slot of the cluster."""
-    task = ray.remote(_measure_texts).options(num_cpus=slots.cpus, num_gpus=slots.gpus)
+    task = ray.remote(_measure_texts).options(num_cpus=resources.cpus, num_gpus=resources.gpus)
     return ray.get(task.remote(_to_json(configs), asdict(settings)))
 
 
@@ -115,47 +117,49 @@ def _to_json(configs: Sequence[TrialConfig]) -> list[str]:
     return [json.dumps(flatten(config)) for config in configs]
 
 
-def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any], board: Any) -> None:
+def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any], policy: Any) -> None:
     """Runs in a worker: the stacks of one chunk, skipping trials that an earlier try of the chunk
     finished and those whose siblings failed.
     """
-    voice = _Voice()
+    reporter = WorkerReporter()
     for texts in parameters["chunk"]:
         configs = {trial_id(c): c for c in (unflatten(json.loads(text)) for text in texts)}
         cells = {name: cell_of(config) for name, config in configs.items()}
         for name, cell in cells.items():
-            if reason := str(ray.get(board.verdict.remote(cell))):
+            if reason := str(ray.get(policy.stop_reason.remote(cell))):
                 del configs[name]
-                voice.ended(Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason))
+                stopped = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
+                reporter.finished(stopped)
         if not configs:
             continue
-        voice.began(list(configs))
-        group = run_group(list(configs.values()), Settings(**settings), voice.reported, voice.say)
-        for outcome in group:
+        reporter.started(list(configs))
+        for outcome in run_group(
+            list(configs.values()), Settings(**settings), reporter.advanced, reporter.say
+        ):
             # Not waited for: calls of one worker arrive in order, so before its next question.
-            board.note.remote(cells[outcome.trial_id], outcome.status, outcome.error)
-            voice.ended(outcome)
-    voice.flush()
+            policy.record.remote(cells[outcome.trial_id], outcome.status, outcome.error)
+            reporter.finished(outcome)
+    reporter.flush()
 
 
-class _Voice:
-    """What a worker tells the driver. Each message waits for Tune, some milliseconds: the end of a
-    trial goes with the beginning of the next one.
+class WorkerReporter:
+    """Sends events from a worker to the driver. A message costs some milliseconds in Tune, so the
+    end of a trial is sent together with the start of the next one.
     """
 
     def __init__(self):
         self.events: list[dict[str, Any]] = []
-        self.spoke: dict[str, float] = {}  # when it last said how far a trial is
+        self.reported: dict[str, float] = {}  # time of the last progress report of each trial
 
-    def began(self, names: Sequence[str]) -> None:
+    def started(self, names: Sequence[str]) -> None:
         for name in names:
-            self.spoke[name] = time.monotonic()
+            self.reported[name] = time.monotonic()
             self.events.append({"trial": name, "share": 0.0, "stacked": len(names)})
         self.flush()
 
-    def reported(self, name: str, report: Report) -> None:
-        if time.monotonic() - self.spoke[name] > REPORT_SECONDS:
-            self.spoke[name] = time.monotonic()
+    def advanced(self, name: str, report: Report) -> None:
+        if time.monotonic() - self.reported[name] > REPORT_SECONDS:
+            self.reported[name] = time.monotonic()
             self.events.append({"trial": name, "share": report.share})
             self.flush()
 
@@ -163,7 +167,7 @@ class _Voice:
         self.events.append({"say": text})
         self.flush()
 
-    def ended(self, outcome: Outcome) -> None:
+    def finished(self, outcome: Outcome) -> None:
         self.events.append({"outcome": asdict(outcome)})
 
     def flush(self) -> None:
@@ -172,13 +176,13 @@ class _Voice:
             self.events = []
 
 
-class _Listener(tune.Callback):
-    """Passes what workers report to the progress line. An exception here would end the experiment,
-    so none escapes.
+class _EventCallback(tune.Callback):
+    """Passes the events of workers to the progress line. An exception here would end the
+    experiment, so none escapes.
     """
 
-    def __init__(self, progress: Progress, on_finish: Callable[[Outcome], None]):
-        self.progress, self.on_finish = progress, on_finish
+    def __init__(self, progress: Progress):
+        self.progress = progress
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles callbacks for its own resume, which is not used
@@ -189,15 +193,13 @@ class _Listener(tune.Callback):
         del iteration, trials, trial, info
         for event in json.loads(result.get("events", "[]")):
             try:
-                self._heard(event)
+                self._handle(event)
             except Exception as error:
                 self.progress.say(f"progress line: {type(error).__name__}: {error}")
 
-    def _heard(self, event: dict[str, Any]) -> None:
+    def _handle(self, event: dict[str, Any]) -> None:
         if "outcome" in event:
-            outcome = Outcome(**event["outcome"])
-            self.progress.finished(outcome)
-            self.on_finish(outcome)
+            self.progress.finished(Outcome(**event["outcome"]))
         elif "say" in event:
             self.progress.say(event["say"])
         else:
@@ -205,14 +207,9 @@ class _Listener(tune.Callback):
 
 
 def _account_for_missing(
-    pending: Sequence[PlannedTrial],
-    settings: Settings,
-    progress: Progress,
-    on_finish: Callable[[Outcome], None],
+    pending: Sequence[PlannedTrial], settings: Settings, progress: Progress
 ) -> None:
-    """Trials that ended without a word: their workers died more often than Tune starts them
-    again.
-    """
+    """Trials without an outcome: their workers died more often than Tune starts them again."""
     store = Store(settings.results)
     for planned in pending:
         name = planned.trial.id
@@ -224,9 +221,7 @@ def _account_for_missing(
             shard = store.visible_shard(name)
         status = shard.status if shard is not None else "lost"
         error = "its worker died" if status == "lost" else ""
-        outcome = Outcome(trial_id=name, status=status, seconds=0.0, error=error)
-        progress.finished(outcome)
-        on_finish(outcome)
+        progress.finished(Outcome(trial_id=name, status=status, seconds=0.0, error=error))
 
 
 @contextlib.contextmanager
@@ -237,12 +232,12 @@ def _watchdog(progress: Progress) -> Generator[None]:
     stop = threading.Event()
 
     def watch() -> None:
-        spoke = -SILENCE
+        last_message = -SILENCE
         while not stop.wait(1.0):
             now = time.monotonic()
-            silent = now - progress.last_sign
-            if silent > SILENCE and not progress.steps and now - spoke > SILENCE:
-                spoke = now
+            silent = now - progress.last_activity
+            if silent > SILENCE and not progress.steps and now - last_message > SILENCE:
+                last_message = now
                 progress.say(f"no trial could be placed for {silent:.0f} s; {describe_use()}")
 
     thread = threading.Thread(target=watch, daemon=True)

@@ -50,8 +50,8 @@ def form_stacks(
             configs = [planned.trial.config for planned in _cut(alike, size)[0]]
             size = size if size > 1 and measure(configs) >= MIN_GAIN else 1
         stacks += _cut(alike, size)
-    place = {planned.trial.id: i for i, planned in enumerate(pending)}
-    return sorted(stacks, key=lambda stack: place[stack[0].trial.id])
+    order = {planned.trial.id: i for i, planned in enumerate(pending)}
+    return sorted(stacks, key=lambda stack: order[stack[0].trial.id])
 
 
 def _cut(trials: list[PlannedTrial], size: int) -> list[list[PlannedTrial]]:

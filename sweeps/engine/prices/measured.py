@@ -4,10 +4,9 @@ A trial may be slowed down by other work on the machine, never sped up: the lowe
 cell's trials stands for the cell.
 """
 
-import dataclasses
 import json
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 
 from pcore.config import TrialConfig, unflatten
 from pcore.encodings import find_encoding
-from sweeps.engine.prices.cost_model import MIN_STEPS, Measurement, Shape, shape_of
+from sweeps.engine.prices.cost_model import MIN_STEPS, Measurement, count_amounts
 from sweeps.engine.store.store import Store
 
 MIN_SHARE = 0.2  # of its steps that an attempt must have run itself to count
@@ -26,89 +25,59 @@ CELLS_PER_KIND = 3  # of cells that are alike in all but learning rates and the 
 MAX_KINDS = 150  # the newest; more only take time
 
 TIMES = ("train_seconds", "eval_seconds", "first_step", "optim.num_steps")
-PLACE = ("status", "device", "num_threads", "host", "started_at", "stacked")
+ORIGIN = ("status", "device", "num_threads", "host", "started_at", "stacked")
 KIND = ("task.name", "position.encoding", "num_parameters", "train_flops")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredCell:
-    """A cell and the seconds that training and everything after it took."""
+    """A cell, its configuration at one of its seeds, and what its trials took."""
 
     cell: str
     config: TrialConfig
-    training: float
-    evaluation: float
+    measurement: Measurement
     num_trials: int
-
-    @property
-    def seconds(self) -> float:
-        return self.training + self.evaluation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """seconds: of each cell in the store. sample: cells of all kinds there are, with their
-    configuration. here: whether all this was measured on this host.
-    """
+    """What a store says about durations."""
 
-    seconds: Mapping[str, float]
-    sample: tuple[MeasuredCell, ...]
-    here: bool
+    seconds: Mapping[str, float]  # of each cell in the store
+    sample: tuple[MeasuredCell, ...]  # cells of all kinds there are
+    here: bool  # whether all this was measured on this host
 
 
 def read_measured(store: Store, device: str, num_threads: int = 1) -> Measured:
-    """What the store has measured on this kind of device with so many threads: on this host if that
-    is enough for a fit, else on all hosts.
+    """What the store has measured on this kind of device with this many threads: on this host if
+    that is enough for a fit, else on all hosts.
     """
     visible = store.visible()
-    columns = ["trial_id", "cell_id", *TIMES, *PLACE, *KIND]
+    columns = ["trial_id", "cell_id", *TIMES, *ORIGIN, *KIND]
     table = store.load_shards(visible.values(), "trial", columns)
     rows = _usable(table, device, num_threads)
-    own = [row for row in rows if row["host"] == socket.gethostname()]
-    here = len({_kind(row) for row in own}) >= MIN_STEPS or len(own) == len(rows)
+    local = [row for row in rows if row["host"] == socket.gethostname()]
+    here = len({_kind(row) for row in local}) >= MIN_STEPS or len(local) == len(rows)
     by_cell: dict[str, list[dict[str, Any]]] = {}
-    for row in own if here else rows:
+    for row in local if here else rows:
         by_cell.setdefault(row["cell_id"], []).append(row)
+    seconds = {cell: _low([_seconds(row) for row in rows]) for cell, rows in by_cell.items()}
     chosen = {by_cell[cell][0]["trial_id"]: cell for cell in _of_all_kinds(by_cell)}
-    texts = store.load_shards(
-        [visible[name] for name in chosen], "trial", ["trial_id", "config_json"]
-    )
-    sample = [
-        _measure(cell, by_cell[cell], config)
-        for row in texts.to_pylist()
-        for cell in [chosen[row["trial_id"]]]
-        for config in _read(row["config_json"])
-    ]
-    seconds = {
-        cell: sum(_quartile(members, part) for part in ("train_seconds", "eval_seconds"))
-        for cell, members in by_cell.items()
-    }
+    shards = [visible[name] for name in chosen]
+    sample: list[MeasuredCell] = []
+    for row in store.load_shards(shards, "trial", ["trial_id", "config_json"]).to_pylist():
+        cell, config = chosen[row["trial_id"]], _read(row["config_json"])
+        if config is not None:
+            measurement = Measurement(amounts=count_amounts(config), seconds=seconds[cell])
+            count = len(by_cell[cell])
+            sample.append(
+                MeasuredCell(cell=cell, config=config, measurement=measurement, num_trials=count)
+            )
     return Measured(seconds=seconds, sample=tuple(sample), here=here)
 
 
-def by_shape(cells: Iterable[MeasuredCell], device: str) -> dict[Shape, list[MeasuredCell]]:
-    """The cells of each shape: those whose trials should take equally long."""
-    shapes: dict[Shape, list[MeasuredCell]] = {}
-    for cell in cells:
-        config = dataclasses.replace(cell.config, seed=0, data_seed=0)
-        shapes.setdefault(shape_of(config, device), []).append(cell)
-    return shapes
-
-
-def measurements(shapes: Mapping[Shape, Sequence[MeasuredCell]]) -> list[Measurement]:
-    """What each shape took: the lower quartile of its cells."""
-    return [
-        Measurement(
-            shape=shape,
-            training=_low([cell.training for cell in cells]),
-            evaluation=_low([cell.evaluation for cell in cells]),
-        )
-        for shape, cells in shapes.items()
-    ]
-
-
 def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, Any]]:
-    """Rows of whole trials; of those that were interrupted what the last attempt ran, scaled up."""
+    """Rows of trials that ran alone, whole or for most of their steps."""
     on_cpu = pc.field("device") == "cpu"
     whole = (pc.field("status") == "ok") & (pc.field("num_threads") == num_threads)
     whole &= on_cpu if device == "cpu" else ~on_cpu
@@ -117,21 +86,24 @@ def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, An
     rows = table.filter(whole).to_pylist()
     if device != "cpu" and torch.cuda.is_available():
         rows = [row for row in rows if row["device"] == torch.cuda.get_device_name()]
-    usable: list[dict[str, Any]] = []
-    for row in rows:
-        num_steps = row["optim.num_steps"]
-        share = 1 - row["first_step"] / num_steps
-        if share >= MIN_SHARE:
-            usable.append(row | {"train_seconds": row["train_seconds"] / share})
-    return usable
+    return [row for row in rows if _share(row) >= MIN_SHARE]
+
+
+def _share(row: Mapping[str, Any]) -> float:
+    """The share of its steps that an attempt ran itself."""
+    return 1 - row["first_step"] / row["optim.num_steps"]
+
+
+def _seconds(row: Mapping[str, Any]) -> float:
+    """Seconds of the trial; of one that was interrupted what its last attempt ran, scaled up."""
+    return row["train_seconds"] / _share(row) + row["eval_seconds"]
 
 
 def _of_all_kinds(by_cell: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     """The newest cells of the newest kinds."""
     last = {cell: max(row["started_at"] or "" for row in by_cell[cell]) for cell in by_cell}
-    newest = sorted(by_cell, key=last.__getitem__, reverse=True)
     kinds: dict[tuple[object, ...], list[str]] = {}
-    for cell in newest:
+    for cell in sorted(by_cell, key=last.__getitem__, reverse=True):
         kinds.setdefault(_kind(by_cell[cell][0]), []).append(cell)
     return [cell for cells in list(kinds.values())[:MAX_KINDS] for cell in cells[:CELLS_PER_KIND]]
 
@@ -140,28 +112,14 @@ def _kind(row: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(row[name] for name in KIND)
 
 
-def _read(text: str) -> list[TrialConfig]:
-    """The configuration, if it means something here: not one of own code that is gone."""
+def _read(text: str) -> TrialConfig | None:
+    """The configuration; None if it names code that is not importable here."""
     try:
         config = unflatten(json.loads(text))
         find_encoding(config.position.encoding)
     except ValueError:
-        return []
-    return [config]
-
-
-def _measure(cell: str, members: Sequence[Mapping[str, Any]], config: TrialConfig) -> MeasuredCell:
-    return MeasuredCell(
-        cell=cell,
-        config=config,
-        training=_quartile(members, "train_seconds"),
-        evaluation=_quartile(members, "eval_seconds"),
-        num_trials=len(members),
-    )
-
-
-def _quartile(rows: Sequence[Mapping[str, Any]], column: str) -> float:
-    return _low([row[column] for row in rows])
+        return None
+    return config
 
 
 def _low(values: Sequence[float]) -> float:

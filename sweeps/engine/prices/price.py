@@ -1,8 +1,8 @@
 """What a trial will cost in seconds: measured, fitted to measured trials, or probed.
 
-A cell that the store has measured costs what it took. Other shapes are predicted by the cost model
-fitted to all measured ones (`cost_model`). Where there are too few of these, or none that is
-comparable, a few training steps are timed here (`probe`). A prediction, not a promise.
+A cell that the store has measured costs what it took. Others are predicted by the cost model fitted
+to all measured ones (`cost_model`). Where there are too few of these, or none that is comparable, a
+few training steps are timed here (`probe`). A prediction, not a promise.
 """
 
 import dataclasses
@@ -16,31 +16,28 @@ from pcore.config import DataConfig, TrialConfig
 from pcore.evaluation.flops import count_example_flops, count_flops
 from pcore.training.train import Run, learning_rate
 from sweeps.engine.prices.cost_model import (
-    MAX_FOLDS,
-    Shape,
+    TYPICAL,
+    Amounts,
+    count_amounts,
     cross_validate,
     fit,
     is_enough,
-    shape_of,
-    typical_model,
 )
-from sweeps.engine.prices.measured import by_shape, measurements, read_measured
+from sweeps.engine.prices.measured import read_measured
 from sweeps.engine.store.store import Store
 
 CONSTRUCTED_RATE = 2e10  # operations of the trained model of that configuration, per second
 PROBE_FLOPS = 2e10  # a probe step larger than this is made smaller by cutting the batch
-FAR = 4.0  # a step that takes so many times more or less than all measured ones is probed
+FAR = 4.0  # a step with this many times more or fewer operations than all measured is probed
 CLOSE = 0.3  # a prediction within 30 % is called close
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
-    """Predicted seconds of one trial on one slot, and where the prediction comes from: "measured",
-    "fitted on N cells" or "probed".
-    """
+    """The predicted duration of one trial on one slot."""
 
     seconds: float
-    source: str
+    source: str  # measured, fitted on N cells, probed, or guessed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,14 +75,14 @@ class _Pricing:
     def __init__(self, store: Store, device: str, num_threads: int):
         self.device, self.num_threads = device, num_threads
         self.measured = read_measured(store, device, num_threads)
-        self.sample = measurements(by_shape(self.measured.sample, device))
+        cells = self.measured.sample
+        self.sample = [cell.measurement for cell in cells]
         self.fitted = is_enough(self.sample)
-        self.model = fit(self.sample) if self.sample else typical_model()
-        self.steps = [m.training / m.shape.training[0] for m in self.sample]
-        configs = [cell.config for cell in self.measured.sample]
-        self.known = {_parts(config) for config in configs}
+        self.model = fit(self.sample) if self.sample else TYPICAL
+        self.steps = [_step_operations(m.amounts) for m in self.sample]
+        self.measured_parts = {_parts(cell.config) for cell in cells}
         self.speed = 1.0  # time here over time where the rows were measured
-        self.probed: dict[Shape, float] = {}
+        self.probed: dict[TrialConfig, float] = {}
 
     def calibrate(self, configs: Sequence[TrialConfig]) -> None:
         """Compare the rows, measured on other hosts, with this one."""
@@ -99,46 +96,45 @@ class _Pricing:
             return Price(seconds=count_flops(config) / CONSTRUCTED_RATE, source="guessed")
         if cell in self.measured.seconds:
             return Price(seconds=self.measured.seconds[cell] * self.speed, source="measured")
-        shape = shape_of(config, self.device)
-        seconds = self.model.seconds(shape)
-        if self.fitted and not self._is_far(shape) and self._is_known(config):
-            source = f"fitted on {len(self.measured.sample)} cells"
+        amounts = count_amounts(config)
+        seconds = self.model.seconds(amounts)
+        if self.fitted and not self._is_far(amounts) and self._is_comparable(config):
+            source = f"fitted on {len(self.sample)} cells"
             return Price(seconds=seconds * self.speed, source=source)
         return Price(seconds=seconds * self.probe(config), source="probed")
 
     def probe(self, config: TrialConfig) -> float:
         """How much longer a training step takes here than the model says."""
         small = smaller(config)
-        shape = shape_of(small, self.device)
-        if shape not in self.probed:
+        if small not in self.probed:
             seconds = probe(small, self.device, self.num_threads)
-            self.probed[shape] = seconds / self.model.predict(shape, "training")
-        return self.probed[shape]
+            self.probed[small] = seconds / self.model.step_seconds(count_amounts(small))
+        return self.probed[small]
 
     def describe(self) -> str:
-        """The error of the model, from shapes that were left out of the fit."""
-        ratios = [took / predicted for predicted, took in cross_validate(self.sample, MAX_FOLDS)]
+        """The error of the model, from cells that were left out of the fit."""
         return (
-            f"cost model: fitted on {len(self.measured.sample)} cells; "
-            f"shapes left out of the fit took {describe_ratios(ratios)}"
+            f"cost model: fitted on {len(self.sample)} cells; "
+            f"cells left out of the fit took {describe_ratios(cross_validate(self.sample))}"
         )
 
-    def _is_far(self, shape: Shape) -> bool:
-        step = self.model.predict(shape, "training") / shape.training[0]
+    def _is_far(self, amounts: Amounts) -> bool:
+        step = _step_operations(amounts)
         return not min(self.steps) / FAR <= step <= max(self.steps) * FAR
 
-    def _is_known(self, config: TrialConfig) -> bool:
-        """False for own code of which no trial was measured: it may do anything."""
-        own = ":" in config.position.encoding or not _is_ours(config)
-        return not own or _parts(config) in self.known
+    def _is_comparable(self, config: TrialConfig) -> bool:
+        """False for an encoding or task of the user's of which no trial was measured."""
+        ours = ":" not in config.position.encoding
+        ours = ours and type(config.task).__module__.startswith("pcore.")
+        return ours or _parts(config) in self.measured_parts
+
+
+def _step_operations(amounts: Amounts) -> float:
+    return amounts.train_operations / amounts.num_steps
 
 
 def _parts(config: TrialConfig) -> tuple[str, type]:
     return config.position.encoding, type(config.task)
-
-
-def _is_ours(config: TrialConfig) -> bool:
-    return type(config.task).__module__.startswith("pcore.")
 
 
 def describe_error(pairs: Sequence[tuple[float, float]]) -> str:
@@ -189,13 +185,13 @@ def probe(config: TrialConfig, device: str, num_threads: int = 1, num_steps: int
     threads = torch.get_num_threads()
     torch.set_num_threads(num_threads)
     torch.set_flush_denormal(True)  # as an attempt does
-    run = Run(config, device)
-    rate = learning_rate(config.optim, 0)
-    run.update(run.data.next_batch(), rate)
-    seconds = timed(lambda: run.update(run.data.next_batch(), rate), num_steps, device)
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(False)
-    return seconds
+    try:
+        run, rate = Run(config, device), learning_rate(config.optim, 0)
+        run.update(run.data.next_batch(), rate)
+        return timed(lambda: run.update(run.data.next_batch(), rate), num_steps, device)
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(False)
 
 
 def timed(step: Callable[[], object], count: int, device: str) -> float:

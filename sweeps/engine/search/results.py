@@ -1,4 +1,4 @@
-"""How a search scores, and what it found.
+"""How a search scores, and its winners.
 
 Only the near range counts: search trials have no test lengths, and rows of any other range are
 never looked at.
@@ -8,7 +8,7 @@ second part tells configurations apart while exact match is 0 everywhere. The lo
 beyond the trained lengths: a model that begins to fit grows confident there, often wrongly, and the
 best fit can have a worse near loss than one that was stopped early. It only decides between equals.
 
-To use what was found in a sweep (arms are labels and the fields they change):
+To use the winners in a sweep (arms are labels and the fields they change):
 
     best = best_of("lr_search", scale)
     tuned = {label: fields | best.get(label, {}) for label, fields in own_arms.items()}
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.engine.options import find_results
-from sweeps.engine.search.space import format_rows
+from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
@@ -79,12 +79,12 @@ def format_best(best: Mapping[str, Mapping[str, Any]]) -> str:
     fields = [key for key in next(iter(best.values())) if "." in key]
     names = [field.rpartition(".")[2] for field in fields]
     rows = [["arm", *names, "near score", "configurations", "at each rung", "trained steps"]]
-    for label, found in best.items():
-        values = [_text(found[field]) for field in fields]
-        rungs = "/".join(map(str, found["num_per_rung"]))
-        numbers = [f"{found['near_score']:.4f}", str(found["num_configurations"]), rungs]
-        rows.append([label, *values, *numbers, f"{found['num_trained_steps']:,}"])
-    return format_rows(rows)
+    for label, winner in best.items():
+        values = [_text(winner[field]) for field in fields]
+        rungs = "/".join(map(str, winner["num_per_rung"]))
+        numbers = [f"{winner['near_score']:.4f}", str(winner["num_configurations"]), rungs]
+        rows.append([label, *values, *numbers, f"{winner['num_trained_steps']:,}"])
+    return align([tuple(row) for row in rows])
 
 
 def _text(value: Any) -> str:
@@ -106,17 +106,17 @@ def best_of(
     results: the results folder (default: $PCORE_RESULTS, else ./results). Raises ValueError if the
     search was not run to its end there.
     """
-    place = find_results(str(results) if results is not None else None)
+    folder = find_results(str(results) if results is not None else None)
     try:
-        found = json.loads(Folder(place).read(_best_file(name, scale)))
+        winners = json.loads(Folder(folder).read(_best_file(name, scale)))
     except FileNotFoundError:
         raise ValueError(
-            f"{place} holds no result of the search {name!r} at scale {scale}; run it first: "
-            f"python sweeps/{name}.py --scale {scale} --results {place}"
+            f"{folder} holds no result of the search {name!r} at scale {scale}; run it first: "
+            f"python sweeps/{name}.py --scale {scale} --results {folder}"
         ) from None
     return {
         label: {key: value for key, value in entry.items() if "." in key}
-        for label, entry in found.items()
+        for label, entry in winners.items()
     }
 
 

@@ -1,7 +1,8 @@
 """A search from its command line to its winners: in rounds, the next rung of every configuration.
 
 A round is a list of ordinary trials. What the store lacks of them is executed, inline or on Ray;
-then every study gives its verdicts and starts new configurations until its budget is used.
+then every study promotes or stops its configurations and starts new ones until its budget is
+used.
 """
 
 import argparse
@@ -11,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.config import TrialConfig, trial_id
-from sweeps.engine.launch.cli import guarded
+from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.launch.launch import FAILED
 from sweeps.engine.launch.scheduler import execute_configs, session
-from sweeps.engine.options import add_executor, add_place, check_run, find_results
+from sweeps.engine.options import LaunchOptions, add_executor, add_results, read_options
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
 from sweeps.engine.spec import SCALES, Scale
@@ -72,7 +73,7 @@ def run_search(
 def _run_round(
     number: int, arms: "Sequence[Arm]", store: Store, execute: Execute, say: Callable[[str], None]
 ) -> None:
-    """The next rung of every configuration under way, then the verdicts."""
+    """Run the next rung of every configuration under way, then promote or stop each."""
     jobs = {trial_id(job): job for arm in arms for job in arm.jobs()}
     scores = read_scores(store, jobs)
     missing = {
@@ -93,7 +94,7 @@ def _run_round(
 
 
 def _conclude(arms: "Sequence[Arm]", say: Callable[[str], None]) -> tuple[Best, list[str]]:
-    best = {arm.label: found for arm in arms if (found := arm.best()) is not None}
+    best = {arm.label: winner for arm in arms if (winner := arm.best()) is not None}
     failed = [line for arm in arms for line in arm.failed]
     if missing := [arm.label for arm in arms if arm.label not in best]:
         lines = "".join(f"\n  {line}" for line in failed)
@@ -120,8 +121,8 @@ def find_database(storage: str | None, results: str) -> str:
 
 
 def main(search: Search, argv: Sequence[str] | None = None) -> int:
-    """Run a search from the command line. Exit codes: 0 every configuration has its verdict, 1 some
-    failed, 2 refused, 130 interrupted.
+    """Run a search from the command line. Exit codes: 0 no configuration failed, 1 some did, 2
+    refused, 130 interrupted.
     """
     parser = argparse.ArgumentParser(
         prog=f"{search.name}.py",
@@ -134,22 +135,25 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add("--width", type=int, default=2, help="configurations of each arm at once (default: 2)")
     add("--storage", help="Optuna database: file or URL (default: optuna.db in the results)")
     add("--plan", action="store_true", help="print the budget; run nothing")
-    add_place(parser)
+    add_results(parser)
     add_executor(parser)
-    options = parser.parse_args(argv)
-    return guarded(search.name, lambda: _main(search, options))
+    given = parser.parse_args(argv)
+    try:
+        options, budget = read_options(given), search.budget[given.scale]
+        if given.configurations is not None:
+            budget = replace(budget, configurations=given.configurations)
+        arms = prepare_arms(search, options.scale, budget)
+        print(format_budget(search, options.scale, budget, arms), flush=True)
+        return 0 if given.plan else _run(search, options, budget, given.width, given.storage)
+    except EXPECTED as error:
+        return exit_code(search.name, error)
 
 
-def _main(search: Search, options: argparse.Namespace) -> int:
-    budget = search.budget[options.scale]
-    if options.configurations is not None:
-        budget = replace(budget, configurations=options.configurations)
-    arms = prepare_arms(search, options.scale, budget)
-    print(format_budget(search, options.scale, budget, arms), flush=True)
-    if options.plan:
-        return 0
-    check_run(options)
-    store = Store(find_results(options.results))
+def _run(
+    search: Search, options: LaunchOptions, budget: Budget, width: int, storage: str | None
+) -> int:
+    """Run a search and keep its winners; its exit code."""
+    store = Store(options.results)
     print(f"\nresults: {store.root}", flush=True)
 
     def execute(configs: Sequence[TrialConfig]) -> None:
@@ -162,8 +166,8 @@ def _main(search: Search, options: argparse.Namespace) -> int:
             store.root,
             execute,
             budget=budget,
-            width=options.width,
-            storage=options.storage,
+            width=width,
+            storage=storage,
             say=lambda line: print(line, flush=True),
         )
     file = write_best(store.root, search.name, options.scale, best)

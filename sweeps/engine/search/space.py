@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pcore.config import Scalar, TrialConfig, canonical, coerce, flatten, known_fields, override
 from pcore.registry import nearest
 from pcore.training.validate import validate
+from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
 
 SEED = 1000  # of every search trial: sweeps count from 0, so what they report was not tuned on
@@ -51,16 +52,14 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """A search. name: that of its script; arms: base configurations by label; space: what is tuned,
-    by dotted field; budget: of each arm, by scale.
-    """
+    """A search of hyper-parameters."""
 
-    name: str
+    name: str  # that of its script
     title: str
     claim: str
-    arms: Callable[[Scale], Mapping[str, TrialConfig]]
-    space: Space
-    budget: Mapping[Scale, Budget]
+    arms: Callable[[Scale], Mapping[str, TrialConfig]]  # base configurations by label
+    space: Space  # what is tuned, by dotted field
+    budget: Mapping[Scale, Budget]  # of each arm
 
 
 def prepare_arms(search: Search, scale: Scale, budget: Budget) -> dict[str, TrialConfig]:
@@ -113,10 +112,10 @@ def _check_near(config: TrialConfig) -> None:
 def _check_space(config: TrialConfig, space: Space) -> None:
     if not space:
         raise ValueError("the space is empty")
-    known = known_fields(type(config.task))
+    fields = known_fields(type(config.task))
     for field, values in space.items():
-        if field not in known:
-            raise ValueError(f"unknown field {field!r}.{nearest(field, known)}")
+        if field not in fields:
+            raise ValueError(f"unknown field {field!r}.{nearest(field, fields)}")
         if field == "optim.num_steps":
             raise ValueError("optim.num_steps belongs to the rungs, not to the space")
         if field in ("seed", "data_seed", "task.name") or field.startswith("eval."):
@@ -197,18 +196,9 @@ def format_budget(
             f"{search.name} [{scale}]: {search.title}",
             f"tuned in every arm: {', '.join(search.space)}",
             "",
-            format_rows(rows),
+            align(rows),
             "",
             f"{len(arms)} arms x {budget.configurations} configurations x {len(budget.rungs)} "
             f"rungs: at most {most:,} steps; about {halved:,.0f} if a third of each rung goes on",
         ]
     )
-
-
-def format_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text, the first to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = (
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    )
-    return "\n".join(f"  {line}".rstrip() for line in lines)

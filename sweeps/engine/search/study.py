@@ -61,7 +61,7 @@ class Arm:
         self.record = record
         mine = record.get_trials(deepcopy=False)
         past = [t for t in mine if "configuration" in t.user_attrs]
-        self.known = {t.user_attrs["configuration"]: t.params for t in past}
+        self.recorded_values = {t.user_attrs["configuration"]: t.params for t in past}
         self.recorded = {(t.user_attrs["configuration"], t.state) for t in past}
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=HALVING)
         self.study = optuna.create_study(pruner=pruner)
@@ -83,7 +83,7 @@ class Arm:
                 n_startup_trials=STARTUP,
                 constant_liar=True,
             )
-            fixed = self.known.get(number)
+            fixed = self.recorded_values.get(number)
             if fixed is None and number == 0:
                 fixed = defaults_in_space(self.config, self.space)
             if fixed is not None:

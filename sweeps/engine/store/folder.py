@@ -72,7 +72,7 @@ class Folder:
         return f"{self.base}/{name}"
 
     @contextlib.contextmanager
-    def _told(self) -> Generator[None]:
+    def wrap_errors(self) -> Generator[None]:
         try:
             yield
         except (FileNotFoundError, StorageFailed):
@@ -85,7 +85,7 @@ class Folder:
         """All files below `folder` (none if it does not exist), sorted by name; `hidden`: those
         that are not finished instead.
         """
-        with self._told():
+        with self.wrap_errors():
             found = self._list_remote(folder) if self.remote else self._list_local(folder)
             chosen = (entry for entry in found if ("/." in f"/{entry.name}") == hidden)
             return sorted(chosen, key=lambda entry: entry.name)
@@ -118,7 +118,7 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """The bytes of a file. Raises FileNotFoundError."""
-        with self._told():
+        with self.wrap_errors():
             return self._read_remote(name) if self.remote else Path(self.path(name)).read_bytes()
 
     def _read_remote(self, name: str) -> bytes:
@@ -136,7 +136,7 @@ class Folder:
     def tail(self, name: str, size: int) -> bytes:
         """The last bytes of a file; empty if it is shorter or gone."""
         try:
-            with self._told(), self.filesystem.open_input_file(self.path(name)) as file:
+            with self.wrap_errors(), self.filesystem.open_input_file(self.path(name)) as file:
                 if (total := file.size()) < size:
                     return b""
                 file.seek(total - size)
@@ -146,7 +146,7 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file so that it is either whole or absent."""
-        with self._told():
+        with self.wrap_errors():
             if self.remote:
                 with self._remote.open_output_stream(self.path(name)) as out:
                     out.write(data)
@@ -171,7 +171,7 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         """Whether a file of this name is there."""
-        with self._told():
+        with self.wrap_errors():
             if not self.remote:
                 return Path(self.path(name)).is_file()
             info = self._remote.get_file_info(self.path(name))
@@ -180,7 +180,7 @@ class Folder:
     def delete(self, names: str | Iterable[str]) -> None:
         """Remove files; those that are gone already are no error."""
         for name in [names] if isinstance(names, str) else names:
-            with contextlib.suppress(FileNotFoundError), self._told():
+            with contextlib.suppress(FileNotFoundError), self.wrap_errors():
                 if self.remote:
                     self._remote.delete_file(self.path(name))
                 else:

@@ -36,7 +36,7 @@ TRIAL = {  # record == "trial"
     "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
     "started_at": pa.string(),  # UTC, ISO 8601
     "code_version": pa.string(),
-    "code_hash": pa.string(),  # of the source files of pcore
+    "code_hash": pa.string(),  # of the definitions of pcore, see `sweeps.engine.trial.sources`
     "git_commit": pa.string(),
     "git_dirty": pa.bool_(),
     "lock_hash": pa.string(),
@@ -75,7 +75,7 @@ EVALUATION = {  # record == "evaluation"
     "num_wrong_symbol": pa.int64(),
     "loss_sum": pa.float64(),
     "outcomes": pa.binary(),  # a bit per example, 1 = right (numpy.packbits)
-    # Of so many examples the first wrong prediction, or any, is at this place of the answer:
+    # Number of examples whose first wrong prediction, or any, is at this index of the response:
     "first_wrong_at": pa.list_(pa.int32()),
     "wrong_at": pa.list_(pa.int32()),
     "samples": pa.string(),  # JSON: the first right and the first wrong example

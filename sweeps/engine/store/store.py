@@ -87,7 +87,7 @@ class Store:
         for row in rows:
             assert set(row) <= set(known.names), set(row) - set(known.names)
         unique = uuid.uuid4().hex[:8]
-        file = f"{_place(name)}/{name}-{attempt}-{status}-{unique}.parquet"
+        file = f"{_shard_folder(name)}/{name}-{attempt}-{status}-{unique}.parquet"
         self.folder.write(file, parquet_bytes(pa.Table.from_pylist(rows, schema=known)))
         return file
 
@@ -97,7 +97,7 @@ class Store:
 
     def shards_of(self, name: str) -> list[Shard]:
         """The whole shards of one trial, first attempt first."""
-        return [shard for shard in self._parse(_place(name), name) if shard.trial_id == name]
+        return [shard for shard in self._parse(_shard_folder(name), name) if shard.trial_id == name]
 
     def _parse(self, folder: str, prefix: str = "") -> list[Shard]:
         found: list[Shard] = []
@@ -203,6 +203,6 @@ def choose(shards: Iterable[Shard]) -> dict[str, Shard]:
     return chosen
 
 
-def _place(name: str) -> str:
+def _shard_folder(name: str) -> str:
     """The folder of a trial's shards: a folder of ten thousand files is slow to list."""
     return f"trials/{name[:2]}"

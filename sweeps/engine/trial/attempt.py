@@ -1,7 +1,7 @@
 """One attempt at one trial: resume or start, consume `train`, write exactly one shard. Runs in a
 worker or in the driver.
 
-While it runs, a marker says who runs it (see running), and its state is kept in
+While it runs, a marker says who runs it (see `markers`), and its state is kept in
 `RESULTS/checkpoints/<trial_id>/`.
 """
 
@@ -29,33 +29,26 @@ from sweeps.engine.trial.analyse import write_diagnosis
 from sweeps.engine.trial.markers import GIVEN_UP, MAX_LOST, record_lost, running_marker
 from sweeps.engine.trial.provenance import code_provenance
 
-Verdict: TypeAlias = Literal["go on", "save", "paused", "timeout"]
+Compile: TypeAlias = Literal["auto", "on", "off"]
+Action: TypeAlias = Literal["continue", "save", "paused", "timeout"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """How trials are run; no part of their identity.
+    """How trials are run; no part of their identity."""
 
-    device: cpu or cuda. num_threads: torch threads of a trial. checkpoint_every: seconds between
-    saved states. time_limit: seconds of one attempt, then status timeout (its state stays).
-    slice_end: a `time.monotonic()` at which an attempt in this process saves its state and stops
-    without a shard, to be continued by a later launch. launch: name of the launch that runs it.
-    diagnose: test examples of each length by which a finished model is analysed (see diagnose); 0 =
-    it is not.
-    stack: how many trials of equal shapes may train as one model (see stacks); auto = as many as a
-    probe says pay. compile: whether training steps are compiled; auto = on a GPU.
-    """
-
-    results: str
-    device: str = "cpu"
-    num_threads: int = 1
-    checkpoint_every: float = 30.0
-    time_limit: float | None = None
+    results: str  # folder or URI
+    device: str = "cpu"  # cpu or cuda
+    num_threads: int = 1  # torch threads of a trial
+    checkpoint_every: float = 30.0  # seconds between saved states
+    time_limit: float | None = None  # seconds of one attempt; then timeout, and its state stays
+    # `time.monotonic()` at which an attempt in this process saves its state and stops without a
+    # shard, to be continued by a later launch.
     slice_end: float | None = None
-    launch: str = ""
-    diagnose: int = 0
-    stack: int | Literal["auto"] = 1
-    compile: Literal["auto", "on", "off"] = "auto"
+    launch: str = ""  # name of the launch that runs the trials
+    diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
+    stack: int | Literal["auto"] = 1  # trials that may train as one model, see `stacks`
+    compile: Compile = "auto"  # training steps with torch.compile; auto: on a GPU
 
     @property
     def compiled(self) -> bool:
@@ -67,19 +60,20 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What became of an attempt. status: that of its shard, or one without a shard: `done` if the
-    store had the trial already, `paused`, `unsaved` if the results folder could not be written,
-    `stopped` if it was not started because its siblings failed. first_step: above 0 if it resumed.
-    stacked: how many trials trained as one model; seconds are this trial's share of theirs.
+    """How an attempt ended.
+
+    status: that of its shard, or one without a shard: `done` if the store had the trial already,
+    `paused`, `unsaved` if the results folder could not be written, `stopped` if it was not started
+    because other trials failed.
     """
 
     trial_id: str
     status: str
-    seconds: float
-    first_step: int = 0
-    summary: str = ""
+    seconds: float  # wall time; of a stacked trial its share
+    first_step: int = 0  # above 0 if it resumed
+    summary: str = ""  # exact match, for the progress line
     error: str = ""
-    stacked: int = 1
+    stacked: int = 1  # trials that trained as one model
 
 
 def run_attempt(
@@ -87,15 +81,25 @@ def run_attempt(
     settings: Settings,
     on_report: Callable[[Report], None] = lambda report: None,
 ) -> Outcome:
-    """Run one trial to its end and write its shard, whatever the end is. Without a shard leave only
-    interrupts, slices and a results folder that cannot be written.
+    """Run one trial to its end and write its shard, however it ends. No shard is written only
+    after an interrupt, at the end of a slice and if the results folder cannot be written.
     """
     store, name = Store(settings.results), trial_id(config)
     try:
         if outcome := admit(config, settings, store)[0]:
             return outcome
-        with running_marker(store.folder, name, settings.launch):
-            return Attempt(config, settings, store).run(on_report)
+        with running_marker(store.folder, name, settings.launch), process_settings(settings):
+            attempt = Attempt(config, settings, store)
+            try:
+                return attempt.train(on_report)
+            except StorageFailed:
+                raise
+            except Diverged as error:
+                return attempt.finish("diverged", str(error))
+            except (torch.OutOfMemoryError, MemoryError) as error:
+                return attempt.finish("oom", str(error) or "out of memory")
+            except Exception:
+                return attempt.finish("error", traceback.format_exc(limit=-6))
     except StorageFailed as error:
         return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
 
@@ -121,22 +125,23 @@ class Timer:
         self.settings, self.began = settings, time.monotonic()
         self.saved = self.began
 
-    def verdict(self) -> Verdict:
-        """save = a state is due; paused, timeout = save it and stop. To be obeyed."""
+    def next_action(self) -> Action:
+        """What the caller has to do now: save a state; paused, timeout: save it and stop."""
         now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
         if end is not None and now > end:
             return "paused"
         if limit is not None and now - self.began > limit:
             return "timeout"
         if now - self.saved <= self.settings.checkpoint_every:
-            return "go on"
+            return "continue"
         self.saved = now
         return "save"
 
 
 class Attempt:
-    """The life of one attempt; collects what its shard will hold. clock: seconds that count as this
-    trial's own; stacked: how many trials train as one model with it.
+    """One attempt; collects what its shard will hold.
+
+    clock: seconds that are charged to this trial; stacked: how many trials train as one model.
     """
 
     def __init__(
@@ -158,35 +163,20 @@ class Attempt:
     def seconds(self) -> float:
         return self.clock() - self.began
 
-    def run(self, on_report: Callable[[Report], None]) -> Outcome:
-        """Train alone, to an end of any kind."""
-        try:
-            with process_settings(self.settings):
-                return self._train(on_report)
-        except StorageFailed:
-            raise
-        except Diverged as error:
-            return self.finish("diverged", str(error))
-        except (torch.OutOfMemoryError, MemoryError) as error:
-            return self.finish("oom", str(error) or "out of memory")
-        except Exception:
-            return self.finish("error", traceback.format_exc(limit=-6))
-
-    def _train(self, on_report: Callable[[Report], None]) -> Outcome:
+    def train(self, on_report: Callable[[Report], None]) -> Outcome:
+        """Train alone, to the end of the trial or of its time. Raises what training raises."""
         state, timer = self.resume(), Timer(self.settings)
-        settings = self.settings
-        for report in train(
-            self.config, device=settings.device, state=state, compile=settings.compiled
-        ):
+        device, compile = self.settings.device, self.settings.compiled
+        for report in train(self.config, device=device, state=state, compile=compile):
             self.take(report)
             on_report(report)
             if report.finished:
                 break
-            verdict = timer.verdict()
-            if verdict != "go on":
+            action = timer.next_action()
+            if action != "continue":
                 self.save()
-            if verdict in ("paused", "timeout"):
-                return self.stop(verdict)
+            if action in ("paused", "timeout"):
+                return self.stop(action)
         return self.finish("ok")
 
     def resume(self) -> dict[str, Any] | None:
@@ -223,14 +213,14 @@ class Attempt:
         write_diagnosis(self.store.folder, self.name, model, self.config, self.settings.diagnose)
 
     def save(self) -> None:
-        """Write the state behind the last report."""
+        """Write the state after the last report."""
         assert self.last is not None
         data = pack_state(self.config, self.last.state() | {"curve": self.curve})
         self.store.folder.write(f"{self.folder}/state.pt", data)
 
-    def stop(self, verdict: Literal["paused", "timeout"]) -> Outcome:
+    def stop(self, reason: Literal["paused", "timeout"]) -> Outcome:
         """The end of an attempt whose time is over."""
-        if verdict == "timeout":
+        if reason == "timeout":
             return self.finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
         return Outcome(
             trial_id=self.name, status="paused", seconds=self.seconds, stacked=self.stacked

@@ -16,8 +16,8 @@ SAME_ERROR = 2  # times in one cell until its other trials are stopped
 SAME_ERROR_EVERYWHERE = 5  # cells with nothing finished until all trials are stopped
 
 
-class Siblings:
-    """Decides during a launch which trials are not worth starting any more."""
+class FailurePolicy:
+    """Decides during a launch which trials are not started any more."""
 
     def __init__(self) -> None:
         self.by_cell: Counter[tuple[str, str]] = Counter()
@@ -25,7 +25,7 @@ class Siblings:
         self.stopped_cells: dict[str, str] = {}
         self.stopped_all = ""
 
-    def note(self, cell: str, status: str, error: str) -> None:
+    def record(self, cell: str, status: str, error: str) -> None:
         """An attempt at a trial of this cell ended."""
         self.any_ok = self.any_ok or status in ("ok", "diverged", "done")
         if status == "unsaved":
@@ -40,7 +40,7 @@ class Siblings:
         if not self.any_ok and len(cells) >= SAME_ERROR_EVERYWHERE:
             self.stopped_all = f"the same error in {len(cells)} cells, nothing finished: {last}"
 
-    def verdict(self, cell: str) -> str:
+    def stop_reason(self, cell: str) -> str:
         """Why trials of this cell should not be started; empty if they should."""
         return self.stopped_all or self.stopped_cells.get(cell, "")
 

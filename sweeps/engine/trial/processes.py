@@ -12,17 +12,15 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Process:
-    """A process of some machine. place: machine since its last boot, and process namespace; born:
-    start of the process in ticks since boot.
-    """
+    """A process of some machine. (The names of the fields are in files of a store.)"""
 
     host: str
-    place: str
+    place: str  # machine since its last boot, and process namespace
     pid: int
-    born: str
+    born: str  # start of the process, in ticks since boot
 
     def is_gone(self) -> bool | None:
-        """True or False for processes of this place, None where it cannot be seen from here."""
+        """True or False for processes of this machine and namespace, None for others."""
         if self.place != this_process().place:
             return None
         return _born(self.pid) != self.born

@@ -12,9 +12,7 @@ from typing import Any
 
 import torch
 
-import pcore
-
-ROOT = Path(__file__).resolve().parents[3]
+from sweeps.engine.trial.sources import ROOT, hash_sources
 
 
 @functools.cache
@@ -34,16 +32,6 @@ def code_provenance() -> dict[str, Any]:
         "python_version": platform.python_version(),
         "host": socket.gethostname(),
     }
-
-
-def hash_sources() -> str:
-    """12 hex digits over the names and contents of all source files of pcore."""
-    folder = Path(pcore.__path__[0])
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        digest.update(str(file.relative_to(folder)).encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def _version() -> str | None:

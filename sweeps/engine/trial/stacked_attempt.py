@@ -1,10 +1,10 @@
 """One attempt at several trials of equal shapes at once: each with its own marker, state and shard,
 all with one model in common (`pcore.training.stacked`).
 
-A member that diverges or ends leaves the stack; the others go on. Whatever else breaks a stack (no
-memory, an encoding that cannot be batched) is not held against its members: each of them runs
-alone, from its last state. So does a trial whose next lost attempt would be its last in this
-launch: its own fault will not be its companions'.
+A member that diverges or ends leaves the stack; the others go on. If anything else breaks a stack
+(no memory, an encoding that cannot be batched), no member fails: each of them runs alone, from its
+last state. A trial whose next lost attempt would be its last in this launch runs alone from the
+start, so that it cannot take others with it.
 """
 
 import time
@@ -37,7 +37,7 @@ def run_group(
     """Run trials of one stack (a single one alone), each to its end; outcomes as they come.
 
     on_report gets the id of the trial as well. say: for one sentence if the stack breaks. No trial
-    is begun behind one that was paused: the slice is over.
+    is started after one that was paused: the slice is over.
     """
     alone, together = list[TrialConfig](), list[TrialConfig]()
     if len(configs) == 1:
@@ -63,7 +63,7 @@ def run_group(
                 return
             if members.broken:
                 say(f"a stack of {len(together)} trials broke, they go on alone: {members.broken}")
-            together = members.left
+            together = members.unfinished
     for config in together + alone:
         name = trial_id(config)
         outcome = run_attempt(config, settings, lambda report, name=name: on_report(name, report))
@@ -73,39 +73,40 @@ def run_group(
 
 
 class _Members:
-    """The attempts of one stack. broken: why it ended early; left: whom it left unfinished."""
+    """The attempts of one stack. broken: why it ended early."""
 
     def __init__(self, configs: Sequence[TrialConfig], settings: Settings, store: Store):
         self.configs, self.settings, self.store = list(configs), settings, store
-        self.seconds = [0.0] * len(configs)  # the share of each member in the time of the stack
-        self.trained, self.clock = 0.0, time.monotonic()  # training so far, of each who lives
+        self.seconds = [0.0] * len(configs)  # each member's share of the time of the stack
+        self.trained, self.clock = 0.0, time.monotonic()  # training so far, of each active member
         self.attempts = [
             Attempt(config, settings, store, lambda i=i: self.seconds[i], len(configs))
             for i, config in enumerate(configs)
         ]
         self.markers: dict[int, ExitStack] = {}
-        self.living = list(range(len(configs)))
+        self.active = list(range(len(configs)))
         self.broken = ""
 
     @property
-    def left(self) -> list[TrialConfig]:
-        return [self.configs[i] for i in self.living]
+    def unfinished(self) -> list[TrialConfig]:
+        """What is left to run if the stack ended early."""
+        return [self.configs[i] for i in self.active]
 
     def run(self, on_report: Callable[[str, Report], None]) -> Iterator[Outcome]:
-        """Train together until nobody is left, the time is over or the stack breaks."""
+        """Train together until no member is active, the time is over or the stack breaks."""
         try:
             with process_settings(self.settings):
                 yield from self._train(on_report)
         except StorageFailed as error:
-            for i in list(self.living):
-                self.living.remove(i)
+            for i in list(self.active):
+                self.active.remove(i)
                 yield _unsaved(self.configs[i], error)
         except Exception as error:
             text = (str(error).strip().splitlines() or [""])[0]
             self.broken = f"{type(error).__name__}: {text}"
         finally:
             for marker in self.markers.values():
-                with suppress(StorageFailed):  # what remains is cleared away by the next launch
+                with suppress(StorageFailed):  # the next launch removes it
                     marker.close()
 
     def _train(self, on_report: Callable[[str, Report], None]) -> Iterator[Outcome]:
@@ -115,47 +116,47 @@ class _Members:
             marker.enter_context(running_marker(folder, attempt.name, launch))
         states = [attempt.resume() for attempt in self.attempts]
         timer, settings = Timer(self.settings), self.settings
-        for news in train_stacked(
+        for updates in train_stacked(
             self.configs, device=settings.device, states=states, compile=settings.compiled
         ):
-            reports = {i: new for i, new in news.items() if isinstance(new, Report)}
+            reports = {i: update for i, update in updates.items() if isinstance(update, Report)}
             evaluated = any(report.results for report in reports.values())
-            self._charge(reports, list(reports) if evaluated else self.living)
+            self._charge(reports, list(reports) if evaluated else self.active)
             for i, report in reports.items():
                 self.attempts[i].take(report)
                 on_report(self.attempts[i].name, report)
-            for i, new in news.items():
-                if isinstance(new, Diverged):
-                    yield self._end(i, self.attempts[i].finish("diverged", str(new)))
-                elif new.finished:
+            for i, update in updates.items():
+                if isinstance(update, Diverged):
+                    yield self._end(i, self.attempts[i].finish("diverged", str(update)))
+                elif update.finished:
                     yield self._end(i, self.attempts[i].finish("ok"))
-            verdict = timer.verdict()
-            if verdict != "go on":
-                for i in self.living:
+            action = timer.next_action()
+            if action != "continue":
+                for i in self.active:
                     if self.attempts[i].last is not None:
                         self.attempts[i].save()
-            if verdict in ("paused", "timeout"):
-                for i in list(self.living):
-                    yield self._end(i, self.attempts[i].stop(verdict))
+            if action in ("paused", "timeout"):
+                for i in list(self.active):
+                    yield self._end(i, self.attempts[i].stop(action))
                 return
 
     def _charge(self, reports: Mapping[int, Report], served: Sequence[int]) -> None:
-        """Share out the time since the last news: training among all who live, what was done
-        besides (evaluation, saving) among those that it served.
+        """Divide the time since the last update: training among all active members, the rest
+        (evaluation, saving) among the members `served` by it.
         """
         now = time.monotonic()
         trained = max((report.seconds for report in reports.values()), default=self.trained)
         share, passed = trained - self.trained, now - self.clock
         self.trained, self.clock = trained, now
-        for i in self.living:
+        for i in self.active:
             self.seconds[i] += share
         for i in served:
-            self.seconds[i] += (passed - share * len(self.living)) / len(served)
+            self.seconds[i] += (passed - share * len(self.active)) / len(served)
 
     def _end(self, i: int, outcome: Outcome) -> Outcome:
         """Take a member out of the stack; its outcome."""
         self.markers.pop(i).close()
-        self.living.remove(i)
+        self.active.remove(i)
         return outcome
 
 

@@ -16,7 +16,6 @@ from pcore.config.seeding import make_generator
 from pcore.encodings.disjoint import GAP, draw_apart, needed_ids
 from pcore.evaluation.flops import count_train_flops
 from pcore.model.packing import find_rows, phases
-from pcore.model.ragged import make_ragged
 from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import make_model
@@ -25,7 +24,6 @@ from pcore.training.data import TrainingData
 from pcore.training.stacked import train_stacked
 from pcore.training.train import ragged_loss, train
 from pcore.training.validate import validate
-from sweeps.engine.prices.work import count_training
 from tests.support.obvious import mean_loss as obvious_loss
 
 PACKED = {
@@ -442,15 +440,10 @@ def test_a_trial_with_single_problems_keeps_its_identity():
 def test_packed_rows_are_counted_as_rows(tiny_config):
     base = override(tiny_config, {"data.max_length": 12, "eval.test_lengths": "13"})
     base = override(base, {"position.max_position": 200, "optim.num_steps": 100})
-    plain, rows = count_training(base), count_training(packed(base))
-    half = count_training(
-        override(packed(base), {"data.problems_per_row": "1,4", "data.packing_begins": 0.5})
+    schedule = {"data.problems_per_row": "1,4", "data.packing_begins": 0.5}
+    plain, whole, half = (
+        count_train_flops(config)
+        for config in (base, packed(base), override(packed(base), schedule))
     )
-    assert rows.scores > 2.5 * plain.scores
-    assert half.scores == pytest.approx((plain.scores + rows.scores) / 2, rel=0.1)
-    assert rows.drawn_tokens == plain.drawn_tokens
-    assert count_train_flops(packed(base)) > count_train_flops(base)
-    data = TrainingData(packed(base))
-    parts = [part for _ in range(20) for part in make_ragged(*data.next_batch()).parts]
-    tokens = sum(part.num_rows * part.num_tokens for part in parts) / 20
-    assert rows.tokens / 3 / 100 == pytest.approx(tokens, rel=0.1)
+    assert whole > plain, "more keys for each query"
+    assert half == pytest.approx((plain + whole) / 2, rel=0.01)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from sweeps.engine.launch import leases as launches
-from sweeps.engine.launch.leases import Launch
+from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store.folder import Folder
 
 
@@ -30,7 +30,7 @@ def main(folder: Path, num_trials: int, num_rounds: int, seed: int) -> None:
     launches.POLL = 0.002
     names = [f"trial{i}" for i in range(num_trials)]
     for _ in range(num_rounds):
-        with Launch(Folder(folder / "results")) as launch:
+        with LaunchLease(Folder(folder / "results")) as launch:
             wanted = set(rng.sample(names, rng.randint(1, num_trials)))
             for _ in range(rng.randint(1, 3)):
                 mine = wanted - set(launch.claim(wanted))

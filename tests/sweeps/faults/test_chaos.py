@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sweeps.engine.launch.leases import Launch
+from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from tests.sweeps.faults.processes import (
@@ -65,7 +65,7 @@ class Watch:
         assert set(statuses) <= {"ok", "lost"}
         assert statuses.count("lost") <= self.kills + self.beside
         folder = Folder(self.results)
-        assert not Launch(folder).living()  # which also removes the dead
+        assert not LaunchLease(folder).living()  # which also removes the dead
         assert not folder.list("launches")
         assert len(folder.list(hidden=True)) <= self.kills  # writes cut short, unseen by readers
         finished = {shard.trial_id for shard in ok_shards(self.results)}

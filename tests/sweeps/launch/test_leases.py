@@ -14,7 +14,7 @@ import time
 import pytest
 
 from sweeps.engine.launch import leases as launches
-from sweeps.engine.launch.leases import Launch
+from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store.folder import Entry, Folder
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import Process, this_process
@@ -123,7 +123,7 @@ def play(order: list[int], wanted: list[set[str]]) -> None:
     errors = list[str]()
 
     def work(who: int) -> None:
-        launch = Launch(SteppedFolder(stage, who))
+        launch = LaunchLease(SteppedFolder(stage, who))
         launch.name = f"launch{who}"
         try:
             launch._declare("idle", frozenset())
@@ -171,7 +171,7 @@ def test_the_interleavings_do_find_a_protocol_that_looks_before_it_asks(monkeypa
         self._declare("running", frozenset(trials))
         return {name: o for o in others for name in o.trials & frozenset(trials)}
 
-    monkeypatch.setattr(Launch, "claim", careless)
+    monkeypatch.setattr(LaunchLease, "claim", careless)
     with pytest.raises(AssertionError, match=r"a: \d and \d, order"):
         play([0, 1] * 10, [{"a"}, {"a"}])
 
@@ -184,7 +184,7 @@ def test_many_threads_never_hold_a_trial_twice_and_get_all_of_them(folder):
     def work(seed: int) -> None:
         rng = random.Random(seed)
         left = set(names)
-        with Launch(folder) as launch:
+        with LaunchLease(folder) as launch:
             while left:
                 mine = left - set(launch.claim(left))
                 with lock:
@@ -223,7 +223,7 @@ def test_many_processes_never_hold_a_trial_twice(tmp_path):
 # Dead or alive
 
 
-def is_dead_for(launch: Launch, trials=TRIALS) -> bool:
+def is_dead_for(launch: LaunchLease, trials=TRIALS) -> bool:
     return not launch.living(trials)
 
 
@@ -240,7 +240,7 @@ def test_a_dead_launch_of_this_machine_is_recognised_at_once(folder, kind):
             wait_until(lambda: _state(child.pid) == "Z")
         forge(folder, process)
         began = time.monotonic()
-        with Launch(folder) as launch:
+        with LaunchLease(folder) as launch:
             assert launch.claim(TRIALS) == {}
             assert {e.name.split("/")[1].split(".")[0] for e in folder.list("launches")} == {
                 launch.name
@@ -264,7 +264,7 @@ def _born(pid: int) -> list[str]:
 def test_a_living_launch_of_this_machine_keeps_its_trials_without_any_sign_of_life(folder):
     """Stopped with Ctrl-Z it is not dead."""
     forge(folder, this_process(), trials={"a"})
-    with Launch(folder) as launch:
+    with LaunchLease(folder) as launch:
         assert set(launch.claim(TRIALS)) == {"a"}
 
 
@@ -272,7 +272,7 @@ def test_a_launch_of_another_machine_is_dead_when_its_counter_stands_still(folde
     """Until then its trials are left to it, and nobody waits to find out."""
     monkeypatch.setattr(launches, "PATIENCE", 0.5)
     forge(folder, elsewhere())
-    with Launch(folder) as launch:
+    with LaunchLease(folder) as launch:
         began = time.monotonic()
         taken = launch.claim(TRIALS)
         assert set(taken) == TRIALS
@@ -289,7 +289,7 @@ def test_a_dead_launch_of_another_machine_that_was_asking_holds_nobody_up_for_ev
 ):
     monkeypatch.setattr(launches, "PATIENCE", 0.3)
     forge(folder, elsewhere(), state="asking")
-    with Launch(folder) as launch:
+    with LaunchLease(folder) as launch:
         assert launch.claim(TRIALS) == {}
 
 
@@ -306,7 +306,7 @@ def test_a_launch_of_another_machine_is_alive_while_its_counter_moves(folder, mo
     thread = threading.Thread(target=beat)
     thread.start()
     try:
-        with Launch(folder) as launch:
+        with LaunchLease(folder) as launch:
             assert set(launch.claim(TRIALS)) == TRIALS
             end = time.monotonic() + 1.2
             while time.monotonic() < end:
@@ -325,7 +325,7 @@ def test_a_clock_that_jumps_changes_nothing(folder, monkeypatch, days):
     forge(folder, this_process(), trials={"a"})
     forge(folder, dead(), trials={"b"})
     still = forge(folder, elsewhere(), trials={"c"})
-    with Launch(folder) as launch:
+    with LaunchLease(folder) as launch:
         assert set(launch.claim({"a", "b", "c"})) == {"a", "c"}
         monkeypatch.setattr(time, "time", lambda: real() + 86400 * days)
         assert set(launch.claim({"a", "b", "c"})) == {"a", "c"}
@@ -337,21 +337,21 @@ def test_a_clock_that_jumps_changes_nothing(folder, monkeypatch, days):
 def test_what_dead_launches_left_is_removed_by_the_next_one_whatever_it_runs(folder):
     forge(folder, dead(), trials={"x"})
     forge(folder, dead(), trials=set(), state="idle")
-    with Launch(folder) as launch:
+    with LaunchLease(folder) as launch:
         assert launch.claim(TRIALS) == {}
     assert not folder.list("launches")
 
 
 def test_an_unreadable_note_of_a_launch_is_no_launch(folder):
     folder.write("launches/broken.json", b'{"state": "run')
-    with Launch(folder) as launch:
+    with LaunchLease(folder) as launch:
         assert launch.claim(TRIALS) == {}
 
 
 def test_a_launch_that_others_took_for_dead_stops(folder, monkeypatch):
-    monkeypatch.setattr(launches, "BEAT", 0.02)
+    monkeypatch.setattr(launches, "HEARTBEAT", 0.02)
     said = list[str]()
-    launch = Launch(folder, say=said.append)
+    launch = LaunchLease(folder, say=said.append)
 
     def sleep_long() -> None:
         with launch:
@@ -361,14 +361,14 @@ def test_a_launch_that_others_took_for_dead_stops(folder, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         sleep_long()
-    assert launch.deposed
+    assert launch.superseded
     assert said == ["another launch took this one for dead and goes on with its trials; stopping"]
     assert not folder.list("launches")
 
 
 def test_a_full_disk_does_not_end_a_launch(folder, monkeypatch):
-    monkeypatch.setattr(launches, "BEAT", 0.01)
-    with Launch(folder) as launch:
+    monkeypatch.setattr(launches, "HEARTBEAT", 0.01)
+    with LaunchLease(folder) as launch:
         launch.claim(TRIALS)
 
         def full(self, name, data):
@@ -378,7 +378,7 @@ def test_a_full_disk_does_not_end_a_launch(folder, monkeypatch):
             patch.setattr(Folder, "write", full)
             time.sleep(0.2)
         assert launch.thread.is_alive()
-        assert not launch.deposed
+        assert not launch.superseded
 
 
 # Whole sweeps

@@ -1,6 +1,5 @@
 """Slices on two machines add up: rows of merged stores are those of one uninterrupted run."""
 
-import argparse
 import itertools
 import subprocess
 import sys
@@ -22,9 +21,7 @@ MEASURED = ["seconds", "host", "launch"]
 
 
 def merge(source: Path, target: Path, no_weights: bool = False) -> int:
-    return merge_stores(
-        argparse.Namespace(source=str(source), target=str(target), no_weights=no_weights)
-    )
+    return merge_stores(str(source), str(target), weights=not no_weights)
 
 
 def rows(folder: Path) -> list[dict]:

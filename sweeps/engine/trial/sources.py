@@ -1,0 +1,103 @@
+"""Which code computed a result: a hash of what pcore computes, not of how its files are arranged.
+
+Hashed is the set of top-level definitions of the rooms that decide results, without docstrings,
+comments, imports and `__all__`. So moving a definition, rewording a docstring or reformatting
+changes nothing, a changed constant or expression does.
+"""
+
+import ast
+import functools
+import hashlib
+import io
+import subprocess
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pcore
+
+ROOT = Path(__file__).resolve().parents[3]
+KIND = "a1:"  # begins the hashes of this kind; those before it had names and bytes of all files
+# Not `cli`, `diagnosis` and `conformance`, which no row comes from.
+ROOMS = (
+    "registry",
+    "vocab",
+    "config",
+    "tasks",
+    "encodings",
+    "model",
+    "evaluation",
+    "training",
+    "theory",
+)
+ARRANGEMENT = ("__all__ =", "if TYPE_CHECKING:")  # what a file exports or imports
+
+
+@functools.cache
+def hash_sources() -> str:
+    """The hash of the installed pcore: KIND and 12 hex digits."""
+    return hash_definitions(definitions(read_rooms(Path(pcore.__path__[0]))))
+
+
+def is_same_code(
+    code_hash: str | None, git_commit: str | None, git_dirty: bool | None
+) -> bool | None:
+    """Whether a row with this provenance was computed by the code of today; None if that cannot be
+    known. Of an older kind of hash it is known if the commit is in this repository.
+    """
+    if code_hash is not None and code_hash.startswith(KIND):
+        return code_hash == hash_sources()
+    if code_hash is None or git_commit is None or git_dirty is not False:
+        return None
+    then = _definitions_of_commit(git_commit)
+    now = definitions(read_rooms(Path(pcore.__path__[0])))
+    return None if then is None else now <= then  # at that commit there may have been no rooms
+
+
+def read_rooms(folder: Path) -> list[str]:
+    """The source files of the rooms of a pcore folder that decide results."""
+    files = [folder / f"{room}.py" for room in ROOMS]
+    files += [file for room in ROOMS for file in (folder / room).rglob("*.py")]
+    return [file.read_text() for file in files if file.is_file()]
+
+
+def definitions(sources: Iterable[str]) -> frozenset[str]:
+    """The top-level statements of source files in a normal form."""
+    texts = (ast.unparse(node) for source in sources for node in _strip(ast.parse(source)).body)
+    return frozenset(text for text in texts if not text.startswith(ARRANGEMENT))
+
+
+def hash_definitions(texts: Iterable[str]) -> str:
+    """KIND and 12 hex digits over definitions in any order."""
+    return KIND + hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:12]
+
+
+def _strip(module: ast.Module) -> ast.Module:
+    """The module without docstrings and imports, those inside functions included."""
+    for node in ast.walk(module):
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if isinstance(statements, list):
+                kept = [s for s in statements if not _computes_nothing(s)]
+                empty = name == "body" and not kept and not isinstance(node, ast.Module)
+                setattr(node, name, [ast.Pass()] if empty else kept)
+    return module
+
+
+def _computes_nothing(statement: ast.stmt) -> bool:
+    """Whether this is an import, a docstring or another constant that stands alone."""
+    alone = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return alone or isinstance(statement, (ast.Import, ast.ImportFrom))
+
+
+@functools.cache
+def _definitions_of_commit(commit: str) -> frozenset[str] | None:
+    """Of all files of pcore at a commit of this repository; None if there is no such commit."""
+    command = ["git", "-C", str(ROOT), "archive", commit, "pcore"]
+    try:
+        archive = subprocess.run(command, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        opened = (files.extractfile(name) for name in files.getnames() if name.endswith(".py"))
+        return definitions(file.read().decode() for file in opened if file is not None)
