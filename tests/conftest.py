@@ -13,6 +13,7 @@ import torch
 from jaxtyping import install_import_hook
 
 import tests.support.typechecking  # noqa: F401  the hook looks it up by attribute
+from tests.support.tiny_config import TINY
 
 if TYPE_CHECKING:  # pcore may not be imported before its hook is there
     from pcore.config import TrialConfig
@@ -24,27 +25,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module, and with it pcore, is imported."""
+    for name in ("same", "services", "sweeps"):  # their failures show both sides too
+        pytest.register_assert_rewrite(f"tests.support.{name}")
     if config.getoption("markexpr") != "benchmark":
         install_import_hook(["pcore"], "tests.support.typechecking.typecheck")
-
-
-TINY = {
-    "model.num_layers": 2,
-    "model.num_heads": 2,
-    "model.d_model": 16,
-    "model.d_head": 8,
-    "model.d_ff": 32,
-    "data.max_length": 3,
-    "data.num_examples": None,
-    "optim.learning_rate": 3e-3,
-    "optim.num_steps": 12,
-    "optim.batch_size": 16,
-    "position.max_position": 20,
-    "eval.train_lengths": "1-3",
-    "eval.test_lengths": "4,6",
-    "eval.num_examples": 32,
-    "eval.num_checks": 4,
-}
 
 
 @pytest.fixture

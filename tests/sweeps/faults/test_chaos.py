@@ -13,10 +13,11 @@ import pytest
 from sweeps.engine.launch.leases import Launch
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
-from tests.sweeps.faults.processes import (
+from tests.support.sweeps.processes import (
     PYTHON,
     ROOT,
     check_once,
+    end,
     environment,
     finish_fresh,
     ok_shards,
@@ -26,7 +27,6 @@ from tests.sweeps.faults.processes import (
     start_fresh,
     wait_until,
 )
-from tests.sweeps.launch.test_ray import end
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
 MANY: dict[str, object] = {"arms": 20, "steps": 120, "loose": 12}  # forty trials, checkpoints

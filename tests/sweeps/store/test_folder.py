@@ -19,8 +19,15 @@ from sweeps.engine.store import store as store_module
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from tests.support.object_store import WEED, object_store, open_client
-from tests.sweeps.faults.processes import ROOT, check_once, environment, ok_shards, rows, wait_until
+from tests.support.services.object_store import WEED, object_store, open_client
+from tests.support.sweeps.processes import (
+    ROOT,
+    check_once,
+    environment,
+    ok_shards,
+    rows,
+    wait_until,
+)
 
 CONFIG = addition("smoke")
 COUNTS = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
