@@ -5,6 +5,7 @@ Benchmarks (`-m benchmark`) measure pcore as users run it, without these checks.
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.register_assert_rewrite(f"tests.support.{name}")
     if config.getoption("markexpr") != "benchmark":
         install_import_hook(["pcore"], "tests.support.typechecking.typecheck")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With NO_SKIPS set, as in CI, a test that was skipped is a failure: something is missing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and os.environ.get("NO_SKIPS") and reporter.stats.get("skipped"):
+        reporter.write_line("\nNO_SKIPS is set, and tests were skipped", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture

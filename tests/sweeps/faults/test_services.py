@@ -123,9 +123,9 @@ def cluster(tmp_path) -> Generator[tuple[dict[str, str], int]]:
     try:
         head = ["--head", "--port", str(port), "--include-dashboard", "false"]
         ray_start(secret, *head, *common, "--temp-dir", str(folder))
-        first = raylets(before)
+        first = raylets(folder)
         ray_start(secret, "--address", f"127.0.0.1:{port}", *common)
-        (second,) = raylets(before) - first
+        (second,) = raylets(folder) - first
         yield secret | {"RAY_ADDRESS": f"127.0.0.1:{port}"}, second
     finally:
         end([p for p in psutil.process_iter() if p.pid not in before and mentions(p, folder)])
@@ -157,10 +157,10 @@ def test_a_killed_raylet_costs_its_node_and_no_trial(cluster, tmp_path):
     assert {s.status for s in Store(results).shards()} <= {"ok", "lost"}
 
 
-def raylets(before: set[int]) -> set[int]:
-    """The raylets that were started since."""
-    found = (p for p in psutil.process_iter(["name"]) if p.pid not in before)
-    return {p.pid for p in found if p.info["name"] == "raylet"}
+def raylets(folder: Path) -> set[int]:
+    """The raylets of the cluster with this folder."""
+    found = psutil.process_iter(["name"])
+    return {p.pid for p in found if p.info["name"] == "raylet" and mentions(p, folder)}
 
 
 def trains_below(raylet: int, results: Path) -> bool:
