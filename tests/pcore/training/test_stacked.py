@@ -15,6 +15,7 @@ from pcore.training.train import Diverged, Run, train
 from tests.support.same import ALL_POLICIES, assert_same, facts
 from tests.support.tiny_config import TINY
 
+pytestmark = pytest.mark.slow  # a minute together
 CLOSE = {"rel": 1e-5}
 # What members of a stack may differ in.
 MEMBERS = [

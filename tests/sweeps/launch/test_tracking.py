@@ -22,6 +22,7 @@ def finished(tmp_path):
     return store, make_plan(make_sweep(), "smoke", None, store, priced=False)
 
 
+@pytest.mark.slow
 def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(finished):
     from mlflow.tracking import MlflowClient
 
