@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -30,6 +30,30 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.register_assert_rewrite(f"tests.support.{name}")
     if config.getoption("markexpr") != "benchmark":
         install_import_hook(["pcore"], "tests.support.typechecking.typecheck")
+
+
+# Long tests are dealt out one by one, but those that share a server or a network go together.
+TOGETHER = {
+    "tests/cluster/test_nodes.py": "machines",
+    "tests/cluster/test_slurm.py": "machines",
+    "tests/cluster/test_postgres.py": "postgres",
+    "tests/sweeps/launch/test_ray.py": "ray",
+    "tests/sweeps/store/test_folder.py": "s3",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadgroup` with the groups of TOGETHER."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    assert all((config.rootpath / file).is_file() for file in TOGETHER)
+
+    class Long(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return TOGETHER.get(nodeid.partition("::")[0], nodeid)
+
+    return Long(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

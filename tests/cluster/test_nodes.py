@@ -28,7 +28,6 @@ REASON = missing()
 pytestmark = [
     pytest.mark.services,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("machines"),  # their addresses must not meet those of Slurm
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
 ]
 PORT, DASHBOARD = "6479", "8379"

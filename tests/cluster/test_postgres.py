@@ -26,7 +26,6 @@ from tests.support.sweeps.commands import ROOT, environment, sweep_command
 pytestmark = [
     pytest.mark.services,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("postgres"),
     pytest.mark.filterwarnings("ignore"),  # of mlflow's own imports
     pytest.mark.skipif(POSTGRES is None, reason="postgresql is not installed"),
 ]

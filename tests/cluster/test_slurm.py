@@ -21,7 +21,6 @@ REASON = missing("slurmctld", "slurmd", "sbatch", "munged")
 pytestmark = [
     pytest.mark.services,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("machines"),
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
 ]
 SCRIPT = ("sweeps/depth_ablation.py", "--scale", "smoke", "--no-mlflow")

@@ -174,10 +174,6 @@ def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
     return done.stdout
 
 
-ON_HEAD = pytest.mark.xdist_group("head")
-
-
-@ON_HEAD
 def test_job_submit_of_the_script_itself(head, tmp_path):
     """The literal form, `ray job submit sweeps/depth_ablation.py`: the file runs by its shebang."""
     variables = ("--runtime-env-json", job_environment(tmp_path))
@@ -187,7 +183,6 @@ def test_job_submit_of_the_script_itself(head, tmp_path):
     check_complete(tmp_path, output)
 
 
-@ON_HEAD
 def test_job_submit_with_a_working_dir(head, tmp_path):
     variables = ("--runtime-env-json", job_environment(tmp_path))
     run = ("python", "sweeps/depth_ablation.py", "--scale", "smoke")
@@ -197,7 +192,6 @@ def test_job_submit_with_a_working_dir(head, tmp_path):
     assert {row["git_commit"] for row in rows} == {"abc"}
 
 
-@ON_HEAD
 def test_plain_python_joins_a_running_head(head, tmp_path):
     secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
     done = subprocess.run(
@@ -226,7 +220,6 @@ time.sleep(600)
 """
 
 
-@ON_HEAD
 def test_a_sweep_that_finds_no_room_says_who_holds_it_and_goes_on_later(head, tmp_path):
     secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
     python, variables = str(BIN / "python"), environment(tmp_path, **secret)

