@@ -9,7 +9,7 @@ PORT ?= 5000
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: sweep paper test test-slow bench dashboard lint format lock clean test-services
+.PHONY: sweep paper test test-slow bench dashboard lint format lock clean test-services test-long
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train the depth ablation at laptop scale, print its table, draw its figure
@@ -23,10 +23,13 @@ test: .venv/installed  ## the quick test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minutes
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
 
 test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
-	$(BIN)/python -m pytest -m services --durations=0
+	$(BIN)/python -m pytest -m services -n 2 --dist loadgroup --durations=20
+
+test-long: .venv/services  ## both; tests that share a server stay together
+	$(BIN)/python -m pytest -m "slow or services" -n 2 --dist loadgroup --durations=20
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

@@ -5,14 +5,16 @@ Benchmarks (`-m benchmark`) measure pcore as users run it, without these checks.
 
 from __future__ import annotations
 
+import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from jaxtyping import install_import_hook
 
 import tests.support.typechecking  # noqa: F401  the hook looks it up by attribute
+from tests.support.tiny_config import TINY
 
 if TYPE_CHECKING:  # pcore may not be imported before its hook is there
     from pcore.config import TrialConfig
@@ -24,27 +26,42 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module, and with it pcore, is imported."""
+    for name in ("same", "services", "sweeps"):  # their failures show both sides too
+        pytest.register_assert_rewrite(f"tests.support.{name}")
     if config.getoption("markexpr") != "benchmark":
         install_import_hook(["pcore"], "tests.support.typechecking.typecheck")
 
 
-TINY = {
-    "model.num_layers": 2,
-    "model.num_heads": 2,
-    "model.d_model": 16,
-    "model.d_head": 8,
-    "model.d_ff": 32,
-    "data.max_length": 3,
-    "data.num_examples": None,
-    "optim.learning_rate": 3e-3,
-    "optim.num_steps": 12,
-    "optim.batch_size": 16,
-    "position.max_position": 20,
-    "eval.train_lengths": "1-3",
-    "eval.test_lengths": "4,6",
-    "eval.num_examples": 32,
-    "eval.num_checks": 4,
+# Long tests are dealt out one by one, but those that share a server or a network go together.
+TOGETHER = {
+    "tests/cluster/test_nodes.py": "machines",
+    "tests/cluster/test_slurm.py": "machines",
+    "tests/cluster/test_postgres.py": "postgres",
+    "tests/sweeps/launch/test_ray.py": "ray",
+    "tests/sweeps/store/test_folder.py": "s3",
 }
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadgroup` with the groups of TOGETHER."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    assert all((config.rootpath / file).is_file() for file in TOGETHER)
+
+    class Long(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return TOGETHER.get(nodeid.partition("::")[0], nodeid)
+
+    return Long(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With NO_SKIPS set, as in CI, a test that was skipped is a failure: something is missing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and os.environ.get("NO_SKIPS") and reporter.stats.get("skipped"):
+        reporter.write_line("\nNO_SKIPS is set, and tests were skipped", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -147,7 +150,10 @@ def save(figure: Figure, stem: str | Path) -> list[Path]:
         figure.set_dpi(DPI)  # at which text is as wide as in print; coarser pixels make it narrower
         figure.draw_without_rendering()  # lay out once, not again for every format
         figure.set_layout_engine("none")
-        figure.savefig(png, dpi=DPI, metadata={"Software": None})
-        figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
-        figure.savefig(svg, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        # Not `savefig`, which draws everything twice, the first time to lay it out.
+        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
+        nothing = dict.fromkeys(("CreationDate", "Creator", "Producer"))
+        FigureCanvasPdf(figure).print_pdf(pdf, metadata=nothing)
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(svg, metadata=nothing)
     return [png, pdf, svg]

@@ -20,7 +20,7 @@ from analysis.statistics.bootstrap import (
     resample_above,
 )
 from analysis.statistics.runs import L95, generalizable_length, wilson_interval
-from tests.analysis.test_load import example
+from tests.support.example_store import example
 
 CROSS = list(product(range(4), range(2)))
 

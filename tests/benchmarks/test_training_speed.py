@@ -34,6 +34,7 @@ CONFIGS: dict[str, TrialConfig] = {
 MULTIPLY = 2 * 1024**3
 ROUNDS = {"paper": 12, "laptop": 60}
 EVALUATED = {"paper": (60, 200), "laptop": (24, 500)}  # length, examples
+MEMORY_LIMIT = {"paper": 512, "laptop": 64}  # MiB; docs/performance.md has 393 and 25
 MEMORY = """
 import torch
 from pcore.training.train import Run
@@ -157,4 +158,6 @@ def test_evaluated_examples_per_second(name, record):
 def test_peak_memory_of_training(name, record):
     code = MEMORY.format(name=name)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    record(f"{name}: peak memory of training", f"{int(done.stdout):,} MiB")
+    peak, limit = int(done.stdout), MEMORY_LIMIT[name]
+    record(f"{name}: peak memory of training", f"{peak:,} MiB", f"<= {limit} MiB")
+    assert 0 < peak <= limit

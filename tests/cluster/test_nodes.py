@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from sweeps.engine.store.store import Store
-from tests.support.machines import Machine, machines, missing
-from tests.sweeps.launch.test_ray import (
+from tests.support.services.machines import Machine, machines, missing
+from tests.support.sweeps.commands import (
     BIN,
     ROOT,
     check_complete,

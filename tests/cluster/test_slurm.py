@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sweeps.engine.store.store import Store
-from tests.support.machines import Machine, machines, missing
-from tests.sweeps.faults.processes import check_once
-from tests.sweeps.launch.test_ray import ROOT, check_complete, environment
+from tests.support.services.machines import Machine, machines, missing
+from tests.support.sweeps.commands import ROOT, check_complete, environment
+from tests.support.sweeps.processes import check_once
 
 REASON = missing("slurmctld", "slurmd", "sbatch", "munged")
 pytestmark = [

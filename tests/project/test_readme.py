@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.project.test_imports import ROOMS, floors
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
@@ -56,17 +58,14 @@ def test_the_example_sweep_takes_an_own_encoding(own_code):
     assert done.stdout.split() == ["mine", "my_encodings:Decay"], done.stderr
 
 
-def test_every_file_that_the_tree_names_exists():
+def test_every_path_of_the_tree_exists_and_every_room_is_in_it():
     tree = README.split("## What is where")[1].split("## Tests")[0]
-    folder = ROOT
-    for line in tree.splitlines():
-        if not line.strip():
-            continue
-        indent = len(line) - len(line.lstrip())
-        for name in re.findall(r"[\w./]+\.(?:py|md)\b|\b[\w/]+/(?=\s|$)", line):
-            if indent == 4 and name.endswith("/"):
-                folder = ROOT / name
-                assert folder.is_dir(), name
-                break
-            place = ROOT / name if indent == 4 or name.startswith("tasks/__") else folder / name
-            assert (folder / name).exists() or place.exists(), f"{name} in: {line}"
+    named, above = set[Path](), dict[int, Path]()
+    for line in filter(str.strip, tree.splitlines()):
+        indent, path = len(line) - len(line.lstrip()), line.split()[0]
+        above = {depth: folder for depth, folder in above.items() if depth < indent}
+        above[indent] = above[max(above)] / path if above else ROOT / path
+        assert above[indent].is_dir() if path.endswith("/") else above[indent].is_file(), line
+        named.add(above[indent].relative_to(ROOT))
+    rooms = {Path(*package.split(".")) / room for package in ROOMS for room in floors(package)}
+    assert {room for room in rooms if (ROOT / room / "__init__.py").exists()} <= named

@@ -22,7 +22,8 @@ from analysis.load import load_sweep, select_checkpoint
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
 from sweeps.engine.store.store import Store
-from tests.analysis.test_load import (
+from tests.support import analysis_examples as examples
+from tests.support.example_store import (
     CELLS,
     build_store,
     example,
@@ -30,7 +31,6 @@ from tests.analysis.test_load import (
     view_rows,
     write_trial,
 )
-from tests.support import analysis_examples as examples
 
 
 def lines_of(figure: Figure) -> dict[str, Line2D]:

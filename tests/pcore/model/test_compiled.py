@@ -30,7 +30,7 @@ from sweeps.engine.options import add_executor, add_size, make_settings
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from sweeps.engine.trial.stacked_attempt import run_group
-from tests.pcore.training.test_train import ALL_POLICIES, assert_same, facts
+from tests.support.same import ALL_POLICIES, assert_same, facts
 
 pytestmark = pytest.mark.slow  # minutes together
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from pcore.config import TrialConfig, override
 from pcore.training.stacked import Stack, check_stackable, stack_key, train_stacked
 from pcore.training.train import Diverged, Run, train
-from tests.conftest import TINY
-from tests.pcore.training.test_train import ALL_POLICIES, assert_same, facts
+from tests.support.same import ALL_POLICIES, assert_same, facts
+from tests.support.tiny_config import TINY
 
+pytestmark = pytest.mark.slow  # a minute together
 CLOSE = {"rel": 1e-5}
 # What members of a stack may differ in.
 MEMBERS = [

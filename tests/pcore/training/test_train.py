@@ -1,6 +1,5 @@
 """Training: exact resume, isolated randomness, and the arithmetic of the loop."""
 
-import dataclasses
 import itertools
 import math
 
@@ -14,8 +13,8 @@ from pcore.model.checkpoint import load_model, load_state, save_model, save_stat
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
 from pcore.training.train import Candidate, Diverged, Run, learning_rate, train
+from tests.support.same import ALL_POLICIES, assert_same, facts
 
-ALL_POLICIES = {"eval.checkpoints": "last,best,oracle"}
 STREAMS = [
     {"data.num_examples": None},
     {"data.num_examples": 40},  # 12 steps of 16 end several passes inside a batch
@@ -23,30 +22,6 @@ STREAMS = [
     {"data.num_examples": 40, "position.start": "wrapped", "position.id_scale_max": 1},
     {"data.num_examples": 40, "position.encoding": "rotary", "position.id_scale_max": 3},
 ]
-
-
-def assert_same(left, right):
-    """Equal bit for bit, through dictionaries, lists and tensors."""
-    assert type(left) is type(right)
-    if isinstance(left, torch.Tensor):
-        assert torch.equal(left, right)
-    elif isinstance(left, dict):
-        assert left.keys() == right.keys()
-        for key in left:
-            assert_same(left[key], right[key])
-    elif isinstance(left, (list, tuple)):
-        assert len(left) == len(right)
-        for a, b in zip(left, right, strict=True):
-            assert_same(a, b)
-    else:
-        assert left == right
-
-
-def facts(report):
-    """Everything of a report but wall time and the state."""
-    values = {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
-    del values["seconds"], values["state"]
-    return values
 
 
 # Resume ---------------------------------------------------------------------------------------

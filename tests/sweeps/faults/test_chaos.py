@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -13,10 +14,11 @@ import pytest
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
-from tests.sweeps.faults.processes import (
+from tests.support.sweeps.processes import (
     PYTHON,
     ROOT,
     check_once,
+    end,
     environment,
     finish_fresh,
     ok_shards,
@@ -26,7 +28,6 @@ from tests.sweeps.faults.processes import (
     start_fresh,
     wait_until,
 )
-from tests.sweeps.launch.test_ray import end
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
 MANY: dict[str, object] = {"arms": 20, "steps": 120, "loose": 12}  # forty trials, checkpoints
@@ -140,18 +141,19 @@ def test_kills_in_every_phase_of_a_whole_command(tmp_path):
 @pytest.mark.parametrize("moment", ["before", "amid", "after"])
 def test_a_kill_at_every_single_write_leaves_the_same_rows(tmp_path, moment):
     """Views, launches, markers, states, weights, shards and packs, one after the other."""
-    faults: dict[str, object] = {"arms": 3, "steps": 101, "loose": 2}
-    counter = tmp_path / "count"
-    for _ in range(2):  # the second time there are shards to pack
-        code, output = run(tmp_path / "whole", "--seeds", "1", count=counter, **faults)
-        assert code == 0, output
-        faults["arms"] = 5
-    num_writes = int(counter.read_text())
+    faults: dict[str, object] = {"arms": 5, "steps": 51, "loose": 2}
+    before, whole, counter = tmp_path / "before", tmp_path / "whole", tmp_path / "count"
+    code, output = run(before, "--seeds", "1", **faults | {"arms": 3})  # shards to pack
+    assert code == 0, output
+    shutil.copytree(before, whole)
+    code, output = run(whole, "--seeds", "1", count=counter, **faults)
+    assert code == 0, output
+    num_writes, expected = int(counter.read_text()), rows(whole)
+    print(f"{num_writes} writes")
     assert num_writes > 10
-    expected = rows(tmp_path / "whole")
     for n in range(1, num_writes + 1):
         results = tmp_path / str(n)
-        assert run(results, "--seeds", "1", **faults | {"arms": 3})[0] == 0
+        shutil.copytree(before, results)
         child = start(results, "--seeds", "1", kill=f"{n},{moment}", **faults)
         assert child.wait() == -signal.SIGKILL, f"write {n}: {child.output}"
         watch = Watch(results)

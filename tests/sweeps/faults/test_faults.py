@@ -14,7 +14,7 @@ import pytest
 
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.failures import MAX_TRIES
-from tests.sweeps.faults.processes import check_once, ok_shards, rows, run, start, wait_until
+from tests.support.sweeps.processes import check_once, ok_shards, rows, run, start, wait_until
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -23,20 +22,23 @@ import pytest
 
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.markers import MAX_LOST
-from tests.cluster.test_postgres import (
-    SERVER,
-    _count_rows,
-    _create_database,
+from tests.support.services.servers import (
+    POSTGRES,
+    count_rows,
+    create_database,
     free_port,
-    process,
-    user_for_postgres,
+    kill_group,
+    postgres,
+    tracking_server,
 )
-from tests.sweeps.faults.processes import (
+from tests.support.sweeps.processes import (
     PYTHON,
     ROOT,
     check_once,
+    end,
     environment,
     finish_fresh,
+    mentions,
     ok_shards,
     start_fresh,
     wait_until,
@@ -121,9 +123,9 @@ def cluster(tmp_path) -> Generator[tuple[dict[str, str], int]]:
     try:
         head = ["--head", "--port", str(port), "--include-dashboard", "false"]
         ray_start(secret, *head, *common, "--temp-dir", str(folder))
-        first = raylets(before)
+        first = raylets(folder)
         ray_start(secret, "--address", f"127.0.0.1:{port}", *common)
-        (second,) = raylets(before) - first
+        (second,) = raylets(folder) - first
         yield secret | {"RAY_ADDRESS": f"127.0.0.1:{port}"}, second
     finally:
         end([p for p in psutil.process_iter() if p.pid not in before and mentions(p, folder)])
@@ -135,26 +137,6 @@ def ray_start(secret: dict[str, str], *flags: str) -> None:
         command, cwd=ROOT, env=environment(**secret), capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def raylets(before: set[int]) -> set[int]:
-    """The raylets that were started since."""
-    found = (p for p in psutil.process_iter(["name"]) if p.pid not in before)
-    return {p.pid for p in found if p.info["name"] == "raylet"}
-
-
-def mentions(candidate: psutil.Process, folder: Path) -> bool:
-    try:
-        return any(str(folder) in part for part in candidate.cmdline())
-    except psutil.Error:
-        return False
-
-
-def end(processes: list[psutil.Process]) -> None:
-    for candidate in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            candidate.kill()
-    psutil.wait_procs(processes, timeout=20)
 
 
 def test_a_killed_raylet_costs_its_node_and_no_trial(cluster, tmp_path):
@@ -175,6 +157,12 @@ def test_a_killed_raylet_costs_its_node_and_no_trial(cluster, tmp_path):
     assert {s.status for s in Store(results).shards()} <= {"ok", "lost"}
 
 
+def raylets(folder: Path) -> set[int]:
+    """The raylets of the cluster with this folder."""
+    found = psutil.process_iter(["name"])
+    return {p.pid for p in found if p.info["name"] == "raylet" and mentions(p, folder)}
+
+
 def trains_below(raylet: int, results: Path) -> bool:
     """Whether a worker of this node trains just now."""
     workers = {child.pid for child in psutil.Process(raylet).children(recursive=True)}
@@ -186,31 +174,6 @@ def trains_below(raylet: int, results: Path) -> bool:
 
 
 # The tracking server and its database
-
-
-@contextlib.contextmanager
-def tracking_server(folder: Path, port: int, database: str) -> Generator[subprocess.Popen]:
-    variables = environment(MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", DO_NOT_TRACK="true")
-    command = [PYTHON, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--backend-store-uri", database, "--workers", "1"]
-    command += ["--artifacts-destination", str(folder / "artifacts")]
-    with process(command, folder / "log", cwd=folder, env=variables) as running:
-
-        def answers() -> bool:
-            assert running.poll() is None, (folder / "log").read_text()
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                return True
-            return False
-
-        wait_until(answers, 240)
-        yield running
-
-
-def kill_group(leader: subprocess.Popen) -> None:
-    """A server and its children, which are in a session of their own."""
-    os.killpg(leader.pid, signal.SIGKILL)
-    leader.wait()
 
 
 def mirrored(results: Path) -> int:
@@ -328,24 +291,7 @@ def test_a_locked_database_costs_the_sweep_nothing(tmp_path):
     check_shown(database, 8)
 
 
-@contextlib.contextmanager
-def postgres(folder: Path, port: int, password: str) -> Generator[subprocess.Popen]:
-    """A PostgreSQL server; the folder is made if it is not there."""
-    user = user_for_postgres()
-    if not (folder / "data").exists():
-        (folder / "password").write_text(password)
-        for path in (folder, folder / "password") if user else ():
-            os.chown(path, int(user["user"]), int(user["group"]))
-        init = [SERVER / "initdb", "--pgdata", folder / "data", "--username", "mlflow"]
-        init += ["--auth", "scram-sha-256", "--pwfile", folder / "password"]
-        subprocess.run(init, cwd=folder, capture_output=True, check=True, **user)
-    run = [SERVER / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder]
-    run += ["-c", "listen_addresses=127.0.0.1"]
-    with process(run, folder / "log", cwd=folder, **user) as running:
-        yield running
-
-
-@pytest.mark.skipif(SERVER is None, reason="postgresql is not installed")
+@pytest.mark.skipif(POSTGRES is None, reason="postgresql is not installed")
 def test_a_killed_postgresql_costs_the_sweep_nothing_and_is_caught_up_with(tmp_path):
     results, port, database = tmp_path / "results", free_port(), free_port()
     address = f"postgresql+psycopg2://mlflow:secret@127.0.0.1:{database}/mlflow"
@@ -354,7 +300,7 @@ def test_a_killed_postgresql_costs_the_sweep_nothing_and_is_caught_up_with(tmp_p
     try:
         with contextlib.ExitStack() as stack:
             with postgres(folder, database, "secret") as server:
-                _create_database(database, "secret", folder / "log")
+                create_database(database, "secret", folder / "log")
                 stack.enter_context(tracking_server(tmp_path, port, address))
                 driver = sweep(results, uri)
                 wait_until(lambda: mirrored(results) >= 1 or driver.poll() is not None)
@@ -370,14 +316,14 @@ def test_a_killed_postgresql_costs_the_sweep_nothing_and_is_caught_up_with(tmp_p
             output = finish_fresh(driver)
             assert driver.returncode == 0, output
             assert INCOMPLETE not in output
-            assert _count_rows(address, "runs WHERE lifecycle_stage = 'active'") == 9
+            assert count_rows(address, "runs WHERE lifecycle_stage = 'active'") == 9
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _answers(address: str) -> bool:
     try:
-        return _count_rows(address, "runs") >= 0
+        return count_rows(address, "runs") >= 0
     except Exception:
         return False
 

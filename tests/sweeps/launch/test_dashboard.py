@@ -14,7 +14,7 @@ from sweeps.engine.launch.launch import report_folder
 from sweeps.engine.launch.tracking import Mirror, local_uri, shown_plan
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
-from tests.sweeps.launch.test_launch import make_sweep, run
+from tests.support.sweeps.tiny import make_sweep, run
 
 ROOT = Path(__file__).parents[3]
 BROWSER = shutil.which("chromium")

@@ -14,37 +14,18 @@ import torch
 from pcore.config import override, trial_id
 from pcore.evaluation.test_sets import evaluation_lengths
 from pcore.model.checkpoint import load_model
-from sweeps.baseline import addition
-from sweeps.engine.launch.cli import main
 from sweeps.engine.options import find_results, parse_duration
 from sweeps.engine.plan import make_plan
 from sweeps.engine.prices.price import describe_error
-from sweeps.engine.spec import Cell, Sweep, arms, grid
+from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import attempt
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from sweeps.engine.trial.markers import MAX_LOST, record_lost
 from sweeps.engine.trial.processes import this_process
+from tests.support.sweeps.tiny import CONFIG, TIMING, make_sweep, run
 
-CONFIG = addition("smoke")
 ROOT = Path(__file__).parents[3]
-
-
-def make_sweep(**points: dict) -> Sweep:
-    cells = grid(CONFIG, arm=arms(points or {"one": {}, "two": {"model.num_layers": 2}}))
-    return Sweep(
-        name="tiny",
-        title="A tiny sweep",
-        claim="A claim.",
-        cells=lambda scale: cells,
-        seeds={"smoke": "2", "laptop": "2", "paper": "2"},
-    )
-
-
-def run(sweep: Sweep, results: Path, *flags: str, report: bool = False) -> int:
-    arguments = ["--scale", "smoke", "--executor", "inline", "--no-mlflow", "--results"]
-    silent = () if report else ("--no-report",)
-    return main(sweep, [*arguments, str(results), *silent, *flags])
 
 
 def test_a_second_run_starts_nothing_and_prints_the_same_table(tmp_path, capfd, monkeypatch):
@@ -69,7 +50,7 @@ def test_a_larger_sweep_reuses_the_trials_it_shares(tmp_path, capfd):
 
 def test_the_plan_runs_nothing_and_needs_no_ray(tmp_path, capfd):
     code = (
-        "import sys, tests.sweeps.launch.test_launch as t\n"
+        "import sys, tests.support.sweeps.tiny as t\n"
         "code = t.main(t.make_sweep(), ['--scale', 'smoke', '--plan', '--results', sys.argv[1]])\n"
         "assert 'ray' not in sys.modules and 'mlflow' not in sys.modules\n"
         "sys.exit(code)"
@@ -143,7 +124,7 @@ def test_a_paused_trial_continues_exactly(tmp_path):
     assert statuses == [*["paused"] * (4 + evaluated), "ok"], "after each report, each length too"
 
     def rows(folder):
-        table = Store(folder).load().drop_columns(["seconds", *_timing()])
+        table = Store(folder).load().drop_columns(["seconds", *TIMING])
         return table.to_pylist()
 
     assert rows(cut) == rows(whole)
@@ -152,10 +133,6 @@ def test_a_paused_trial_continues_exactly(tmp_path):
     ]
     for a, b in zip(weights[0].parameters(), weights[1].parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-def _timing() -> list[str]:
-    return ["wall_seconds", "train_seconds", "eval_seconds", "first_step", "started_at"]
 
 
 def test_a_timeout_keeps_the_state_for_a_longer_try(tmp_path):
@@ -208,8 +185,7 @@ def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_repeated(tmp_path, capfd):
     """SIGKILL at growing delays, then one run to the end: each trial has exactly one ok shard."""
     code = (
-        "import sys, tests.sweeps.launch.test_launch as t\n"
-        "sys.exit(t.run(t.make_sweep(), t.Path(sys.argv[1])))"
+        "import sys, tests.support.sweeps.tiny as t\nsys.exit(t.run(t.make_sweep(), sys.argv[1]))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "killed")]
     finished: set[str] = set()

@@ -18,7 +18,7 @@ from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store.folder import Entry, Folder
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import Process, this_process
-from tests.sweeps.faults.processes import ROOT, check_once, ok_shards, run, start, wait_until
+from tests.support.sweeps.processes import ROOT, check_once, ok_shards, run, start, wait_until
 
 TRIALS = frozenset({"a", "b"})
 
@@ -209,7 +209,7 @@ def test_many_threads_never_hold_a_trial_twice_and_get_all_of_them(folder):
 
 def test_many_processes_never_hold_a_trial_twice(tmp_path):
     (tmp_path / "held").mkdir()
-    command = [sys.executable, "-m", "tests.sweeps.faults.claims", str(tmp_path), "5", "12"]
+    command = [sys.executable, "-m", "tests.support.sweeps.claims", str(tmp_path), "5", "12"]
     workers = [
         subprocess.Popen([*command, str(seed)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
         for seed in range(4)

@@ -4,12 +4,10 @@ it.
 Processes are ended by their pids; nothing here stops a Ray that the test did not start.
 """
 
-import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,38 +15,17 @@ import psutil
 import pytest
 
 from sweeps.engine.store.store import Store
+from tests.support.sweeps.commands import (
+    BIN,
+    ROOT,
+    check_complete,
+    environment,
+    job_environment,
+    sweep_command,
+)
+from tests.support.sweeps.processes import end, mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-ROOT = Path(__file__).parents[3]
-BIN = Path(sys.executable).parent
-
-
-def environment(results: Path, **more: str) -> dict[str, str]:
-    """The environment of a user with an activated virtual environment."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "PCORE_", "MLFLOW_"))}
-    path = f"{BIN}{os.pathsep}{kept['PATH']}"
-    return kept | {"PATH": path, "PCORE_RESULTS": str(results), **more}
-
-
-def sweep_command(*flags: str) -> list[str]:
-    return [str(BIN / "python"), "sweeps/depth_ablation.py", "--scale", "smoke", *flags]
-
-
-def check_complete(results: Path, output: str) -> None:
-    """Every trial of the smoke scale has exactly one ok shard, and the table was printed."""
-    ok = [shard for shard in Store(results).shards() if shard.status == "ok"]
-    assert len(ok) == len({shard.trial_id for shard in ok}) == 12
-    assert "coupling, 1 layer" in output
-    assert (results / "reports" / "depth_ablation-smoke" / "lengths.png").is_file()
-
-
-def end(processes: list[psutil.Process]) -> None:
-    for process in processes:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(processes, timeout=20)
 
 
 def test_plain_python_on_an_embedded_ray_and_the_second_run_starts_nothing(tmp_path):
@@ -166,6 +143,7 @@ def head(tmp_path_factory):
     before = {process.pid for process in psutil.process_iter()}
     command = [str(BIN / "ray"), "start", "--head", "--port", "6477", "--num-cpus", "2"]
     command += ["--dashboard-host", "127.0.0.1", "--dashboard-port", "8377"]
+    command += ["--dashboard-agent-listen-port", "8378"]  # a port that other clusters do not take
     command += ["--object-store-memory", "200000000", "--temp-dir", str(folder)]
     started = subprocess.run(
         command,
@@ -178,15 +156,8 @@ def head(tmp_path_factory):
     try:
         yield secret
     finally:
-        mine = [p for p in psutil.process_iter() if p.pid not in before and _mentions(p, folder)]
+        mine = [p for p in psutil.process_iter() if p.pid not in before and mentions(p, folder)]
         end(mine)
-
-
-def _mentions(process: psutil.Process, folder: Path) -> bool:
-    try:
-        return any(str(folder) in part for part in process.cmdline())
-    except psutil.Error:
-        return False
 
 
 def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
@@ -201,10 +172,6 @@ def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def job_environment(results: Path) -> str:
-    return json.dumps({"env_vars": {"PCORE_RESULTS": str(results), "PCORE_GIT_COMMIT": "abc"}})
 
 
 def test_job_submit_of_the_script_itself(head, tmp_path):

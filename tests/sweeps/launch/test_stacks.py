@@ -22,7 +22,7 @@ from sweeps.engine.trial.attempt import Settings, run_attempt
 from sweeps.engine.trial.markers import record_lost
 from sweeps.engine.trial.processes import this_process
 from sweeps.engine.trial.stacked_attempt import run_group
-from tests.sweeps.launch.test_launch import CONFIG, make_sweep, run
+from tests.support.sweeps.tiny import CONFIG, make_sweep, run
 
 pytestmark = pytest.mark.slow  # minutes together
 

@@ -9,7 +9,7 @@ from sweeps.engine.launch.launch import report_folder
 from sweeps.engine.launch.tracking import Mirror, local_uri, shown_plan
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
-from tests.sweeps.launch.test_launch import make_sweep, run
+from tests.support.sweeps.tiny import make_sweep, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
 
@@ -22,6 +22,7 @@ def finished(tmp_path):
     return store, make_plan(make_sweep(), "smoke", None, store, priced=False)
 
 
+@pytest.mark.slow
 def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(finished):
     from mlflow.tracking import MlflowClient
 

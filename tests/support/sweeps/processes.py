@@ -1,4 +1,4 @@
-"""Start, watch and end the sweep of `tests.sweeps.faults.sweep` as processes."""
+"""Start, watch and end the sweep of `tests.support.sweeps.faulty` as processes."""
 
 import atexit
 import contextlib
@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from sweeps.engine.store.store import Shard, Store
 
@@ -68,7 +70,7 @@ class Child:
 def _nursery() -> tuple[subprocess.Popen, Path]:
     folder = Path(tempfile.mkdtemp(prefix="pcore-faults-"))
     process = subprocess.Popen(
-        [PYTHON, "-m", "tests.sweeps.faults.nursery"],
+        [PYTHON, "-m", "tests.support.sweeps.nursery"],
         cwd=ROOT,
         env=environment(OMP_NUM_THREADS=1),  # threads would not survive a fork
         stdin=subprocess.PIPE,
@@ -112,7 +114,7 @@ def start_whole(results: Path | str, *flags: str, **faults: object) -> Child:
 def start_fresh(results: Path | str, *flags: str, **faults: object) -> subprocess.Popen:
     """The same as a new interpreter, with mirror and report; its output in a pipe."""
     return subprocess.Popen(
-        [PYTHON, "-u", "-m", "tests.sweeps.faults.sweep", *arguments(results), *flags],
+        [PYTHON, "-u", "-m", "tests.support.sweeps.faulty", *arguments(results), *flags],
         cwd=ROOT,
         env=environment(**faults),
         stdout=subprocess.PIPE,
@@ -128,6 +130,22 @@ def finish_fresh(process: subprocess.Popen, patience: float = 400) -> str:
     finally:
         process.kill()
         process.wait()
+
+
+def end(processes: list[psutil.Process]) -> None:
+    """SIGKILL; returns when they are gone."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=20)
+
+
+def mentions(process: psutil.Process, folder: Path) -> bool:
+    """Whether its command line names the folder."""
+    try:
+        return any(str(folder) in part for part in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 def arguments(results: Path | str) -> list[str]:

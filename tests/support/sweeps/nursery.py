@@ -1,5 +1,5 @@
-"""Forks the sweep of `tests.sweeps.faults.sweep` on demand: a process that has imported everything
-starts another one at once, where a fresh interpreter needs seconds.
+"""Forks the sweep of `faulty` on demand: a process that has imported everything starts another one
+at once, where a fresh interpreter needs seconds.
 
 Reads a line of JSON per child from standard input: arguments, environment, file for the output.
 Says the child's process number, and writes how it ended to FILE.ended.
@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from sweeps.engine.prices.price import probe
-from tests.sweeps.faults import sweep
+from tests.support.sweeps import faulty
 
 
 def child(order: dict) -> None:
@@ -27,7 +27,7 @@ def child(order: dict) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.environ.clear()
         os.environ.update(order["environment"])
-        code = sweep.run(order["arguments"])
+        code = faulty.run(order["arguments"])
     except BaseException:
         traceback.print_exc()
     finally:
@@ -38,7 +38,7 @@ def child(order: dict) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    probe(sweep.make_sweep().cells("smoke")[0].config, "cpu")  # imports what training needs
+    probe(faulty.make_sweep().cells("smoke")[0].config, "cpu")  # imports what training needs
     children: dict[int, str] = {}
     while True:
         if select.select([sys.stdin], [], [], 0.01)[0]:

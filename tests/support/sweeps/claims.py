@@ -1,6 +1,6 @@
 """A process that takes trials of a folder again and again, and holds each for a moment.
 
-    python -m tests.sweeps.faults.claims FOLDER NUM_TRIALS NUM_ROUNDS SEED
+    python -m tests.support.sweeps.claims FOLDER NUM_TRIALS NUM_ROUNDS SEED
 
 Exclusive creation of FOLDER/held/TRIAL is the judge: it fails if somebody else holds the trial.
 """

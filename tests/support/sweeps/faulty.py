@@ -1,6 +1,6 @@
 """A tiny sweep that is run as a process of its own, with faults planted by environment variables.
 
-    python -m tests.sweeps.faults.sweep --executor inline --results FOLDER ...
+    python -m tests.support.sweeps.faulty --executor inline --results FOLDER ...
 
 Only this script reads the variables, the engine knows nothing of them:
 

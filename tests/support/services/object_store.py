@@ -84,6 +84,7 @@ def object_store(folder: Path) -> Generator[ObjectStore]:
     ports = free_ports(8)
     command = [str(WEED), "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}"]
     command += ["-filer", "-s3", f"-s3.config={keys}", "-master.telemetry=false"]
+    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # would be the same ports for all
     command += ["-volume.max=20", "-master.volumeSizeLimitMB=64"]
     names = ("master", "volume", "filer", "s3")
     command += [f"-{name}.port={port}" for name, port in zip(names, ports, strict=False)]

@@ -1,0 +1,33 @@
+"""A sweep of two tiny cells, run inline in this process."""
+
+from pathlib import Path
+
+from sweeps.baseline import addition
+from sweeps.engine.launch.cli import main
+from sweeps.engine.spec import Sweep, arms, grid
+
+CONFIG = addition("smoke")
+TIMING = [
+    "wall_seconds",
+    "train_seconds",
+    "eval_seconds",
+    "first_step",
+    "started_at",
+]  # columns that no two runs share
+
+
+def make_sweep(**points: dict) -> Sweep:
+    cells = grid(CONFIG, arm=arms(points or {"one": {}, "two": {"model.num_layers": 2}}))
+    return Sweep(
+        name="tiny",
+        title="A tiny sweep",
+        claim="A claim.",
+        cells=lambda scale: cells,
+        seeds={"smoke": "2", "laptop": "2", "paper": "2"},
+    )
+
+
+def run(sweep: Sweep, results: Path, *flags: str, report: bool = False) -> int:
+    arguments = ["--scale", "smoke", "--executor", "inline", "--no-mlflow", "--results"]
+    silent = () if report else ("--no-report",)
+    return main(sweep, [*arguments, str(results), *silent, *flags])
