@@ -27,15 +27,15 @@ Certainty = Literal["paper", "abstract", "secondary", "ours"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """One row of the published results. published: the value in words; source: where it stands."""
+    """One published result."""
 
     text: str
-    published: str
+    published: str  # its value in words
     certainty: Certainty
-    sweep: str
+    sweep: str  # that tests it
     source: str = "arXiv 2405.20671"
-    number: Rule | None = None
-    ordering: Rule | None = None
+    number: Rule | None = None  # judges the published value, at paper scale
+    ordering: Rule | None = None  # judges which arm is better, at any scale
     remark: str = ""
 
 
@@ -77,7 +77,7 @@ CLAIMS: tuple[Claim, ...] = (
         number=ExactMatchAt(cells="trained on 1-30", length=200, least=0.95),
     ),
     Claim(
-        text="NoPE and random-start APE (6 layers) collapse behind the trained lengths",
+        text="NoPE and random-start APE (6 layers) collapse beyond the trained lengths",
         published="L95 about 34 digits, trained on 1-30",
         certainty="secondary",
         sweep="encoding_ablation",

@@ -1,36 +1,35 @@
 """Rules that decide whether a result agrees with a claim: plain conditions on medians and runs.
 
-A rule looks at the runs of one sweep at one scale, under the checkpoint policy `last` (never the
-oracle, which leaks), and answers `Decision`: holds or not, and with what numbers; or that too few
-runs count. Cells are named by patterns of `fnmatch`; a pattern that matches several cells asks all
-of them. Diverged runs count as 0.
+A rule takes the runs of one sweep at one scale and the checkpoint policy `CHECKPOINT` (never the
+oracle, which leaks) to a `Decision`: it holds or not, with the numbers; or too few runs count.
+Cells are named by patterns of `fnmatch`; a pattern that matches several cells is about all of them.
+Diverged runs count as 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol
 
 import pandas as pd
 
-from analysis.load import Results, select_checkpoint, trained_ranges
+from analysis.load import Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import percent
 
 LEAST_RUNS = 3  # counted runs of a cell below which nothing is decided
 CHECKPOINT = "last"
+Check = Callable[[pd.DataFrame], tuple[bool | None, str]]  # a median curve -> (holds, our number)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """holds: None if undecided, and then `ours` says why. ours: our numbers, in words. n: runs of
-    the cell that has fewest.
-    """
+    """What a rule says about our runs."""
 
-    holds: bool | None
-    ours: str
-    n: int
+    holds: bool | None  # None: undecided, and `ours` says why
+    ours: str  # our numbers, in words
+    n: int  # runs of the cell that has fewest
 
 
 class Rule(Protocol):
@@ -123,7 +122,7 @@ class Separated:
         )
 
     def decide(self, results: Results) -> Decision:
-        evaluation = select_checkpoint(results, CHECKPOINT)
+        evaluation = results.evaluation
         better, worse = (match_cells(results, pattern) for pattern in (self.better, self.worse))
         better = [cell for cell in better if cell not in worse]
         runs = statistics.run_curves(evaluation[evaluation["range"] == "test"])
@@ -167,13 +166,13 @@ class AttendsAsProven:
     def decide(self, results: Results) -> Decision:
         masses, decisions = pattern_masses(results), list[Decision]()
         for cell in match_cells(results, self.cells):
-            own = masses.loc[masses["cell"] == cell, "pattern"].astype(float)
-            if len(own) < LEAST_RUNS:
-                decisions.append(Decision(holds=None, ours=_too_few(len(own)), n=len(own)))
+            runs = masses.loc[masses["cell"] == cell, "pattern"].astype(float)
+            if len(runs) < LEAST_RUNS:
+                decisions.append(Decision(holds=None, ours=_too_few(len(runs)), n=len(runs)))
                 continue
-            median = float(own.median())
-            shown = f"{percent(median)} % (runs {percent(own.min())} to {percent(own.max())} %)"
-            decisions.append(Decision(holds=median >= self.least, ours=shown, n=len(own)))
+            median = float(runs.median())
+            shown = f"{percent(median)} % (runs {percent(runs.min())} to {percent(runs.max())} %)"
+            decisions.append(Decision(holds=median >= self.least, ours=shown, n=len(runs)))
         return _join(decisions)
 
 
@@ -202,9 +201,9 @@ def match_cells(results: Results, pattern: str) -> list[str]:
     return cells
 
 
-def _each_cell(results: Results, pattern: str, check) -> Decision:
-    """`check` on the median curve of every matching cell; it answers (holds, our number)."""
-    evaluation = select_checkpoint(results, CHECKPOINT)
+def _each_cell(results: Results, pattern: str, check: Check) -> Decision:
+    """`check` on the median curve of every matching cell."""
+    evaluation = results.evaluation
     curves, decisions = statistics.cell_curves(evaluation), list[Decision]()
     cells = match_cells(results, pattern)
     for cell in cells:

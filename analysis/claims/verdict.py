@@ -1,9 +1,9 @@
-"""What a verdict on a published claim is: one line of the report's summary."""
+"""A verdict on a published claim: one row of the report's first table."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-Word = Literal[
+Verdict = Literal[
     "reproduced",
     "ordering holds",
     "not reproduced",
@@ -16,21 +16,16 @@ Word = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerdictRow:
-    """A published claim and what we can say about it.
-
-    published: its value in words; certainty: how sure that value is (paper, abstract, secondary);
-    source: where it stands. ours: our numbers, "" if there are none; scale: of the rows that
-    decided. rule: in words. sweep: whose section shows the rows; n: runs of its smallest cell.
-    """
+    """A published claim and our verdict on it."""
 
     claim: str
-    published: str
-    ours: str
-    scale: str
-    verdict: Word
-    certainty: str
-    rule: str
-    source: str = ""
-    sweep: str = ""
-    n: int = 0
+    published: str  # its value in words
+    ours: str  # our numbers; "" if there are none
+    scale: str  # of the rows that decided
+    verdict: Verdict
+    certainty: str  # how sure the published value is: paper, abstract, secondary, ours
+    rule: str  # in words
+    source: str = ""  # where the value was published
+    sweep: str = ""  # whose section shows the rows
+    n: int = 0  # runs of its smallest cell
     remark: str = ""

@@ -1,4 +1,4 @@
-"""What we can say about each published claim, from the rows of a store: `judge(CLAIMS, results)`.
+"""A verdict on each published claim, from the rows of a store: `judge(CLAIMS, results)`.
 
 At paper scale the rule for the published number decides: reproduced or not reproduced. At smaller
 scales only an ordering can be supported: it holds or does not. Too few runs decide nothing.
@@ -6,40 +6,40 @@ scales only an ordering can be supported: it holds or does not. Too few runs dec
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 
 import pandas as pd
 
-from analysis.claims.published import Claim
-from analysis.claims.rules import LEAST_RUNS, Rule
-from analysis.claims.verdict import VerdictRow, Word
-from analysis.load import Results, load_sweep
-from analysis.tables.sweep_tables import DASH, Entry, Table
-from sweeps.engine.store.store import Store
+from analysis.claims.published import CLAIMS, Claim
+from analysis.claims.rules import CHECKPOINT, LEAST_RUNS, Rule
+from analysis.claims.verdict import Verdict, VerdictRow
+from analysis.load import Results
+from analysis.tables.sweep_tables import DASH, Table, TableCell
 
 SCALES = ("paper", "laptop")  # smoke supports nothing
 
 
-def judge(claims: Iterable[Claim], results: str | Path) -> list[VerdictRow]:
+def is_judged(sweep: str, scale: str) -> bool:
+    """Whether a verdict on any published claim can rest on this sweep at this scale."""
+    return scale in SCALES and any(claim.sweep == sweep for claim in CLAIMS)
+
+
+def judge(claims: Iterable[Claim], results: Iterable[Results]) -> list[VerdictRow]:
     """A verdict for every claim: at paper scale if it was run there, else on the ordering at laptop
-    scale, else "not run at paper scale". Undecided where a rule names a cell that the stored sweep
-    does not have.
+    scale, else "not run at paper scale". Undecided where a rule names a cell that the sweep does
+    not have.
     """
-    claims, store, loaded = list(claims), Store(results), dict[tuple[str, str], Results]()
-    for sweep, scale in store.view_names():
-        if scale in SCALES and any(claim.sweep == sweep for claim in claims):
-            loaded[sweep, scale] = load_sweep(results, sweep, scale)
-    return [_judge(claim, loaded) for claim in claims]
+    by_view = {(sweep.sweep, sweep.scale): sweep for sweep in results}
+    return [_judge(claim, by_view) for claim in claims]
 
 
-def _judge(claim: Claim, loaded: dict[tuple[str, str], Results]) -> VerdictRow:
+def _judge(claim: Claim, by_view: dict[tuple[str, str], Results]) -> VerdictRow:
     rules = {"paper": claim.number or claim.ordering, "laptop": claim.ordering}
     undecided: VerdictRow | None = None
     for scale, rule in rules.items():
-        found = loaded.get((claim.sweep, scale))
-        if rule is None or found is None or found.evaluation.empty:
+        results = by_view.get((claim.sweep, scale))
+        if rule is None or results is None or results.all_evaluation.empty:
             continue
-        row = _apply(claim, rule, found)
+        row = _apply(claim, rule, results)
         if row.verdict not in ("not enough seeds", "undecided"):
             return row
         undecided = undecided or row
@@ -48,21 +48,21 @@ def _judge(claim: Claim, loaded: dict[tuple[str, str], Results]) -> VerdictRow:
 
 def _apply(claim: Claim, rule: Rule, results: Results) -> VerdictRow:
     try:
-        decision = rule.decide(results)
+        decision = rule.decide(results.at(CHECKPOINT))
     except ValueError as error:  # rows of another version of the sweep, or of another checkpoint
         return _row(claim, rule, "undecided", results.scale, str(error))
-    word: Word
+    verdict: Verdict
     if decision.holds is None:
-        word = "not enough seeds" if decision.n < LEAST_RUNS else "undecided"
+        verdict = "not enough seeds" if decision.n < LEAST_RUNS else "undecided"
     elif rule is claim.number:
-        word = "reproduced" if decision.holds else "not reproduced"
+        verdict = "reproduced" if decision.holds else "not reproduced"
     else:
-        word = "ordering holds" if decision.holds else "ordering does not hold"
-    return _row(claim, rule, word, results.scale, decision.ours, decision.n)
+        verdict = "ordering holds" if decision.holds else "ordering does not hold"
+    return _row(claim, rule, verdict, results.scale, decision.ours, decision.n)
 
 
 def _row(
-    claim: Claim, rule: Rule | None, verdict: Word, scale: str = "", ours: str = "", n: int = 0
+    claim: Claim, rule: Rule | None, verdict: Verdict, scale: str = "", ours: str = "", n: int = 0
 ) -> VerdictRow:
     return VerdictRow(
         claim=claim.text,
@@ -86,10 +86,10 @@ def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
     rows = numbers[[*header]].astype(str).replace({"": DASH, "0": DASH})
     return Table(
         title="Published claims and our verdicts",
-        header=tuple(Entry(name) for name in header),
-        rows=tuple(tuple(Entry(text) for text in row) for row in rows.to_numpy()),
+        header=tuple(TableCell(name) for name in header),
+        rows=tuple(tuple(TableCell(text) for text in row) for row in rows.to_numpy()),
         notes=(
-            "Checkpoint: last. The rules stand in analysis/claims/published.py.",
+            "Checkpoint: last. The rules are in analysis/claims/published.py.",
             f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell; diverged runs count "
             "as 0. n: runs of the cell that has fewest.",
             "Paper scale judges the published number; laptop scale can support an ordering only.",

@@ -58,7 +58,7 @@ def cause_strengths(results: Results) -> pd.DataFrame:
     causes = rows[rows["kind"] == "cause"]
     if failures.empty or causes.empty:
         return pd.DataFrame(columns=["cell"])
-    stems = causes["cause"].map(lambda name: CAUSES.get(name.partition(" (")[0]))
+    stems = causes["cause"].str.partition(" (")[0].map(CAUSES)
     causes = causes.assign(cause=stems).dropna(subset=["cause"])
     strongest = causes.groupby(["trial_id", "length", "cause"])["strength"].max().unstack("cause")
     names = [name for name in dict.fromkeys(CAUSES.values()) if name in strongest]

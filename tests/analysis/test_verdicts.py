@@ -7,6 +7,7 @@ import pytest
 from analysis.claims.published import CLAIMS, Claim
 from analysis.claims.rules import Every, ExactMatchAt, GeneralizableLength, Separated, match_cells
 from analysis.claims.verdicts import judge, verdict_table
+from analysis.load import load_sweep
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from tests.support.analysis_examples import build_sweep
 
@@ -27,10 +28,12 @@ def place(tmp_path_factory):
     return root
 
 
+def stored(place):
+    return [load_sweep(place, name, "laptop") for name in ("ours", "few")]
+
+
 @pytest.fixture(scope="module")
 def results(place):
-    from analysis.load import load_sweep
-
     return load_sweep(place, "ours", "laptop")
 
 
@@ -87,7 +90,7 @@ def test_every_is_false_undecided_or_true(results):
 )
 def test_two_runs_decide_nothing(place, rule):
     claim = Claim(text="t", published="p", certainty="paper", sweep="few", ordering=rule)
-    (verdict,) = judge([claim], place)
+    (verdict,) = judge([claim], stored(place))
     assert (verdict.verdict, verdict.n) == ("not enough seeds", 2)
 
 
@@ -98,23 +101,23 @@ def test_laptop_scale_supports_an_ordering_and_no_number(place):
         Claim(text="b", published="p", certainty="paper", sweep="ours", number=number),
         Claim(text="c", published="p", certainty="paper", sweep="other", ordering=ORDER),
     ]
-    words = [verdict.verdict for verdict in judge(claims, place)]
+    words = [verdict.verdict for verdict in judge(claims, stored(place))]
     assert words == ["ordering holds", "not run at paper scale", "not run at paper scale"]
     reverse = Separated(better="NoPE", worse="coupling")
-    (verdict,) = judge([dataclasses.replace(claims[0], ordering=reverse)], place)
+    (verdict,) = judge([dataclasses.replace(claims[0], ordering=reverse)], stored(place))
     assert verdict.verdict == "ordering does not hold"
 
 
 def test_a_cell_that_the_stored_sweep_lacks_leaves_the_claim_undecided(place):
     rule = Separated(better="coupling", worse="APE")
     claim = Claim(text="t", published="p", certainty="paper", sweep="ours", ordering=rule)
-    (verdict,) = judge([claim], place)
+    (verdict,) = judge([claim], stored(place))
     assert verdict.verdict == "undecided"
     assert "'APE'" in verdict.ours
 
 
-def test_the_table_has_a_line_for_every_claim(tmp_path):
-    table = verdict_table(judge(CLAIMS, tmp_path))
+def test_the_table_has_a_line_for_every_claim():
+    table = verdict_table(judge(CLAIMS, []))
     assert len(table.rows) == len(CLAIMS)
     assert {row[-1].text for row in table.rows} == {"not run at paper scale"}
 
