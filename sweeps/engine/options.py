@@ -2,12 +2,11 @@
 
 import argparse
 import os
-from pathlib import Path
 from typing import Literal
 
 from pcore.diagnosis.mechanism import NUM_EXAMPLES
 from sweeps.engine.spec import SCALES
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.location import find_results as find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings
 
@@ -117,18 +116,6 @@ def parse_stack(text: str) -> int | Literal["auto"]:
             f"{text!r} is neither auto nor off nor a number of trials from 2 on"
         )
     return int(text)
-
-
-def find_results(option: str | None) -> str:
-    """The results folder: the option, $PCORE_RESULTS, ./results; in a Ray job ~/pcore-results,
-    since a job's folder is temporary.
-    """
-    if chosen := option or os.environ.get("PCORE_RESULTS"):
-        return Folder(chosen).uri
-    here = Path.cwd()
-    if "working_dir_files" in here.parts or os.environ.get("RAY_JOB_SUBMISSION_ID"):
-        return str(Path.home() / "pcore-results")
-    return str(here / "results")
 
 
 def check_run(options: argparse.Namespace) -> None:
