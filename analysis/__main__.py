@@ -6,8 +6,8 @@ python -m analysis compare A B depth_ablation  what changed between two results 
 python -m analysis curves depth_ablation    exact match against length, in the terminal
 python -m analysis trace depth_ablation "NoPE, 3 layers" 24   the runs behind one number
 python -m analysis select found_coupling    the candidate that the near range selects
-python -m analysis fill README.md           the marked tables and figures of Markdown files anew
-python -m analysis attention last.pt        what the heads of a trained model look at, drawn
+python -m analysis fill README.md           fill in the marked tables and figures of Markdown files
+python -m analysis attention last.pt        draw what the heads of a trained model attend to
 python -m analysis list                     what the store holds
 """
 
@@ -16,12 +16,15 @@ import sys
 from pathlib import Path
 
 from analysis.commands import COMMANDS, SCALES
+from sweeps.engine.store.location import find_results
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command: 0, or 2 and one sentence on stderr if what was asked for does not exist."""
     options = _parse(arguments)
     try:
+        if "results" in options:
+            options.results = find_results(options.results)
         return COMMANDS[options.command](options)
     except (ValueError, OSError) as error:
         print(f"analysis: {error}", file=sys.stderr)
@@ -41,10 +44,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         name: commands.add_parser(name, help=(function.__doc__ or "").rstrip(".")).add_argument
         for name, function in COMMANDS.items()
     }
-    place = "results folder or s3:// address"
+    folder = "results folder or s3://bucket/prefix"
     for name in ("table", "report", "curves", "trace", "select", "list"):
-        add[name]("--results", default="results", help=place)
-    add["compare"]("a", help=place)
+        default = "(default: $PCORE_RESULTS, else ./results)"
+        add[name]("--results", help=f"{folder} {default}")
+    add["compare"]("a", help=folder)
     add["compare"]("b", help="the other one")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
     for name in ("table", "compare", "curves", "trace", "select"):
@@ -61,7 +65,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
     add["attention"]("--length", type=int, help="default: the longest trained one")
     add["attention"]("--examples", type=int, default=1000, help="default: 1000")
-    add["attention"]("--out", type=Path, help="files to write, without their ending")
+    add["attention"]("--out", type=Path, help="files to write, without extension")
     options = parser.parse_args(arguments)
     if "sweep" in options:
         options.view = (_stem(options.sweep), options.scale)

@@ -2,16 +2,14 @@
 
 import argparse
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-
-import pandas as pd
 
 from analysis import load
 from analysis.claims.published import CLAIMS
-from analysis.claims.verdicts import judge, verdict_table
+from analysis.claims.verdicts import is_judged, judge, verdict_table
 from analysis.load import Results
 from analysis.tables import render
-from analysis.tables import sweep_tables as tables
 from analysis.tables.comparison_table import comparison_table
 from sweeps.commands.tables import TABLES
 from sweeps.engine.store.store import Store
@@ -20,19 +18,17 @@ SCALES = ("smoke", "laptop", "paper")
 
 
 def show_table(options: argparse.Namespace) -> int:
-    """Print the table and write every rendering and figure."""
-    from analysis.report.write import write_section
+    """Print the table; write every rendering of it and every figure."""
+    from analysis.report.write import draw_section, write_tables
 
     results = _load(options)
     if not _has_runs(results):
         return 0
     folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
-    section = write_section(results, folder, options.checkpoint, _compare_arms(results, options))
+    section = write_tables(results, folder)
     assert section.table is not None
-    print(render.render_text(section.table))
-    print("written:")
-    for path in section.files:
-        print(f"  {_relative(path)}")
+    print(render.render_text(section.table), flush=True)
+    _print_written(draw_section(section, folder).files)
     return 0
 
 
@@ -41,28 +37,33 @@ def make_report(options: argparse.Namespace) -> int:
     from analysis.report.page import build_report
     from analysis.report.write import write_section
 
-    views = [
-        view
-        for view in load.list_views(options.results)
+    views = load.list_views(options.results)
+    selected = [
+        (view.sweep, view.scale)
+        for view in sorted(views, key=_report_order)
         if options.scale in (None, view.scale) and view.sweep in (options.sweeps or [view.sweep])
     ]
-    if not views:
+    if not selected:
         raise ValueError(f"no sweep to report on in {options.results}")
-    views.sort(key=lambda view: (_place(view.sweep), -SCALES.index(view.scale)))
     out = options.out or _reports(options.results) / "report.html"
-    sections = []
+    out = out if out.suffix else out.with_suffix(".html")
+    loaded = {
+        view: load.load_sweep(options.results, *view, options.checkpoint) for view in selected
+    }
+    sections = [
+        write_section(results, out.parent / f"{sweep}-{scale}")
+        for (sweep, scale), results in loaded.items()
+    ]
     for view in views:
-        results = load.load_sweep(options.results, view.sweep, view.scale)
-        folder = out.parent / f"{view.sweep}-{view.scale}"
-        compared = _compare_arms(results, options)
-        sections.append(write_section(results, folder, options.checkpoint, compared))
-    verdicts = judge(CLAIMS, options.results)
-    table = verdict_table(verdicts)
-    for ending, text in render.render_files(table).items():
-        file = out.parent / f"verdicts.{ending}"
+        name = (view.sweep, view.scale)
+        if is_judged(*name) and name not in loaded:  # verdicts are on all that the store holds
+            loaded[name] = load.load_sweep(options.results, *name)
+    verdicts = judge(CLAIMS, loaded.values())
+    for kind, text in render.render_files(verdict_table(verdicts)).items():
+        file = out.parent / f"verdicts.{kind}"
         file.write_text(text, encoding="utf-8", newline="\n")
-    words = Counter(row.verdict for row in verdicts)
-    print(", ".join(f"{count} {word}" for word, count in words.items()))
+    counts = Counter(row.verdict for row in verdicts)
+    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     print(f"written: {_relative(build_report(sections, verdicts, out))}")
     return 0
 
@@ -71,8 +72,11 @@ def compare(options: argparse.Namespace) -> int:
     """Two result sets, cell by cell: what changed from A to B, by how much, how surely."""
     from analysis.statistics.comparisons import compare_results
 
-    found = [load.load_sweep(place, *options.view) for place in (options.a, options.b)]
-    frame = compare_results(*found, checkpoint=options.checkpoint)
+    a, b = (
+        load.load_sweep(folder, *options.view, checkpoint=options.checkpoint)
+        for folder in (options.a, options.b)
+    )
+    frame = compare_results(a, b)
     print(render.render_text(comparison_table(frame, *options.view)))
     if options.out:
         options.out.write_text(render.frame_csv(frame), encoding="utf-8", newline="\n")
@@ -86,7 +90,7 @@ def show_curves(options: argparse.Namespace) -> int:
 
     results = _load(options)
     if _has_runs(results):
-        print(draw_curves(results, options.checkpoint))
+        print(draw_curves(results))
     return 0
 
 
@@ -95,9 +99,8 @@ def show_trace(options: argparse.Namespace) -> int:
     from analysis.trace import describe_trace, trace
 
     results = _load(options)
-    store = Store(options.results)
-    found = trace(results, store, options.cell, options.length, options.checkpoint)
-    print(describe_trace(found, results, options.results))
+    traced = trace(results, Store(options.results), options.cell, options.length)
+    print(describe_trace(traced, results, options.results))
     return 0
 
 
@@ -105,7 +108,7 @@ def show_selection(options: argparse.Namespace) -> int:
     """Which candidate coupling the near range selects for each task."""
     from analysis.tables.selection import selection_table
 
-    print(render.render_text(selection_table(_load(options), options.checkpoint)))
+    print(render.render_text(selection_table(_load(options))))
     return 0
 
 
@@ -117,12 +120,12 @@ def fill_files(options: argparse.Namespace) -> int:
         text = fill(file)
         changed = text != file.read_text(encoding="utf-8")
         file.write_text(text, encoding="utf-8", newline="\n")
-        print(f"{_relative(file)}: {'changed' if changed else 'as it was'}")
+        print(f"{_relative(file)}: {'changed' if changed else 'unchanged'}")
     return 0
 
 
 def draw_attention(options: argparse.Namespace) -> int:
-    """Draw what the heads of a trained model look at, next to the construction."""
+    """Draw what the heads of a trained model attend to, next to the construction."""
     from analysis.figures import style
     from analysis.figures.attention import plot_attention
     from pcore.diagnosis.attention import average_attention
@@ -130,11 +133,9 @@ def draw_attention(options: argparse.Namespace) -> int:
 
     model, config = load_model(options.model)
     length = options.length or config.data.max_length
-    found = average_attention(model, config, length, options.examples)
+    attention = average_attention(model, config, length, options.examples)
     stem = options.out or options.model.with_name(f"{options.model.stem}-attention-{length}")
-    print("written:")
-    for path in style.save(plot_attention(found), stem):
-        print(f"  {_relative(path)}")
+    _print_written(style.save(plot_attention(attention), stem))
     return 0
 
 
@@ -144,46 +145,38 @@ def show_views(options: argparse.Namespace) -> int:
     if not views:
         print(f"no sweeps in {options.results}")
         return 0
-    width = max(len(view.sweep) for view in views)
-    for view in views:
-        cells, done = f"{view.num_cells} cells", f"{view.num_counted}/{view.num_trials} trials"
-        print(f"{view.sweep:<{width}}  {view.scale:<7}  {cells:>9}  {done:>14}  {view.title}")
+    rows = [
+        [
+            v.sweep,
+            v.scale,
+            f"{v.num_cells} cells",
+            f"{v.num_counted}/{v.num_trials} trials",
+            v.title,
+        ]
+        for v in views
+    ]
+    print("\n".join(render.align_columns(rows, "<<>><")))
     return 0
 
 
 def _reports(results: str) -> Path:
-    """Where what is drawn of a store is written; of an object store, here."""
+    """The folder for tables and figures: in the results folder, or here for an object store."""
     return Path("reports") if "://" in results else Path(results) / "reports"
 
 
-def _place(sweep: str) -> tuple[int, str]:
-    """Where a sweep stands in the report: as in sweeps/commands/tables.py, own ones behind, by
-    name.
-    """
+def _report_order(view: load.ViewSummary) -> tuple[int, str, int]:
+    """The order of sweeps/commands/tables.py, then all others by name; large scales first."""
     order = TABLES["paper"]
-    return (order.index(sweep) if sweep in order else len(order), sweep)
-
-
-def _compare_arms(results: Results, options: argparse.Namespace) -> pd.DataFrame | None:
-    """Every cell against the first one at the tested length near twice the trained one."""
-    from analysis.statistics.comparisons import compare_arms
-
-    if results.evaluation.empty or len(results.cells) < 2:
-        return None
-    evaluation = load.select_checkpoint(results, options.checkpoint)
-    shown = tables.choose_lengths(results, evaluation)
-    if shown.solve is None:
-        return None
-    test = evaluation[evaluation["range"] == "test"]
-    return compare_arms(test, shown.solve, cells=results.cells)
+    index = order.index(view.sweep) if view.sweep in order else len(order)
+    return index, view.sweep, -SCALES.index(view.scale)
 
 
 def _load(options: argparse.Namespace) -> Results:
-    return load.load_sweep(options.results, *options.view)
+    return load.load_sweep(options.results, *options.view, checkpoint=options.checkpoint)
 
 
 def _has_runs(results: Results) -> bool:
-    """False, after saying so, if there is nothing to show yet."""
+    """Whether there is anything to show; prints why if there is not."""
     counts = results.trials.drop_duplicates("trial_id")["status"].value_counts()
     if len(results.evaluation):
         return True
@@ -191,6 +184,12 @@ def _has_runs(results: Results) -> bool:
     finished = "no trial has finished" if not counts.get("ok") else "no trial was evaluated"
     print(f"{results.sweep} ({results.scale}): {finished} yet ({states}); nothing to tabulate")
     return False
+
+
+def _print_written(paths: Iterable[Path]) -> None:
+    print("written:")
+    for path in paths:
+        print(f"  {_relative(path)}")
 
 
 def _relative(path: Path) -> Path:

@@ -1,6 +1,6 @@
 """Tables and figures inside Markdown files, filled in from Parquet.
 
-A place begins with a comment that says what stands there and ends with another:
+A block begins with a comment that says what belongs there and ends with another:
 
     <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
     <!-- pcore selection SWEEP SCALE RESULTS -->          candidates and their near scores
@@ -15,8 +15,8 @@ import re
 from pathlib import Path
 
 from analysis import load
-from analysis.figures import choose as pictures
 from analysis.figures import style
+from analysis.figures.choose import draw_figures
 from analysis.tables import render, selection
 from analysis.tables import sweep_tables as tables
 
@@ -25,23 +25,23 @@ END = "<!-- /pcore -->"
 
 
 def fill(file: Path, draw: bool = True) -> str:
-    """The text of a Markdown file with every marked place made anew; figures are written unless
+    """The text of a Markdown file with every block filled in again; figures are written unless
     `draw` is false.
 
-    Raises ValueError for a place that does not end, or that names what is not there.
+    Raises ValueError for a block that does not end, or that names what does not exist.
     """
-    text, done = file.read_text(encoding="utf-8"), list[str]()
+    text, parts = file.read_text(encoding="utf-8"), list[str]()
     while start := START.search(text):
         _, end, rest = text[start.end() :].partition(END)
         if not end:
-            raise ValueError(f"{file}: no {END} behind {start[0].strip()}")
+            raise ValueError(f"{file}: no {END} after {start[0].strip()}")
         words = start["words"].split()
-        done += [text[: start.end()], _make(words, file, draw), END]
+        parts += [text[: start.end()], _fill_block(words, file, draw), END]
         text = rest
-    return "".join([*done, text])
+    return "".join([*parts, text])
 
 
-def _make(words: list[str], file: Path, draw: bool) -> str:
+def _fill_block(words: list[str], file: Path, draw: bool) -> str:
     kind, *names = words
     if (kind, len(names)) not in (("table", 3), ("selection", 3), ("figure", 5)):
         raise ValueError(
@@ -52,14 +52,11 @@ def _make(words: list[str], file: Path, draw: bool) -> str:
         return render.render_markdown(tables.ablation_table(results))
     if kind == "selection":
         return render.render_markdown(selection.selection_table(results))
-    drawings = {drawing.name: drawing for drawing in pictures.draw_pictures(results)}
-    if names[3] not in drawings:
-        known = ", ".join(drawings) or "none"
-        raise ValueError(f"{file}: {names[0]} has no figure {names[3]!r}; there: {known}")
-    drawing = drawings[names[3]]
+    figures = {drawn.name: drawn for drawn in draw_figures(results)}
+    if names[3] not in figures:
+        existing = ", ".join(figures) or "none"
+        raise ValueError(f"{file}: {names[0]} has no figure {names[3]!r}; there: {existing}")
+    drawn = figures[names[3]]
     if draw:
-        path = file.parent / f"{names[4]}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with style.apply():
-            drawing.figure.savefig(path, dpi=150, metadata={"Software": None})
-    return f"![{results.title}]({names[4]}.png)\n\n*{results.title}. {drawing.caption}*\n"
+        style.save(drawn.figure, file.parent / names[4], kinds=("png",))
+    return f"![{results.title}]({names[4]}.png)\n\n*{results.title}. {drawn.caption}*\n"

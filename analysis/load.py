@@ -10,7 +10,8 @@ decided here, once:
   reduce n.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -45,23 +46,19 @@ def no_mechanism() -> pd.DataFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Results:
-    """One sweep at one scale.
-
-    view: a row per trial of a cell, cells in order (`VIEW` of the store). trials: the same rows
-    with status ("missing" if there is none), provenance and configuration. evaluation: a row per
-    counted run, checkpoint, range, length and second length, with its counts and its exact_match, a
-    fraction. reports: training curves, a row per run and step. mechanism: rows of analysed
-    models (`sweeps.engine.store.mechanism`), with the columns of the run.
-    """
+    """One sweep at one scale, read at one checkpoint policy."""
 
     sweep: str
     scale: str
     title: str
     claim: str
-    view: pd.DataFrame
-    trials: pd.DataFrame
-    evaluation: pd.DataFrame
-    reports: pd.DataFrame
+    checkpoint: str  # the policy of `evaluation`: last, best or oracle
+    view: pd.DataFrame  # a row per trial of a cell, cells in order (`VIEW` of the store)
+    trials: pd.DataFrame  # the same rows with status ("missing": none), provenance, configuration
+    evaluation: pd.DataFrame  # counts and exact_match in [0, 1] per counted run, range and lengths
+    all_evaluation: pd.DataFrame  # the same at every checkpoint policy
+    reports: pd.DataFrame  # training curves: a row per run and step
+    # rows of analysed models (`sweeps.engine.store.mechanism`) with the columns of their run
     mechanism: pd.DataFrame = field(default_factory=no_mechanism)
 
     @property
@@ -70,9 +67,23 @@ class Results:
         return list(self.view["cell"].drop_duplicates())
 
     @property
-    def checkpoints(self) -> list[str]:
-        """Checkpoint policies that were evaluated."""
-        return sorted(self.evaluation["checkpoint"].unique())
+    def name(self) -> str:
+        """Title, sweep and scale, for the heads of tables."""
+        return f"{self.title} ({self.sweep}, {self.scale})"
+
+    def at(self, checkpoint: str) -> "Results":
+        """The same sweep at another checkpoint policy.
+
+        Raises ValueError that names those that exist, unless nothing was evaluated at all.
+        """
+        policies = self.all_evaluation["checkpoint"]
+        if len(policies) and checkpoint not in set(policies):
+            raise ValueError(
+                f"checkpoint {checkpoint!r} was not evaluated in sweep {self.sweep!r}; "
+                f"there: {', '.join(sorted(policies.unique()))}"
+            )
+        rows = self.all_evaluation[policies == checkpoint]
+        return replace(self, checkpoint=checkpoint, evaluation=rows)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,13 +95,14 @@ class ViewSummary:
     title: str
     num_cells: int
     num_trials: int
-    num_counted: int
+    num_counted: int  # ok or diverged
 
 
-def load_sweep(results: str | Path, sweep: str, scale: str) -> Results:
-    """The frames of a sweep in the results folder.
+def load_sweep(results: str | Path, sweep: str, scale: str, checkpoint: str = "last") -> Results:
+    """The frames of a sweep in the results folder, at one checkpoint policy.
 
-    Raises ValueError that names the nearest sweep, or the scales that this one has.
+    Raises ValueError that names the nearest sweep, the scales that this one has, or the checkpoint
+    policies that were evaluated.
     """
     store = Store(results)
     check_view(store, sweep, scale)
@@ -98,15 +110,16 @@ def load_sweep(results: str | Path, sweep: str, scale: str) -> Results:
     view = view.sort_values(["cell_order", "seed", "data_seed", "trial_id"], kind="stable")
     view = view.drop_duplicates([*CELL, "trial_id"]).reset_index(drop=True)
     ids = list(view["trial_id"].unique())
-    found = store.load(ids, "trial").to_pandas()
-    found = found.drop(columns=["record", "seed", "data_seed", *EVALUATION, *REPORT])
+    rows = store.load(ids, "trial").to_pandas()
+    rows = rows.drop(columns=["record", "seed", "data_seed", *EVALUATION, *REPORT])
     trials = view[[c for c in VIEW if c not in ("sweep", "scale", "title", "claim")]]
-    trials = trials.merge(found, on="trial_id", how="left", validate="many_to_one")
+    trials = trials.merge(rows, on="trial_id", how="left", validate="many_to_one")
     trials["status"] = trials["status"].fillna("missing")
     evaluation = store.load(ids, "evaluation", ["trial_id", *EVALUATION]).to_pandas()
     evaluation["second_length"] = evaluation["second_length"].astype("Int64")
     reports = store.load(ids, "report", ["trial_id", *REPORT]).to_pandas()
     mechanism = load_mechanism(store.folder, ids).to_pandas()
+    joined = _join_evaluation(trials, evaluation)
     return Results(
         sweep=sweep,
         scale=scale,
@@ -114,14 +127,16 @@ def load_sweep(results: str | Path, sweep: str, scale: str) -> Results:
         claim=str(view["claim"].iloc[0]),
         view=view,
         trials=trials,
-        evaluation=_join_evaluation(trials, evaluation),
+        checkpoint=checkpoint,
+        evaluation=joined,
+        all_evaluation=joined,
         reports=trials[RUN].merge(reports, on="trial_id"),
         mechanism=trials[RUN].merge(mechanism, on="trial_id") if len(mechanism) else no_mechanism(),
-    )
+    ).at(checkpoint)
 
 
 def list_views(results: str | Path) -> list[ViewSummary]:
-    """All views of a results folder, by name; counted trials are ok or diverged."""
+    """All views of a results folder, by name."""
     store, summaries = Store(results), []
     status = {name: shard.status for name, shard in store.visible().items()}
     for sweep, scale in store.view_names():
@@ -149,23 +164,14 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
         raise ValueError(f"no sweep has been run into {store.root}: it holds no views")
     if scales := [other for name, other in names if name == sweep]:
         raise ValueError(f"sweep {sweep!r} has no scale {scale!r}; it has: {', '.join(scales)}")
-    known = sorted({name for name, _ in names})
-    close = get_close_matches(sweep, known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"there: {', '.join(known)}"
+    hint = suggest(sweep, sorted({name for name, _ in names}))
     raise ValueError(f"no sweep {sweep!r} in {store.root}; {hint}")
 
 
-def select_checkpoint(results: Results, checkpoint: str) -> pd.DataFrame:
-    """The evaluation rows of one checkpoint policy.
-
-    Raises ValueError that names those that exist, unless nothing was evaluated at all.
-    """
-    if len(results.evaluation) and checkpoint not in results.checkpoints:
-        raise ValueError(
-            f"checkpoint {checkpoint!r} was not evaluated in sweep {results.sweep!r}; "
-            f"there: {', '.join(results.checkpoints)}"
-        )
-    return results.evaluation[results.evaluation["checkpoint"] == checkpoint]
+def suggest(name: str, names: Sequence[str]) -> str:
+    """The end of an error about a name that does not exist: the nearest one, else all."""
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"there: {', '.join(names)}"
 
 
 def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataFrame:
@@ -202,8 +208,8 @@ def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
 
 
 def trained_ranges(results: Results) -> dict[str, tuple[int, int]]:
-    """Least and largest trained length per cell; cells without any attempt are left out."""
-    known = results.trials.dropna(subset=["data.max_length"])
-    low = known.groupby("cell")["data.min_length"].min()
-    high = known.groupby("cell")["data.max_length"].max()
+    """Smallest and largest trained length per cell; cells without any attempt are left out."""
+    attempted = results.trials.dropna(subset=["data.max_length"])
+    low = attempted.groupby("cell")["data.min_length"].min()
+    high = attempted.groupby("cell")["data.max_length"].max()
     return {cell: (int(low[cell]), int(high[cell])) for cell in results.cells if cell in high.index}

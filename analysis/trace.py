@@ -1,11 +1,10 @@
 """From a number in a table to the runs behind it: counts, shards, configurations, commits."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import pandas as pd
 
-from analysis.load import Results, select_checkpoint
+from analysis.load import Results, suggest
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import percent
 from sweeps.engine.store.store import Store
@@ -30,40 +29,36 @@ COLUMNS = [
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
-    """What one number is made of.
-
-    median: exact match over the runs, a fraction. runs: a row per counted run with the columns of
-    `run_table`, the name of its shard below the results folder, git_commit, git_dirty, code_hash.
-    """
+    """The runs behind one number of a table."""
 
     cell: str
     length: int
     checkpoint: str
-    median: float
+    median: float  # exact match over the runs, in [0, 1]
+    # a row per counted run: columns of `run_table`, shard (its name below the results folder),
+    # git_commit, git_dirty, code_hash
     runs: pd.DataFrame
 
 
 def run_table(results: Results) -> pd.DataFrame:
-    """A row per counted run, checkpoint, range, length and second length: what the statistics of a
-    sweep are computed from. Diverged runs stand with 0 right.
+    """A row per counted run, checkpoint policy, range, length and second length: what the
+    statistics of a sweep are computed from. Diverged runs have 0 correct.
     """
-    return results.evaluation[COLUMNS]
+    return results.all_evaluation[COLUMNS]
 
 
-def trace(
-    results: Results, store: Store, cell: str, length: int, checkpoint: str = "last"
-) -> Trace:
+def trace(results: Results, store: Store, cell: str, length: int) -> Trace:
     """The runs behind the exact match of a cell at a length.
 
     Raises ValueError that names the nearest cell, or the lengths that there are.
     """
-    rows = select_checkpoint(results, checkpoint)
-    _check_known(cell, results.cells)
-    rows = rows[rows["cell"] == cell]
-    lengths = sorted(rows["length"].unique())
+    if cell not in results.cells:
+        raise ValueError(f"no cell {cell!r}; {suggest(cell, results.cells)}")
+    rows = results.evaluation[results.evaluation["cell"] == cell]
+    lengths = sorted(set(rows["length"]))
     if length not in lengths:
-        there = ", ".join(map(str, lengths)) or "none"
-        raise ValueError(f"cell {cell!r} was not tested at length {length}; there: {there}")
+        tested = ", ".join(map(str, lengths)) or "none"
+        raise ValueError(f"cell {cell!r} was not tested at length {length}; there: {tested}")
     curve = statistics.cell_curves(rows).set_index("length")
     visible = store.visible()
     runs = rows.loc[rows["length"] == length, COLUMNS]
@@ -72,27 +67,20 @@ def trace(
     return Trace(
         cell=cell,
         length=length,
-        checkpoint=checkpoint,
-        median=float(curve.loc[length, "median"]),
+        checkpoint=results.checkpoint,
+        median=float(curve["median"].loc[length]),
         runs=runs.merge(origin, on=["cell", "trial_id"], validate="many_to_one"),
     )
 
 
-def _check_known(cell: str, cells: list[str]) -> None:
-    if cell not in cells:
-        close = get_close_matches(cell, cells, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"there: {', '.join(cells)}"
-        raise ValueError(f"no cell {cell!r}; {hint}")
-
-
-def describe_trace(found: Trace, results: Results, place: str) -> str:
-    """The trace for people, with the commands that lead on from it."""
+def describe_trace(traced: Trace, results: Results, folder: str) -> str:
+    """The trace for people, with the commands to go on from it; folder: of the results."""
     lines = [
-        f"EM@{found.length} of {found.cell!r} in {results.sweep} [{results.scale}], checkpoint "
-        f"{found.checkpoint}: {percent(found.median)} %, median over runs",
+        f"EM@{traced.length} of {traced.cell!r} in {results.sweep} [{results.scale}], checkpoint "
+        f"{traced.checkpoint}: {percent(traced.median)} %, median over runs",
         "",
     ]
-    for _, run in found.runs.iterrows():
+    for run in traced.runs.to_dict("records"):
         second = (
             "" if pd.isna(run["second_length"]) else f" at second length {run['second_length']}"
         )
@@ -105,12 +93,12 @@ def describe_trace(found: Trace, results: Results, place: str) -> str:
             f"    rows    {run['shard']}",
             f"    code    pcore {run['code_hash']}, commit {commit}{dirty}",
         ]
-    first = found.runs["trial_id"].iloc[0]
+    first = traced.runs["trial_id"].iloc[0]
     return "\n".join(
         [
             *lines,
             "",
-            f"configuration and attempts: python -m sweeps why {first} --results {place}",
+            f"configuration and attempts: python -m sweeps why {first} --results {folder}",
             f"the sweep again: python sweeps/{results.sweep}.py --scale {results.scale}",
         ]
     )

@@ -6,7 +6,7 @@ what it was trained on.
 
 from dataclasses import dataclass
 
-from analysis.claims.evidence import CHECKPOINT, Decision, Rule, join
+from analysis.claims.evidence import Decision, Rule, join
 from analysis.load import Results
 
 
@@ -20,8 +20,8 @@ class Every:
     def text(self) -> str:
         return "; and ".join(rule.text for rule in self.rules)
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
-        return join([rule.decide(results, checkpoint) for rule in self.rules])
+    def decide(self, results: Results) -> Decision:
+        return join([rule.decide(results) for rule in self.rules])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Given:
     def text(self) -> str:
         return f"{self.rule.text}; decided only if {self.given.text}"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
-        first = self.given.decide(results, checkpoint)
+    def decide(self, results: Results) -> Decision:
+        first = self.given.decide(results)
         if first.holds:
-            return self.rule.decide(results, checkpoint)
+            return self.rule.decide(results)
         ours = first.ours if first.outcome is None else f"not judged: {first.ours}"
         return Decision(outcome=None, ours=ours, n=first.n, few=first.few)

@@ -16,11 +16,11 @@ from typing import Literal, Protocol
 import pandas as pd
 
 from analysis.claims.hyperparameters import compare_settings, unexplained
-from analysis.load import Results, select_checkpoint
+from analysis.load import Results
 
 LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
 LEAST_EXAMPLES = 200  # of a run at a length
-CHECKPOINT = "last"
+CHECKPOINT = "last"  # that decides; never the oracle, which leaks
 
 Outcome = Literal["holds", "exceeded", "not separated", "reversed", "fails"]
 WORST_FIRST: tuple[Outcome, ...] = ("reversed", "fails", "not separated")
@@ -50,7 +50,7 @@ class Rule(Protocol):
         """The rule in words, for readers of the report."""
         ...
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         """Apply it. Raises ValueError if a pattern matches no cell, or if rows do not fit
         together."""
         ...
@@ -58,7 +58,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """The evaluation rows of one cell under one checkpoint policy."""
+    """The evaluation rows of one cell at the checkpoint policy of its results."""
 
     cell: str
     rows: pd.DataFrame
@@ -95,11 +95,11 @@ def _exact_match(rows: pd.DataFrame) -> pd.DataFrame:
     return least["exact_match"].where(enough).unstack("length")
 
 
-def gather(results: Results, pattern: str, checkpoint: str) -> list[Evidence]:
+def gather(results: Results, pattern: str) -> list[Evidence]:
     """The evidence of every cell that a pattern matches. Raises ValueError as `Rule.decide`."""
     cells = match_cells(results, pattern)
     check_rows(results, cells)
-    rows = select_checkpoint(results, checkpoint)
+    rows = results.evaluation
     found = [Evidence(cell=cell, rows=rows[rows["cell"] == cell]) for cell in cells]
     for evidence in found:
         ok = evidence.rows[evidence.rows["status"] == "ok"]
@@ -141,11 +141,9 @@ def match_cells(results: Results, pattern: str) -> list[str]:
     return cells
 
 
-def each_cell(
-    results: Results, pattern: str, check: Callable[[Evidence], Decision], checkpoint: str
-) -> Decision:
+def each_cell(results: Results, pattern: str, check: Callable[[Evidence], Decision]) -> Decision:
     """`check` on every matching cell, which is named if there are several."""
-    found = gather(results, pattern, checkpoint)
+    found = gather(results, pattern)
     decisions = [check(evidence) for evidence in found]
     if len(found) == 1:
         return decisions[0]
@@ -160,8 +158,9 @@ def join(decisions: Sequence[Decision], texts: Iterable[str] | None = None) -> D
     """
     ours = "; ".join(dict.fromkeys(texts or (decision.ours for decision in decisions)))
     outcomes = [decision.outcome for decision in decisions]
+    refuted: list[Outcome] = [word for word in WORST_FIRST if word in outcomes]
     outcome: Outcome | None
-    if refuted := [word for word in WORST_FIRST if word in outcomes]:
+    if refuted:
         outcome = refuted[0]
     elif None in outcomes:
         outcome = None

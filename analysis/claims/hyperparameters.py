@@ -17,7 +17,7 @@ import pandas as pd
 
 from analysis.configs import cell_configs
 from analysis.load import Results
-from analysis.tables.sweep_tables import Entry, Table
+from analysis.tables.sweep_tables import Table, TableCell
 from pcore.config import unflatten
 
 FILE = Path(__file__).with_name("hyperparameters.toml")
@@ -122,7 +122,7 @@ def load_published(file: Path = FILE) -> Published:
     """Read the file. Raises KeyError if an arm or a row names a row that is not there."""
     content = tomllib.loads(file.read_text(encoding="utf-8"))
     rows = {name: _inherit(content["rows"], name) for name in content["rows"]}
-    arms = [Arm(**{"row": "", **arm}) for arm in content["arms"]]
+    arms = [Arm(**({"row": ""} | arm)) for arm in content["arms"]]
     return Published(rows=rows, arms=arms, why=content["why"])
 
 
@@ -188,8 +188,8 @@ def settings_table(results: Results) -> Table | None:
     num_fields = len({line.field for line in lines})
     return Table(
         title=f"Settings that differ from the published ones ({results.sweep})",
-        header=tuple(Entry(name) for name in header),
-        rows=tuple(tuple(Entry(text) for text in row) for row in rows),
+        header=tuple(TableCell(name) for name in header),
+        rows=tuple(tuple(TableCell(text) for text in row) for row in rows),
         notes=(
             f"{num_fields} settings of every cell are compared; the others are as published.",
             f"Sources: {'; '.join(sources)}. All rows: analysis/claims/{FILE.name}.",

@@ -8,7 +8,6 @@ import pandas as pd
 
 from analysis.claims.combined import Given
 from analysis.claims.evidence import (
-    CHECKPOINT,
     LEAST_RUNS,
     Decision,
     Evidence,
@@ -20,9 +19,8 @@ from analysis.claims.evidence import (
     separation_floor,
     too_few,
 )
-from analysis.claims.rules import Fits
+from analysis.claims.rules import Fits, curve_l95
 from analysis.load import Results, trained_ranges
-from analysis.statistics.runs import generalizable_length
 from analysis.tables.sweep_tables import percent
 
 
@@ -45,10 +43,10 @@ class Separated:
             f"higher exact match than every run of '{self.worse}'"
         )
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
-        worse = gather(results, self.worse, checkpoint)
+    def decide(self, results: Results) -> Decision:
+        worse = gather(results, self.worse)
         names = {evidence.cell for evidence in worse}
-        better = [e for e in gather(results, self.better, checkpoint) if e.cell not in names]
+        better = [e for e in gather(results, self.better) if e.cell not in names]
         check_rows(results, [evidence.cell for evidence in (*better, *worse)])
         length, second = self._length(results, [*better, *worse])
         if length is None:
@@ -90,13 +88,13 @@ class Longer:
     def text(self) -> str:
         return f"L95 (median) grows: {' < '.join(self.cells)}"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         check_rows(results, self.cells)
-        curves = [gather(results, cell, checkpoint)[0].curves() for cell in self.cells]
+        curves = [gather(results, cell)[0].curves() for cell in self.cells]
         n = min(map(len, curves))
         if n < LEAST_RUNS:
             return too_few(n)
-        reached = [generalizable_length(table.columns, table.median()) for table in curves]
+        reached = [curve_l95(table.median()) for table in curves]
         pairs = list(pairwise(reached))
         outcome: Outcome = "not separated"
         if all(a.length < b.length and not a.is_lower_bound for a, b in pairs):
@@ -122,8 +120,8 @@ class Alike:
             f"{100 * self.within:g} points"
         )
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
-        found = gather(results, self.cells, checkpoint)
+    def decide(self, results: Results) -> Decision:
+        found = gather(results, self.cells)
         check_rows(results, [evidence.cell for evidence in found])
         runs = [evidence.at(self.length) for evidence in found]
         n = min(map(len, runs))
@@ -149,8 +147,8 @@ class HigherMedian:
             f"at length {self.length} medians of '{self.better}' are above those of '{self.worse}'"
         )
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
-        found = [gather(results, pattern, checkpoint) for pattern in (self.better, self.worse)]
+    def decide(self, results: Results) -> Decision:
+        found = [gather(results, pattern) for pattern in (self.better, self.worse)]
         check_rows(results, [evidence.cell for cells in found for evidence in cells])
         runs = [[evidence.at(self.length) for evidence in cells] for cells in found]
         n = min(len(values) for cells in runs for values in cells)
@@ -177,4 +175,8 @@ def beats(better: str, worse: str, times: float = 1.5) -> Rule:
 def _nearest(tested: Sequence[pd.Series], target: float) -> int | None:
     """The length that all of these have and that is nearest to the target."""
     common = set.intersection(*({int(n) for n in lengths.unique()} for lengths in tested))
-    return min(common, key=lambda n: (abs(n - target), n)) if common else None
+
+    def distance(length: int) -> tuple[float, int]:
+        return abs(length - target), length
+
+    return min(common, key=distance, default=None)

@@ -34,12 +34,12 @@ PAPER, FOLLOW_UP = "arXiv 2405.20671", "arXiv 2410.15787"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """One row of the published results."""
+    """One published result."""
 
     text: str
-    published: str  # the value in words
+    published: str  # its value in words
     certainty: Certainty
-    sweep: str
+    sweep: str  # that tests it
     source: str = PAPER
     number: Rule | None = None  # the published value; paper scale only
     ordering: Rule | None = None  # decides at laptop scale, at paper scale where no number does

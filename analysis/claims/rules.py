@@ -4,6 +4,7 @@ Cells are named by patterns of `fnmatch`; a pattern that matches several cells a
 rules judge medians over runs; `analysis.claims.evidence` says which runs count.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,6 @@ import pandas as pd
 
 from analysis.claims.combined import Given
 from analysis.claims.evidence import (
-    CHECKPOINT,
     LEAST_RUNS,
     Decision,
     Evidence,
@@ -22,7 +22,7 @@ from analysis.claims.evidence import (
     too_few,
 )
 from analysis.load import Results
-from analysis.statistics.runs import SOLVED, generalizable_length
+from analysis.statistics.runs import L95, SOLVED, generalizable_length
 from analysis.tables.sweep_tables import percent
 
 
@@ -42,11 +42,11 @@ class ExactMatchAt:
         more = f"; above {100 * self.better:g} % exceeds it" if self.better < 1 else ""
         return f"{_at(self)} is at least {100 * self.least:g} %{more}"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
-            return _median_at(self, evidence, lambda median: self._outcome(median))
+            return _median_at(self, evidence, self._outcome)
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
 
     def _outcome(self, median: float) -> Outcome:
         if median < self.least:
@@ -67,11 +67,14 @@ class NothingLeftAt:
     def text(self) -> str:
         return f"{_at(self)} is at most {100 * self.most:g} %"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
-            return _median_at(self, evidence, lambda m: "holds" if m <= self.most else "fails")
+            return _median_at(self, evidence, self._outcome)
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
+
+    def _outcome(self, median: float) -> Outcome:
+        return "holds" if median <= self.most else "fails"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +94,7 @@ class Reaches:
         more = f"; above {self.better} exceeds it" if self.better is not None else ""
         return f"L95 of '{self.cells}' ({self.over}) is at least {self.least}{more}"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
             curves = evidence.curves()
             if len(curves) < LEAST_RUNS:
@@ -104,7 +107,7 @@ class Reaches:
                 outcome = "exceeded"
             return decided(outcome, shown, len(curves))
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +121,7 @@ class ReachesAtMost:
     def text(self) -> str:
         return f"L95 of '{self.cells}' (median) is at most {self.most}"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
             curves = evidence.curves()
             if len(curves) < LEAST_RUNS:
@@ -129,7 +132,7 @@ class ReachesAtMost:
                 outcome, shown = None, f"{shown}, nothing longer was tested"
             return decided(outcome, shown, len(curves))
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +145,7 @@ class Fits:
     def text(self) -> str:
         return f"'{self.cells}' fits the trained lengths (median above 95 % at each)"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
             curves = evidence.curves("train")
             if len(curves) < LEAST_RUNS:
@@ -154,7 +157,7 @@ class Fits:
             shown = f"does not fit the trained lengths ({percent(least)} % at {worst})"
             return decided("fails", shown, len(curves))
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,7 +179,7 @@ class DoesNotFit:
             f"{100 * self.most:g} %{low}, most runs not diverged"
         )
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
             runs = evidence.curves("train").mean(axis=1)
             if len(runs) < LEAST_RUNS:
@@ -189,7 +192,7 @@ class DoesNotFit:
                 return decided(None, f"{shown}: nothing was learned", len(runs))
             return decided("holds" if median <= self.most else "fails", shown, len(runs))
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
 
 
 def collapses(cells: str, most: int) -> Rule:
@@ -202,7 +205,9 @@ def _at(rule: ExactMatchAt | NothingLeftAt) -> str:
     return f"median exact match of '{rule.cells}' at length {pair}"
 
 
-def _median_at(rule: ExactMatchAt | NothingLeftAt, evidence: Evidence, judge) -> Decision:
+def _median_at(
+    rule: ExactMatchAt | NothingLeftAt, evidence: Evidence, judge: Callable[[float], Outcome]
+) -> Decision:
     runs = evidence.at(rule.length, rule.second)
     pair = f"{rule.length}" if rule.second is None else f"{rule.length} x {rule.second}"
     if not (evidence.rows["length"] == rule.length).any():
@@ -213,12 +218,17 @@ def _median_at(rule: ExactMatchAt | NothingLeftAt, evidence: Evidence, judge) ->
     return decided(judge(median), f"{percent(median)} % at {pair}", len(runs))
 
 
-def _l95(curves: pd.DataFrame, over: str):
+def curve_l95(curve: pd.Series) -> L95:
+    """L95 of the exact match at each length."""
+    return generalizable_length([int(length) for length in curve.index.to_numpy()], curve)
+
+
+def _l95(curves: pd.DataFrame, over: Literal["median", "best run"]) -> tuple[L95, str]:
     """L95 of the median curve or of the best run, and how it is shown."""
-    found = [generalizable_length(curves.columns, run) for run in curves.to_numpy()]
-    l95 = (
-        max(found) if over == "best run" else generalizable_length(curves.columns, curves.median())
-    )
+    if over == "best run":
+        l95 = max(curve_l95(curve) for _, curve in curves.iterrows())
+    else:
+        l95 = curve_l95(curves.median())
     return l95, f"L95 {'≥' if l95.is_lower_bound else ''}{l95.length}"
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 from analysis.claims.evidence import (
-    CHECKPOINT,
     LEAST_RUNS,
     Decision,
     Evidence,
@@ -40,7 +39,7 @@ class ExactToBound:
             return f"no example longer than {bound} is right for '{self.cells}'"
         return f"every example of up to {bound} is right for '{self.cells}'"
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
             rows = evidence.rows
             bits = results.trials.loc[results.trials["cell"] == evidence.cell, "model.num_bits"]
@@ -56,7 +55,7 @@ class ExactToBound:
             is_right = right == (0 if self.beyond else total)
             return Decision(outcome="holds" if is_right else "fails", ours=ours, n=n)
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +72,7 @@ class CountedCeiling:
         named = ", ".join(f"{100 * share:g} % at {digits}" for digits, share in self.shares)
         return f"counted ceilings lie at most a tenth below {named} digits, and not above"
 
-    def decide(self, results: Results | None = None, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results | None = None) -> Decision:
         counted = [(count_ceiling(digits).share, share) for digits, share in self.shares]
         is_close = all(0.9 * share <= ours <= share for ours, share in counted)
         ours = " / ".join(f"{100 * ours:.3g}" for ours, _ in counted) + " %"
@@ -100,7 +99,7 @@ class BelowCeiling:
             f"{lengths} digits"
         )
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
             rows = evidence.rows[evidence.rows["length"].isin(self.digits)]
             n = int(rows["trial_id"].nunique())
@@ -117,7 +116,7 @@ class BelowCeiling:
             is_below = bool((rows["exact_match"] <= limits + SIGMAS * spread).all())
             return Decision(outcome="holds" if is_below else "fails", ours=ours, n=n)
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +134,7 @@ class AttendsAsProven:
             f"least {100 * self.least:g} % of the attention that it could on its keys, BOS aside"
         )
 
-    def decide(self, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    def decide(self, results: Results) -> Decision:
         masses = pattern_masses(results)
 
         def check(evidence: Evidence) -> Decision:
@@ -147,4 +146,4 @@ class AttendsAsProven:
             outcome: Outcome = "holds" if runs.median() >= self.least else "fails"
             return decided(outcome, shown, len(runs))
 
-        return each_cell(results, self.cells, check, checkpoint)
+        return each_cell(results, self.cells, check)

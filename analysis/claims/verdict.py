@@ -1,9 +1,9 @@
-"""What a verdict on a published claim is: one line of the report's summary."""
+"""A verdict on a published claim: one row of the report's first table."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-Word = Literal[
+Verdict = Literal[
     "reproduced",  # the published number, at paper scale
     "exceeded",  # more than was published
     "holds",  # an ordering
@@ -19,16 +19,16 @@ Word = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerdictRow:
-    """A published claim and what we can say about it."""
+    """A published claim and our verdict on it."""
 
     claim: str
     published: str  # its value in words
-    ours: str  # our numbers, "" if there are none
+    ours: str  # our numbers; "" if there are none
     scale: str  # of the rows that decided
-    verdict: Word
-    certainty: str  # how sure the published value is: paper, abstract, secondary
+    verdict: Verdict
+    certainty: str  # how sure the published value is: paper, abstract, secondary, ours
     rule: str  # in words
-    source: str = ""  # where the value stands
+    source: str = ""  # where the value was published
     sweep: str = ""  # whose section shows the rows
     n: int = 0  # runs of its smallest cell, at the lengths that were used
     least_p: float | None = None  # smallest two-sided p that so many runs can reach

@@ -1,4 +1,4 @@
-"""What we can say about each published claim, from the rows of a store: `judge(CLAIMS, results)`.
+"""A verdict on each published claim, from the rows of a store: `judge(CLAIMS, results)`.
 
 At paper scale the rule for the published number decides: reproduced, exceeded or not reproduced. At
 smaller scales only an ordering can be supported: it holds, is not separated, or is reversed. What
@@ -8,28 +8,26 @@ is proven holds at any scale. Too few runs decide nothing.
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from math import isnan
-from pathlib import Path
 
 import pandas as pd
 
 from analysis.claims.evidence import CHECKPOINT, LEAST_EXAMPLES, LEAST_RUNS, Decision, Outcome, Rule
-from analysis.claims.published import Claim
+from analysis.claims.published import CLAIMS, Claim
 from analysis.claims.theorems import CountedCeiling
-from analysis.claims.verdict import VerdictRow, Word
-from analysis.load import Results, load_sweep
-from analysis.tables.sweep_tables import DASH, Entry, Table
-from sweeps.engine.store.store import Store
+from analysis.claims.verdict import Verdict, VerdictRow
+from analysis.load import Results
+from analysis.tables.sweep_tables import DASH, Table, TableCell
 
 SCALES = ("paper", "laptop")  # smoke supports nothing
 ORACLE = "oracle"
-NUMBER: Mapping[Outcome, Word] = {
+NUMBER: Mapping[Outcome, Verdict] = {
     "holds": "reproduced",
     "exceeded": "exceeded",
     "not separated": "not reproduced",
     "reversed": "not reproduced",
     "fails": "not reproduced",
 }
-ORDERING: Mapping[Outcome, Word] = {
+ORDERING: Mapping[Outcome, Verdict] = {
     "holds": "holds",
     "exceeded": "holds",
     "not separated": "not separated",
@@ -38,32 +36,34 @@ ORDERING: Mapping[Outcome, Word] = {
 }
 
 
-def judge(claims: Iterable[Claim], results: str | Path) -> list[VerdictRow]:
+def is_judged(sweep: str, scale: str) -> bool:
+    """Whether a verdict on any published claim can rest on this sweep at this scale."""
+    return scale in SCALES and any(claim.sweep == sweep for claim in CLAIMS)
+
+
+def judge(claims: Iterable[Claim], results: Iterable[Results]) -> list[VerdictRow]:
     """A verdict for every claim: at paper scale if it was run there, else on the ordering at laptop
-    scale, else "not run at paper scale". Undecided where a rule names a cell that the stored sweep
-    does not have, or where rows do not fit together.
+    scale, else "not run at paper scale". Undecided where a rule names a cell that the sweep does
+    not have, or where rows do not fit together.
     """
-    claims, store, loaded = list(claims), Store(results), dict[tuple[str, str], Results]()
-    for sweep, scale in store.view_names():
-        if scale in SCALES and any(claim.sweep == sweep for claim in claims):
-            loaded[sweep, scale] = load_sweep(results, sweep, scale)
-    return [_judge(claim, loaded) for claim in claims]
+    by_view = {(sweep.sweep, sweep.scale): sweep for sweep in results}
+    return [_judge(claim, by_view) for claim in claims]
 
 
-def _judge(claim: Claim, loaded: Mapping[tuple[str, str], Results]) -> VerdictRow:
+def _judge(claim: Claim, by_view: Mapping[tuple[str, str], Results]) -> VerdictRow:
     if isinstance(claim.proven, CountedCeiling):
         decision = claim.proven.decide()
-        return _row(claim, claim.proven, _word(claim, claim.proven, decision), "any", decision)
+        return _row(claim, claim.proven, _verdict(claim, claim.proven, decision), "any", decision)
     rules = {
         "paper": claim.proven or claim.number or claim.ordering,
         "laptop": claim.proven or claim.ordering,
     }
     undecided: VerdictRow | None = None
     for scale, rule in rules.items():
-        found = loaded.get((claim.sweep, scale))
-        if rule is None or found is None or found.evaluation.empty:
+        results = by_view.get((claim.sweep, scale))
+        if rule is None or results is None or results.all_evaluation.empty:
             continue
-        row = _apply(claim, rule, found)
+        row = _apply(claim, rule, results)
         if row.verdict not in ("not enough seeds", "undecided"):
             return row
         undecided = undecided or row
@@ -72,7 +72,8 @@ def _judge(claim: Claim, loaded: Mapping[tuple[str, str], Results]) -> VerdictRo
 
 def _apply(claim: Claim, rule: Rule, results: Results) -> VerdictRow:
     row = _apply_to(claim, rule, results, CHECKPOINT)
-    if rule is not claim.number or not claim.by_oracle or ORACLE not in results.checkpoints:
+    has_oracle = ORACLE in set(results.all_evaluation["checkpoint"])
+    if rule is not claim.number or not claim.by_oracle or not has_oracle:
         return row
     other = _apply_to(claim, rule, results, ORACLE)
     shown = f"{other.verdict} ({other.ours})"
@@ -82,14 +83,14 @@ def _apply(claim: Claim, rule: Rule, results: Results) -> VerdictRow:
 
 def _apply_to(claim: Claim, rule: Rule, results: Results, checkpoint: str) -> VerdictRow:
     try:
-        decision = rule.decide(results, checkpoint)
+        decision = rule.decide(results.at(checkpoint))
     except ValueError as error:  # rows of another version of the sweep, or that do not fit together
         words = Decision(outcome=None, ours=str(error), n=0)
         return _row(claim, rule, "undecided", results.scale, words)
-    return _row(claim, rule, _word(claim, rule, decision), results.scale, decision)
+    return _row(claim, rule, _verdict(claim, rule, decision), results.scale, decision)
 
 
-def _word(claim: Claim, rule: Rule, decision: Decision) -> Word:
+def _verdict(claim: Claim, rule: Rule, decision: Decision) -> Verdict:
     if decision.outcome is None:
         return "not enough seeds" if decision.few else "undecided"
     return (ORDERING if rule is claim.ordering else NUMBER)[decision.outcome]
@@ -98,7 +99,7 @@ def _word(claim: Claim, rule: Rule, decision: Decision) -> Word:
 def _row(
     claim: Claim,
     rule: Rule | None,
-    verdict: Word,
+    verdict: Verdict,
     scale: str = "",
     decision: Decision | None = None,
 ) -> VerdictRow:
@@ -130,11 +131,11 @@ def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
     rows = shown[[*header]].astype(str).replace({"": DASH, "0": DASH})
     return Table(
         title="Published claims and our verdicts",
-        header=tuple(Entry(name) for name in header),
-        rows=tuple(tuple(Entry(text) for text in row) for row in rows.to_numpy()),
+        header=tuple(TableCell(name) for name in header),
+        rows=tuple(tuple(TableCell(text) for text in row) for row in rows.to_numpy()),
         notes=(
             f"Checkpoint: {CHECKPOINT}; oracle: the same rule on checkpoints chosen by the loss at "
-            "the largest test length, as the paper chose its own. The rules stand in "
+            "the largest test length, as the paper chose its own. The rules are in "
             "analysis/claims/published.py.",
             f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell at the lengths that a "
             f"rule uses, each of {LEAST_EXAMPLES} examples or more; diverged runs count as 0. n: "

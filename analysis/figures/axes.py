@@ -22,23 +22,20 @@ LABELS = {
     "optim.num_steps": "steps",
     "optim.batch_size": "batch size",
 }
-ENDLESS = math.inf  # the place of "None" (fresh examples for ever): behind all numbers
+ENDLESS = math.inf  # stands for None (fresh examples for ever): after all numbers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
-    """A number that differs between the cells.
+    """A number that differs between the cells."""
 
-    values: by cell, in the order of the sweep. tied: fields that change along with it.
-    """
-
-    name: str
-    values: dict[str, float]
-    tied: tuple[str, ...] = ()
+    name: str  # of the field
+    values: dict[str, float]  # by cell, in the order of the sweep
+    tied: tuple[str, ...] = ()  # fields that change along with it
 
     @property
     def label(self) -> str:
-        """What stands beside the axis."""
+        """The label of the axis."""
         return LABELS.get(self.name, self.name.rpartition(".")[2])
 
     @property
@@ -49,11 +46,11 @@ class Axis:
 
     @property
     def ticks(self) -> dict[float, str]:
-        """Every value with what is printed there, in order."""
+        """The label of every value, in order."""
         return {value: number(value) for value in sorted(set(self.values.values()))}
 
-    def place(self, value: float) -> float:
-        """Where a value is drawn: an endless one a step behind the largest number."""
+    def position(self, value: float) -> float:
+        """Where a value is drawn: an endless one a step after the largest number."""
         if value != ENDLESS:
             return value
         finite = sorted({v for v in self.values.values() if v != ENDLESS})

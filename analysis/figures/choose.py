@@ -1,92 +1,68 @@
-"""Which figures a sweep has, and what stands under each."""
+"""Which figures a sweep has, and their captions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from analysis.figures import axis as axis_figures
-from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps
-from analysis.figures import lengths as figures
-from analysis.figures import mechanism as mechanism_figures
 from analysis.figures.axes import find_axes
-from analysis.load import COUNTED, Results, select_checkpoint
+from analysis.figures.axis import plot_axis, plot_grid
+from analysis.figures.compute import has_costs, plot_compute
+from analysis.figures.lengths import plot_lengths, plot_losses
+from analysis.figures.mechanism import plot_failures, plot_patterns
+from analysis.load import COUNTED, Results
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import choose_lengths
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drawing:
-    """A figure, the stem of its files, and a sentence about it (its marks are explained inside)."""
+class SweepFigure:
+    """A figure that has been drawn, not yet saved."""
 
-    name: str
-    caption: str
+    name: str  # of its files, without the extension
+    caption: str  # a sentence for the page; the marks are explained in the figure
     figure: Figure
 
 
-def draw_pictures(results: Results, checkpoint: str = "last") -> Iterator[Drawing]:
-    """All figures that the rows of a sweep allow, one after the other."""
-    policy = f"Checkpoint: {checkpoint}."
+def draw_figures(results: Results) -> Iterator[SweepFigure]:
+    """All figures that the rows of a sweep allow, drawn one at a time."""
+    policy = f"Checkpoint: {results.checkpoint}."
     if len(results.evaluation):
-        yield Drawing(
-            name="lengths",
-            caption=f"Exact match against length, a line per cell. {policy}",
-            figure=figures.plot_lengths(results, checkpoint),
-        )
-        yield from _draw_axes(results, checkpoint, policy)
+        caption = f"Exact match against length, a line per cell. {policy}"
+        yield SweepFigure(name="lengths", caption=caption, figure=plot_lengths(results))
+        yield from _draw_axes(results, policy)
         if heat_maps.has_second_lengths(results):
             first, second = heat_maps.size_names(results)
-            yield Drawing(
-                name="map",
-                caption=f"Exact match over {first} and {second}, a panel per cell. {policy}",
-                figure=heat_maps.plot_heat_map(results, checkpoint),
-            )
-        if compute_figures.has_costs(results):
-            yield Drawing(
-                name="compute",
-                caption=f"Exact match against tokens, operations and seconds of training. {policy}",
-                figure=compute_figures.plot_compute(results, checkpoint),
-            )
-    yield from _draw_mechanism(results, checkpoint, policy)
+            caption = f"Exact match over {first} and {second}, a panel per cell. {policy}"
+            figure = heat_maps.plot_heat_map(results)
+            yield SweepFigure(name="map", caption=caption, figure=figure)
+        if has_costs(results):
+            caption = f"Exact match against tokens, FLOPs and seconds of training. {policy}"
+            yield SweepFigure(name="compute", caption=caption, figure=plot_compute(results))
+    yield from _draw_mechanism(results, policy)
     if results.reports["status"].isin(COUNTED).any():
-        yield Drawing(
-            name="losses",
-            caption="Training loss against step, a line per cell.",
-            figure=figures.plot_losses(results),
-        )
+        caption = "Training loss against step, a line per cell."
+        yield SweepFigure(name="losses", caption=caption, figure=plot_losses(results))
 
 
-def _draw_mechanism(results: Results, checkpoint: str, policy: str) -> Iterator[Drawing]:
-    """Why models fail; and what their heads look at, where the theorem has an opinion."""
-    evaluation = select_checkpoint(results, checkpoint)
-    if (evaluation["range"].eq("test") & evaluation["status"].eq("ok")).any():
-        yield Drawing(
-            name="failures",
-            caption=f"How and why answers fail beyond the trained lengths. {policy}",
-            figure=mechanism_figures.plot_failures(results, checkpoint),
-        )
-    if len(pattern_masses(results)):
-        yield Drawing(
-            name="patterns",
-            caption=f"Exact match against attention on the keys of the theorem. {policy}",
-            figure=mechanism_figures.plot_patterns(results, checkpoint),
-        )
-
-
-def _draw_axes(results: Results, checkpoint: str, policy: str) -> Iterator[Drawing]:
+def _draw_axes(results: Results, policy: str) -> Iterator[SweepFigure]:
     axes = find_axes(results)
     names = " and ".join(axis.label for axis in axes)
     if len(axes) == 1:
-        yield Drawing(
-            name="axis",
-            caption=f"Exact match and generalizable length (L95) against {names}. {policy}",
-            figure=axis_figures.plot_axis(results, checkpoint),
-        )
-    evaluation = select_checkpoint(results, checkpoint)
-    if len(axes) == 2 and choose_lengths(results, evaluation).solve is not None:
-        yield Drawing(
-            name="grid",
-            caption=f"Exact match and generalizable length (L95) over {names}. {policy}",
-            figure=axis_figures.plot_grid(results, checkpoint),
-        )
+        caption = f"Exact match and generalizable length (L95) against {names}. {policy}"
+        yield SweepFigure(name="axis", caption=caption, figure=plot_axis(results))
+    if len(axes) == 2 and choose_lengths(results).solve is not None:
+        caption = f"Exact match and generalizable length (L95) over {names}. {policy}"
+        yield SweepFigure(name="grid", caption=caption, figure=plot_grid(results))
+
+
+def _draw_mechanism(results: Results, policy: str) -> Iterator[SweepFigure]:
+    """Why models fail, and how far their heads show the patterns of the theorem."""
+    rows = results.evaluation
+    if (rows["range"].eq("test") & rows["status"].eq("ok")).any():
+        caption = f"How and why answers fail beyond the trained lengths. {policy}"
+        yield SweepFigure(name="failures", caption=caption, figure=plot_failures(results))
+    if len(pattern_masses(results)):
+        caption = f"Exact match against attention on the keys of the theorem. {policy}"
+        yield SweepFigure(name="patterns", caption=caption, figure=plot_patterns(results))

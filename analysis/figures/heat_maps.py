@@ -1,6 +1,7 @@
 """Heat maps: exact match over two lengths, for tasks whose examples have two."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.marks import describe_counts
-from analysis.load import Results, select_checkpoint
+from analysis.load import Results
 from pcore.tasks import TASKS
 
 MOST_COLUMNS = {1: 24, 2: 13, 3: 8}  # up to which every number and tick fits, by maps in a row
@@ -24,14 +25,14 @@ def has_second_lengths(results: Results) -> bool:
     return bool((seconds > 1).any())
 
 
-def plot_heat_map(results: Results, checkpoint: str = "last") -> Figure:
+def plot_heat_map(results: Results) -> Figure:
     """Median exact match (%) over runs at every length and second length, a panel per cell.
 
     The trained region is outlined. Raises ValueError if there are no second lengths.
     """
     if not has_second_lengths(results):
         raise ValueError(f"sweep {results.sweep!r} was not tested at several second lengths")
-    rows = select_checkpoint(results, checkpoint).dropna(subset=["second_length"])
+    rows = results.evaluation.dropna(subset=["second_length"])
     cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
     lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
     across = min(3, len(cells))
@@ -41,7 +42,7 @@ def plot_heat_map(results: Results, checkpoint: str = "last") -> Figure:
         width = style.WIDTH * 0.86 / across
         height = np.clip(width * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
         figure, panels = style.new_panels(float(height), down, across)
-        figure.get_layout_engine().set(h_pad=0.05)
+        style.set_padding(figure, h_pad=0.05)
         mesh = None
         for i, cell in enumerate(cells):
             values, trained = _squares(rows[rows["cell"] == cell], lengths, seconds)
@@ -58,11 +59,12 @@ def plot_heat_map(results: Results, checkpoint: str = "last") -> Figure:
         for i, axes in enumerate(used):
             axes.set_ylabel(second if i % across == 0 else "")
             axes.set_xlabel(first if i + across >= len(cells) else "")
+        assert mesh is not None  # a sweep has cells
         bar = figure.colorbar(mesh, ax=used, label="exact match (%)", aspect=30, pad=0.015)
         bar.outline.set_visible(False)
         counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
         text = "median over runs of exact match in %; outlined: trained; grey: not tested"
-        style.add_caption(figure, f"{text}; {counts}; checkpoint: {checkpoint}")
+        style.add_caption(figure, f"{text}; {counts}; checkpoint: {results.checkpoint}")
     return figure
 
 
@@ -74,27 +76,29 @@ def draw_map(
     cmap: str | Colormap = style.MAP,
     lines: str = "white",
 ) -> QuadMesh:
-    """Fractions as squares, rows from below; the texts in them, in an ink that the colour bears.
+    """Fractions as squares, the first row at the bottom, with their texts in black or white.
 
     lines: the colour between squares.
     """
     axes.set_facecolor(style.FAINT)
     edges = (np.arange(size + 1) - 0.5 for size in reversed(values.shape))
     squares = np.ma.masked_invalid(100 * values)
-    look = {"edgecolors": lines, "linewidth": 0.4}
+    look: dict[str, Any] = {"edgecolors": lines, "linewidth": 0.4}
     mesh = axes.pcolormesh(*edges, squares, cmap=cmap, vmin=0, vmax=100, **look)
     for edge in axes.spines.values():
         edge.set_visible(False)
     axes.tick_params(length=0)
     for (row, column), value in np.ndenumerate(values):
         if is_printed and not np.isnan(value):
-            place = {"ha": "center", "va": "center_baseline", "fontsize": 6.5}
-            axes.text(column, row, texts[row, column], color=style.ink_on(value, cmap), **place)
+            inside: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": 6.5}
+            axes.text(
+                column, row, str(texts[row, column]), color=style.ink_on(value, cmap), **inside
+            )
     return mesh
 
 
 def whole_percent(fraction: float) -> str:
-    """0.987 as "99"; only all is 100 and only nothing is 0."""
+    """0.987 as "99"; only 1 is 100 and only 0 is 0."""
     if np.isnan(fraction):
         return ""
     if 0 < fraction < 1:
@@ -116,15 +120,20 @@ def _squares(
     keys = ["second_length", "length"]
     median = rows.groupby(keys)["exact_match"].median().unstack()
     trained = rows.assign(inside=rows["range"] == "train").groupby(keys)["inside"].any().unstack()
-    square = {"index": seconds, "columns": lengths}
-    inside = trained.reindex(**square).eq(True).to_numpy(dtype=bool)
-    return median.reindex(**square).to_numpy(dtype=float), inside
+    inside = trained.reindex(index=seconds, columns=lengths).eq(True).to_numpy(dtype=bool)
+    return median.reindex(index=seconds, columns=lengths).to_numpy(dtype=float), inside
 
 
 def _outline(axes: Axes, inside: np.ndarray) -> None:
     """A line around the squares inside, dark on light and light on dark."""
     halo = [patheffects.withStroke(linewidth=2.6, foreground="white")]
-    look = {"color": "black", "linewidth": 1.1, "path_effects": halo, "clip_on": False, "zorder": 4}
+    look: dict[str, Any] = {
+        "color": "black",
+        "linewidth": 1.1,
+        "path_effects": halo,
+        "clip_on": False,
+        "zorder": 4,
+    }
     padded = np.pad(inside, 1)
     x: list[float] = []
     y: list[float] = []
@@ -139,5 +148,5 @@ def _outline(axes: Axes, inside: np.ndarray) -> None:
 
 def _set_ticks(put: Callable[..., object], values: list[int], most: int, is_labelled: bool) -> None:
     """As many of the values as fit, at their squares."""
-    places = range(0, len(values), -(-len(values) // most))
-    put(places, [str(values[i]) if is_labelled else "" for i in places])
+    shown = range(0, len(values), -(-len(values) // most))
+    put(shown, [str(values[i]) if is_labelled else "" for i in shown])

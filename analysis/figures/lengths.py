@@ -5,48 +5,49 @@ Every Line2D of a cell's median carries the cell as its label; helper artists ca
 start with "_".
 """
 
+import math
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from analysis.figures import style
-from analysis.figures.marks import describe_counts, draw_median, draw_runs, explain_marks
-from analysis.figures.style import Look
-from analysis.load import COUNTED, Results, select_checkpoint, trained_ranges
+from analysis.figures.axes import LOG_SPAN
+from analysis.figures.cell_styles import CellStyle, cell_styles
+from analysis.figures.marks import EDGE, describe_counts, draw_median, draw_runs, explain_marks
+from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 
 FEW = 8  # reports up to which every one has a marker
-LABEL = 0.05  # of the largest length: the width of a label above the plot
-SPREAD = 0.28  # of the smallest gap between lengths, over which single runs are spread sideways
+LABEL = 0.05  # of the length axis: the width of a label above the plot
+LOG_TICKS = (1, 2, 5)  # of each power of ten on a logarithmic length axis
 
 
-def plot_lengths(results: Results, checkpoint: str = "last") -> Figure:
-    """Exact match (%) against length: a median line per cell, a band over its runs, a dot per run.
+def plot_lengths(results: Results) -> Figure:
+    """Exact match (%) against length: a median line per cell over its runs.
 
-    Raises ValueError if the checkpoint policy was not evaluated.
+    The length axis is logarithmic if the largest tested length is far beyond the trained ones.
     """
-    evaluation = select_checkpoint(results, checkpoint)
-    curves = statistics.cell_curves(evaluation)
-    runs = statistics.run_curves(evaluation)
+    curves = statistics.cell_curves(results.evaluation)
+    runs = statistics.run_curves(results.evaluation)
+    styles = cell_styles(results)
     cells = [cell for cell in results.cells if (curves["cell"] == cell).any()]
     with style.apply():
         figure, axes = style.new_figure(2.7, len(cells), max(map(len, cells), default=1))
-        _mark_ranges(axes, results, evaluation)
-        gap = np.diff(np.sort(curves["length"].unique())).min(initial=1)
-        shifts = np.linspace(-1, 1, max(len(cells), 2)) * SPREAD * gap
+        _scale_lengths(axes, results)
+        _mark_ranges(axes, results, styles)
         handles = []
-        for shift, cell in zip(shifts, cells, strict=False):
-            look = style.look_of(results.cells.index(cell))
-            dots = runs[runs["cell"] == cell]
-            draw_runs(axes, dots["length"] + shift, 100 * dots["exact_match"], look)
-            curve = curves[curves["cell"] == cell]
-            handles.append(draw_median(axes, curve["length"], curve, cell, look))
+        for cell in cells:
+            rows, curve = runs[runs["cell"] == cell], curves[curves["cell"] == cell]
+            seeds = list(rows["trial_id"])
+            draw_runs(axes, rows["length"], 100 * rows["exact_match"], seeds, styles[cell])
+            handles.append(draw_median(axes, curve["length"], curve, cell, styles[cell]))
         axes.set(ylim=(-3, 106), yticks=range(0, 101, 20), ylabel="exact match (%)")
         axes.set_xlabel("length")
-        style.add_caption(figure, f"{explain_marks(curves)}; checkpoint: {checkpoint}")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, steps=[1, 2, 5, 10]))
+        style.add_caption(figure, f"{explain_marks(curves)}; checkpoint: {results.checkpoint}")
         axes.margins(x=0.02)
         style.add_legend(figure, handles)
     return figure
@@ -62,9 +63,9 @@ def plot_losses(results: Results) -> Figure:
     cells = [cell for cell in results.cells if (reports["cell"] == cell).any()]
     with style.apply():
         figure, axes = style.new_figure(2.3, len(cells), max(map(len, cells), default=1))
-        handles = []
+        handles, styles = [], cell_styles(results)
         for cell in cells:
-            look = style.look_of(results.cells.index(cell))
+            look = styles[cell]
             rows = reports[reports["cell"] == cell]
             for _, run in rows.groupby("trial_id", sort=True):
                 _draw_loss_run(axes, run.sort_values("step"), look)
@@ -77,13 +78,12 @@ def plot_losses(results: Results) -> Figure:
                 linestyle=look.line,
                 marker=look.marker,
                 markevery=None if len(median) < FEW else (0.06 * len(handles) / len(cells), 0.15),
-                markeredgecolor="white",
-                markeredgewidth=0.4,
+                **EDGE,
             )
             handles.append(line)
         if cells:
             axes.set_yscale("log")
-            plain = FuncFormatter(lambda loss, _: f"{loss:g}")
+            plain = StrMethodFormatter("{x:g}")
             axes.yaxis.set_major_formatter(plain)
             is_short = reports["loss"].max() < 10 * reports["loss"].min()
             axes.yaxis.set_minor_formatter(plain if is_short else NullFormatter())
@@ -96,7 +96,7 @@ def plot_losses(results: Results) -> Figure:
     return figure
 
 
-def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: Look) -> None:
+def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
     axes.plot(run["step"], run["loss"], label="_run", color=look.color, linewidth=0.5, alpha=0.35)
     if (run["status"] == "diverged").all():
         last = run.iloc[-1]
@@ -111,28 +111,52 @@ def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: Look) -> None:
         )
 
 
-def _mark_ranges(axes: Axes, results: Results, evaluation: pd.DataFrame) -> None:
+def _scale_lengths(axes: Axes, results: Results) -> None:
+    """A logarithmic axis where a linear one would squeeze the trained lengths into a corner."""
+    longest = results.evaluation["length"].max()
+    trained = [high for _, high in trained_ranges(results).values()]
+    if trained and longest >= LOG_SPAN * max(trained):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=LOG_TICKS))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.minorticks_off()
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, steps=[1, 2, 5, 10]))
+
+
+def _mark_ranges(axes: Axes, results: Results, styles: dict[str, CellStyle]) -> None:
     """Trained and near range, multiples of the trained length, and the 95 % line."""
     axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-    above = {"transform": axes.get_xaxis_transform(), "ha": "center", "fontsize": 7}
     trained = trained_ranges(results)
     if len(set(trained.values())) != 1:
         for cell, (_, high) in trained.items():
-            look = style.look_of(results.cells.index(cell))
-            axes.axvline(high, label="_trained", color=look.color, linewidth=0.6, linestyle=":")
+            color = styles[cell].color
+            axes.axvline(high, label="_trained", color=color, linewidth=0.6, linestyle=":")
         return
     low, high = next(iter(trained.values()))
-    axes.axvspan(low - 0.5, high + 0.5, label="_trained", color=style.FAINT, linewidth=0, zorder=0)
-    axes.text((low + high) / 2, 1.01, "trained", color=style.GREY, **above)
-    near = evaluation.loc[evaluation["range"] == "near", "length"]
-    middle = (near.min() + near.max()) / 2
-    if len(near):
-        left, right = near.min() - 0.5, near.max() + 0.5
-        axes.axvspan(left, right, label="_near", color=style.FAINTER, linewidth=0, zorder=0)
-        axes.text(middle, 1.01, "near", color=style.GREY, **above)
-    longest, line = evaluation["length"].max(), {"color": style.LIGHT, "linewidth": 0.6}
-    for place, text in ((1.5 * high, "1.5×"), (2 * high, "2×")):
-        if place <= longest:
-            axes.axvline(place, label="_multiple", zorder=1, **line)
-            if not abs(place - middle) < LABEL * longest:  # there "near" stands
-                axes.text(place, 1.01, text, color=style.GREY, **above)
+    longest = float(results.evaluation["length"].max())
+    is_log = axes.get_xscale() == "log"
+
+    def share(length: float) -> float:
+        return math.log(length) / math.log(longest) if is_log else length / longest
+
+    def label(length: float, text: str) -> None:
+        above: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center"}
+        axes.text(length, 1.01, text, color=style.GREY, fontsize=7, **above)
+
+    def shade(first: float, last: float, color: str, text: str) -> float:
+        span = (first - 0.5, last + 0.5)
+        axes.axvspan(*span, label=f"_{text}", color=color, linewidth=0, zorder=0)
+        middle = math.sqrt(span[0] * span[1]) if is_log else sum(span) / 2
+        label(middle, text)
+        return share(middle)
+
+    shade(low, high, style.FAINT, "trained")
+    rows = results.evaluation
+    near = rows.loc[rows["range"] == "near", "length"]
+    taken = shade(near.min(), near.max(), style.FAINTER, "near") if len(near) else math.inf
+    for length, text in ((1.5 * high, "1.5×"), (2 * high, "2×")):
+        if length <= longest:
+            axes.axvline(length, label="_multiple", zorder=1, color=style.LIGHT, linewidth=0.6)
+            if abs(share(length) - taken) >= LABEL:
+                label(length, text)

@@ -1,17 +1,18 @@
 """Marks that several figures share: medians with their band, runs, and the words for them."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import Look
+from analysis.figures.cell_styles import CellStyle
+from analysis.statistics.bootstrap import LEAST_BOOTSTRAP
 
-EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 BANDS = {
-    "range": "worst to best run",
     "bootstrap": "95 % bootstrap interval",
     "crossed bootstrap": "95 % bootstrap interval over model and data seeds",
 }
@@ -19,22 +20,22 @@ BANDS = {
 
 def draw_median(
     axes: Axes,
-    places: Iterable[float],
+    x: Iterable[float],
     stats: pd.DataFrame,
     label: str,
-    look: Look,
+    style: CellStyle,
     factor: float = 100,
 ) -> Line2D:
-    """The medians in `stats` (times factor), and a band where there are several runs."""
-    x = np.asarray(list(places), dtype=float)
-    several = (stats["n"] > 1).to_numpy()
-    if several.any():
+    """The medians in `stats` (times factor), and a band where runs suffice for a bootstrap."""
+    x = np.asarray(list(x), dtype=float)
+    has_band = stats["interval"].isin(list(BANDS)).to_numpy()
+    if has_band.any():
         axes.fill_between(
             x,
             factor * stats["low"].to_numpy(dtype=float),
             factor * stats["high"].to_numpy(dtype=float),
-            where=several,
-            color=look.color,
+            where=has_band,
+            color=style.color,
             alpha=0.13,
             linewidth=0,
             label=f"_band {label}",
@@ -43,9 +44,9 @@ def draw_median(
         x,
         factor * stats["median"].to_numpy(dtype=float),
         label=label,
-        color=look.color,
-        linestyle=look.line,
-        marker=look.marker,
+        color=style.color,
+        linestyle=style.line,
+        marker=style.marker,
         zorder=3,
         **EDGE,
     )
@@ -53,39 +54,45 @@ def draw_median(
 
 
 def draw_runs(
-    axes: Axes, places: Iterable[float] | float, values: pd.Series, look: Look, shape: str = "."
+    axes: Axes,
+    x: Iterable[float],
+    y: pd.Series,
+    runs: Sequence[Hashable],
+    style: CellStyle,
 ) -> None:
-    """One small mark per run."""
-    axes.plot(
-        places,
-        values,
-        label="_runs",
-        linestyle="none",
-        marker=shape,
-        markersize=3.6,
-        markeredgewidth=0,
-        color=look.color,
-        alpha=0.6,
-        zorder=2,
-    )
+    """Runs as dots, or each as a thin line where they are too few for a bootstrap.
+
+    runs: which run each point belongs to.
+    """
+    points = pd.DataFrame({"x": list(x), "y": y.to_numpy(dtype=float), "run": list(runs)})
+    look: dict[str, Any] = {"color": style.color, "zorder": 2}
+    if points["run"].nunique() >= LEAST_BOOTSTRAP:
+        dots = {"marker": ".", "linestyle": "none", "markersize": 3.6, "markeredgewidth": 0}
+        axes.plot(points["x"], points["y"], label="_runs", alpha=0.6, **dots, **look)
+        return
+    for _, run in points.groupby("run", sort=False):
+        curve = run.sort_values("x")
+        axes.plot(curve["x"], curve["y"], label="_run", linewidth=0.6, alpha=0.5, **look)
 
 
 def explain_marks(stats: pd.DataFrame) -> str:
-    """What line, dots and band are, and over how many runs."""
-    kinds = [kind for kind in BANDS if (stats["interval"] == kind).any()]
-    if not kinds:
+    """What line, thin lines, dots and band are, and over how many runs."""
+    kinds = set(stats["interval"])
+    parts = ["line: median over runs"]
+    parts += ["thin: runs"] if "range" in kinds else []
+    bands = [text for kind, text in BANDS.items() if kind in kinds]
+    parts += [f"dots: runs; band: {bands[-1]}"] if bands else []
+    if len(parts) == 1:
         return "one run per cell"
-    band = BANDS[kinds[0]] if len(kinds) == 1 else "bootstrap interval (≥ 5 runs) or worst to best"
-    counts = describe_counts(stats["n"])
-    return f"line: median over runs; dots: runs; band: {band}; {counts}"
+    return "; ".join([*parts, describe_counts(stats["n"])])
 
 
 def describe_counts(counts: Iterable[int]) -> str:
     """How many runs each cell has: "n = 3 runs per cell", "n = 2–3 runs per cell"."""
-    found = sorted({int(n) for n in counts if n > 0})
-    if not found:
+    numbers = sorted({int(n) for n in counts if n > 0})
+    if not numbers:
         return "no runs"
-    if found == [1]:
+    if numbers == [1]:
         return "one run per cell"
-    span = f"{found[0]}" if len(found) == 1 else f"{found[0]}–{found[-1]}"
+    span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
     return f"n\u00a0=\u00a0{span} runs per cell"

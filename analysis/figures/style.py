@@ -1,15 +1,14 @@
-"""The one visual language of all figures: size, fonts, colours, and which cell looks how.
+"""The style of all figures: size, fonts, colours.
 
-Colours are Okabe and Ito's, which colour-blind readers tell apart; markers and line styles differ
-too, so a figure printed in grey still reads. Figures are built without pyplot, so nothing global
-changes.
+The first colours are Okabe and Ito's, which colour-blind readers tell apart. Figures are built
+without pyplot, so nothing global changes.
 """
 
 import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -22,6 +21,22 @@ from matplotlib.lines import Line2D
 
 WIDTH = 5.5  # inches: the text width of a conference paper
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9", "#8C8C00")
+METHOD_COLORS = {  # encoding and IDs (or the encoding alone), by one colour in every figure
+    "learned coupled": COLORS[0],
+    "learned candidates": COLORS[0],
+    "mixture": "#332288",
+    "rotary coupled": "#44AA99",
+    "NoPE": COLORS[5],
+    "index hints": COLORS[1],
+    "learned sequential": COLORS[4],
+    "learned randomized": COLORS[3],
+    "learned abacus": "#882255",
+    "rotary": COLORS[2],
+    "sinusoidal": COLORS[7],
+    "alibi": "#7A4FB5",
+    "t5": "#8C510A",
+    "fire": "#B2182B",
+}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (
     "-",
@@ -38,9 +53,14 @@ MAP = "cividis"  # from dark to light for everybody, in colour and in grey
 # For what is near 0 mostly (attention, strengths): paper white, so that a print shows the rest.
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", COLORS[0], "#00213D"])
 CAPTION_WIDTH = 118  # characters of small print that fit on a line
-KINDS = ("png", "pdf", "svg")
+METADATA = {  # formats of a figure, and what of each changes from one run to the next
+    "png": ("Software",),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+    "svg": ("Date", "Creator", "Format", "Type"),
+}
+KINDS = tuple(METADATA)
 DPI = 200
-RC = {
+RC: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same on every machine
     "font.size": 8,
@@ -66,24 +86,6 @@ RC = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
-    """How one cell is drawn, in every figure."""
-
-    color: str
-    marker: str
-    line: str | tuple[int, tuple[float, ...]]
-
-
-def look_of(index: int) -> Look:
-    """The look of the cell at a place in the order of cells; 64 cells until one comes back."""
-    return Look(
-        color=COLORS[index % len(COLORS)],
-        marker=MARKERS[index % len(MARKERS)],
-        line=LINES[(index + index // len(COLORS)) % len(LINES)],
-    )
-
-
 def apply() -> AbstractContextManager[None]:
     """The settings, for the block of a `with` statement only."""
     return matplotlib.rc_context(RC)
@@ -102,24 +104,31 @@ def new_panels(
     lines = -(-num_labels // legend_columns(longest_label))
     size = (WIDTH, rows * height + 0.17 * lines + 0.25)
     figure = Figure(figsize=size, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03)
+    set_padding(figure, w_pad=0.03, h_pad=0.03)
     return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
 
 
+def set_padding(figure: Figure, **inches: float) -> None:
+    """Change the constrained layout of a figure from `new_panels`."""
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(**inches)
+
+
 def add_caption(figure: Figure, text: str) -> None:
-    """What the marks mean, in small print below the plot."""
+    """Small print below the plot: what the marks mean."""
     lines = textwrap.fill(text, CAPTION_WIDTH)
     figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
 
 
 def ink_on(fraction: float, cmap: str | Colormap = MAP) -> str:
-    """Black or white: what can be read on the place of a colour map of ours."""
+    """Black or white: what can be read on this colour of a colour map of ours."""
     is_light = fraction <= 0.5 if cmap is WEIGHTS else fraction > 0.5
     return "black" if is_light else "white"
 
 
 def legend_columns(longest_label: int) -> int:
-    """How many labels of so many characters fit side by side."""
+    """How many labels fit side by side, if the longest has that many characters."""
     return max(1, min(4, int(WIDTH * 72 / (7.5 * 0.55 * longest_label + 42))))
 
 
@@ -141,19 +150,22 @@ def add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     )
 
 
-def save(figure: Figure, stem: str | Path) -> list[Path]:
+def save(figure: Figure, stem: str | Path, kinds: Sequence[str] = KINDS) -> list[Path]:
     """Write `stem`.png (DPI), .pdf and .svg; the same figure gives the same bytes."""
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    png, pdf, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in KINDS)
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in kinds]
     with apply():
         figure.set_dpi(DPI)  # at which text is as wide as in print; coarser pixels make it narrower
         figure.draw_without_rendering()  # lay out once, not again for every format
         figure.set_layout_engine("none")
-        # Not `savefig`, which draws everything twice, the first time to lay it out.
-        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
-        nothing = dict.fromkeys(("CreationDate", "Creator", "Producer"))
-        FigureCanvasPdf(figure).print_pdf(pdf, metadata=nothing)
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        FigureCanvasSVG(figure).print_svg(svg, metadata=nothing)
-    return [png, pdf, svg]
+        for path, kind in zip(paths, kinds, strict=True):
+            nothing = dict.fromkeys(METADATA[kind])
+            # Not `savefig`, which draws everything twice, the first time to lay it out.
+            if kind == "png":
+                FigureCanvasAgg(figure).print_png(path, metadata=nothing)
+            elif kind == "pdf":
+                FigureCanvasPdf(figure).print_pdf(path, metadata=nothing)
+            else:
+                FigureCanvasSVG(figure).print_svg(path, metadata=nothing)
+    return paths

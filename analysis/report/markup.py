@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from analysis.tables.sweep_tables import DASH, Entry
+from analysis.tables.sweep_tables import DASH, TableCell
 
 EMPTY = ("meta", "br", "hr", "link")
 NUMBER = re.compile(r"[≥≤<>+]?([-−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?:/(\d+))?(?:\s.*|[%x]|)")
@@ -19,7 +19,7 @@ class Markup(str):
 
 
 def element(name: str, *children: str, **attributes: str | None) -> Markup:
-    """`<name attributes>children</name>`; class_ is class, data_value data-value; None: none."""
+    """`<name attributes>children</name>`; class_ stands for class, data_value for data-value."""
     pairs = {key.rstrip("_").replace("_", "-"): text for key, text in attributes.items()}
     head = "".join(f' {key}="{escape(text)}"' for key, text in pairs.items() if text is not None)
     if name in EMPTY:
@@ -28,14 +28,14 @@ def element(name: str, *children: str, **attributes: str | None) -> Markup:
 
 
 def join(parts: Iterable[str], between: str = "") -> Markup:
-    """Texts, escaped where they are not HTML, one after the other."""
+    """Texts one after the other, escaped unless they are `Markup`."""
     safe = (part if isinstance(part, Markup) else escape(part) for part in parts)
     return Markup(between.join(safe))
 
 
 def data_table(
-    header: Sequence[str | Entry],
-    rows: Sequence[Sequence[str | Entry]],
+    header: Sequence[str | TableCell],
+    rows: Sequence[Sequence[str | TableCell]],
     label: str,
     row_ids: Sequence[str | None] | None = None,
     class_: str | None = None,
@@ -45,14 +45,14 @@ def data_table(
     The first column names the row; columns of numbers are set to the right.
     """
     numeric = [i > 0 and _is_numeric([row[i] for row in rows]) for i in range(len(header))]
-    names = [entry if isinstance(entry, Entry) else Entry(entry) for entry in header]
+    names = [_table_cell(value) for value in header]
     head = [
-        element("th", *_content(entry), scope="col", class_="number" if numeric[i] else None)
-        for i, entry in enumerate(names)
+        element("th", *_content(name), scope="col", class_="number" if numeric[i] else None)
+        for i, name in enumerate(names)
     ]
     body = []
     for number, row in enumerate(rows):
-        cells = [_cell(value, i, numeric[i], names[i].text) for i, value in enumerate(row)]
+        cells = [_show_cell(value, i, numeric[i], names[i].text) for i, value in enumerate(row)]
         body.append(element("tr", *cells, id=row_ids[number] if row_ids else None))
     table = element(
         "table",
@@ -64,39 +64,43 @@ def data_table(
     return element("div", table, class_="scroll", role="region", aria_label=label, tabindex="0")
 
 
-def _cell(value: str | Entry, column: int, is_numeric: bool, name: str) -> Markup:
-    entry = value if isinstance(value, Entry) else Entry(value)
+def _show_cell(value: str | TableCell, column: int, is_numeric: bool, name: str) -> Markup:
+    cell = _table_cell(value)
     if column == 0:
-        return element("th", *_content(entry), scope="row")
-    key = sort_key(entry.text) if is_numeric else None
+        return element("th", *_content(cell), scope="row")
+    key = sort_key(cell.text) if is_numeric else None
     return element(
         "td",
-        *_content(entry),
+        *_content(cell),
         class_="number" if is_numeric else None,
         data_value=None if key is None else f"{key:.12g}",
         data_label=name,
     )
 
 
-def _content(entry: Entry) -> list[str]:
-    return [entry.text, element("small", entry.detail)] if entry.detail else [entry.text]
+def _table_cell(value: str | TableCell) -> TableCell:
+    return value if isinstance(value, TableCell) else TableCell(value)
 
 
-def _is_numeric(values: Sequence[str | Entry]) -> bool:
-    texts = [value.text if isinstance(value, Entry) else value for value in values]
-    known = [text for text in texts if text not in ("", DASH)]
-    return len(known) > 0 and all(sort_key(text) is not None for text in known)
+def _content(cell: TableCell) -> list[str]:
+    return [cell.text, element("small", cell.detail)] if cell.detail else [cell.text]
+
+
+def _is_numeric(values: Sequence[str | TableCell]) -> bool:
+    texts = [_table_cell(value).text for value in values]
+    keys = [sort_key(text) for text in texts if text not in ("", DASH)]
+    return len(keys) > 0 and None not in keys
 
 
 def sort_key(text: str) -> float | None:
-    """What a printed number is sorted by: "≥20 (2.5x)" by 20, "2/8" by 0.25; None for text."""
-    found = NUMBER.fullmatch(text)
-    if isinstance(text, Markup) or found is None:
+    """The key of a printed number: 20 for "≥20 (2.5x)", 0.25 for "2/8"; None for text."""
+    match = NUMBER.fullmatch(text)
+    if isinstance(text, Markup) or match is None:
         return None
-    value = float(found[1].replace(",", "").replace("−", "-"))
-    if found[2] is None:
+    value = float(match[1].replace(",", "").replace("−", "-"))
+    if match[2] is None:
         return value
-    return value / int(found[2]) if int(found[2]) else 0.0
+    return value / int(match[2]) if int(match[2]) else 0.0
 
 
 def inline_svg(text: str, prefix: str, label: str) -> Markup:

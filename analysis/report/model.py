@@ -1,4 +1,4 @@
-"""What the report is made of: sections with tables and pictures."""
+"""What the report is made of: sections with tables and figures."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,25 +8,21 @@ from analysis.tables.sweep_tables import Table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Picture:
-    """A figure that was written. svg: the text of its SVG file; files: PNG, PDF and SVG."""
+class SavedFigure:
+    """A figure that was written."""
 
-    name: str
+    name: str  # of its files, without the extension
     caption: str
-    svg: str
-    files: tuple[Path, ...]
+    svg: str  # the text of the SVG file
+    files: tuple[Path, ...]  # PNG, PDF and SVG
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """One sweep at one scale. table: None if nothing was evaluated yet; comparisons: every
-    cell against the reference, None if there is one cell. files: all that was written beside the
-    report, pictures too.
-    """
+    """One sweep at one scale."""
 
     results: Results
-    checkpoint: str
-    table: Table | None
-    comparisons: Table | None
-    pictures: tuple[Picture, ...]
-    files: tuple[Path, ...]
+    table: Table | None  # None if nothing was evaluated yet
+    comparisons: Table | None  # every cell against the first; None if there is only one
+    figures: tuple[SavedFigure, ...]
+    files: tuple[Path, ...]  # all that was written next to the report, figures too

@@ -1,14 +1,14 @@
 """The report: one HTML file that opens from disk, and needs neither a server nor other files.
 
 Verdicts on the published claims come first, then a section per sweep and scale. The same rows give
-the same bytes. Scripts only sort tables; all else works without them.
+the same bytes. The script sorts tables; everything else works without it.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from analysis.claims.verdict import VerdictRow, Word
+from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.figures import style
 from analysis.load import COUNTED
 from analysis.report.markup import Markup, element, join
@@ -18,8 +18,8 @@ from analysis.report.section_tables import completeness_words
 from analysis.tables.sweep_tables import DASH
 
 TITLE = "Length generalization of Transformers: ablations"
-PLACE = Path(__file__).parent
-LOOKS: dict[Word, tuple[str, str]] = {  # what readers see first: class and sign of each verdict
+FOLDER = Path(__file__).parent
+VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {  # CSS class and sign, in the order shown
     "reproduced": ("good strong", "✓"),
     "exceeded": ("good strong", "✓"),
     "holds": ("good", "✓"),
@@ -52,13 +52,13 @@ def build_report(
             _show_contents(sections),
             *(show_section(section, out) for section in sections),
         ),
-        element("script", Markup((PLACE / "report.js").read_text(encoding="utf-8"))),
+        element("script", Markup((FOLDER / "report.js").read_text(encoding="utf-8"))),
     ]
     head = [
         element("meta", charset="utf-8"),
         element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         element("title", title),
-        element("style", Markup(_palette() + (PLACE / "report.css").read_text(encoding="utf-8"))),
+        element("style", Markup(_palette() + (FOLDER / "report.css").read_text(encoding="utf-8"))),
     ]
     page = element("html", element("head", *head), element("body", *body), lang="en")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def _palette() -> str:
 
 
 def _describe(sections: Iterable[Section]) -> str:
-    """How much stands behind the page."""
+    """How many trials the page rests on."""
     trials: dict[str, str] = {}
     codes: set[str] = set()
     for section in sections:
@@ -88,13 +88,17 @@ def _describe(sections: Iterable[Section]) -> str:
     versions = f"pcore {', '.join(sorted(codes))}" if codes else "no code yet"
     return (
         f"{len(trials)} trials ({scales or 'none'}); {versions}. Every number comes from counts in "
-        "Parquet rows; the trials behind it stand at the end of its section."
+        "Parquet rows; its trials are listed at the end of its section."
     )
 
 
 def _show_verdicts(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> Markup:
     counts = Counter(row.verdict for row in rows)
-    chips = [element("li", _chip(word), f" {counts[word]}") for word in LOOKS if counts.get(word)]
+    chips = [
+        element("li", _chip(word), f" {counts[word]}")
+        for word in VERDICT_STYLES
+        if counts.get(word)
+    ]
     header = ("claim", "published", "ours", "scale", "runs", "verdict")
     head = element("thead", element("tr", *(element("th", n, scope="col") for n in header)))
     body = [_verdict(row, header, sections) for row in rows]
@@ -103,7 +107,7 @@ def _show_verdicts(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> M
     )
     note = (
         "Paper scale judges the published number. Laptop scale can support an ordering only (which "
-        "arm is better), never a published number. The rules stand in analysis/claims/published.py."
+        "arm is better), never a published number. The rules are in analysis/claims/published.py."
     )
     return element(
         "section",
@@ -133,18 +137,18 @@ def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Sectio
     return element("tr", element("th", claim, rule, scope="row"), *cells)
 
 
-def _chip(word: Word) -> Markup:
-    look, sign = LOOKS[word]
+def _chip(word: Verdict) -> Markup:
+    css, sign = VERDICT_STYLES[word]
     return element(
-        "span", element("span", sign, aria_hidden="true"), f" {word}", class_=f"chip {look}"
+        "span", element("span", sign, aria_hidden="true"), f" {word}", class_=f"chip {css}"
     )
 
 
 def _find_section(row: VerdictRow, sections: Sequence[Section]) -> str | None:
     """The section of the claim's sweep: at the scale that decided, else the first there is."""
-    own = [section.results for section in sections if section.results.sweep == row.sweep]
-    own.sort(key=lambda results: results.scale != row.scale)
-    return section_id(own[0].sweep, own[0].scale) if own else None
+    views = [section.results for section in sections if section.results.sweep == row.sweep]
+    views.sort(key=lambda results: results.scale != row.scale)
+    return section_id(views[0].sweep, views[0].scale) if views else None
 
 
 def _show_contents(sections: Sequence[Section]) -> Markup:

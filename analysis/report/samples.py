@@ -1,22 +1,22 @@
-"""Sample problems right and wrong, from the `samples` that evaluation rows may carry."""
+"""Sample problems, right and wrong, from the `samples` of evaluation rows."""
 
 import json
 from dataclasses import dataclass
 
 import pandas as pd
 
-MOST = 2  # of each kind per cell
+MOST = 2  # right ones per cell, and as many wrong ones
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sample:
-    """One test example. predicted ends with the first wrong symbol; seed: of the run."""
+class ModelAnswer:
+    """What a model answered to one test example."""
 
     query: str
-    answer: str
-    predicted: str
+    answer: str  # the right one
+    predicted: str  # ends with the first wrong symbol
     is_right: bool
-    seed: int
+    seed: int  # of the run
 
     @property
     def num_agreeing(self) -> int:
@@ -28,16 +28,16 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shelf:
-    """What the runs of a cell answered at one length."""
+class CellAnswers:
+    """Examples of what the runs of a cell answered at one length."""
 
     cell: str
     length: int
     second_length: int | None
-    samples: tuple[Sample, ...]
+    samples: tuple[ModelAnswer, ...]
 
 
-def pick_samples(evaluation: pd.DataFrame) -> list[Shelf]:
+def pick_samples(evaluation: pd.DataFrame) -> list[CellAnswers]:
     """A few examples of each cell at the longest tested length, right ones first.
 
     evaluation: the rows of one checkpoint policy. Diverged runs answer nothing.
@@ -45,37 +45,37 @@ def pick_samples(evaluation: pd.DataFrame) -> list[Shelf]:
     if "samples" not in evaluation:
         return []
     rows = evaluation[(evaluation["status"] == "ok") & evaluation["samples"].notna()]
-    shelves = []
-    for cell, own in rows.groupby("cell", sort=False):
-        own = own.sort_values(["length", "second_length"], na_position="first", kind="stable")
-        length, second = own["length"].iloc[-1], own["second_length"].iloc[-1]
-        same = own["second_length"].isna() if pd.isna(second) else own["second_length"] == second
-        found = _unpack(own[(own["length"] == length) & same])
-        right = [sample for sample in found if sample.is_right][:MOST]
-        wrong = [sample for sample in found if not sample.is_right][:MOST]
+    answers = []
+    for cell, runs in rows.groupby("cell", sort=False):
+        runs = runs.sort_values(["length", "second_length"], na_position="first", kind="stable")
+        length, second = runs["length"].iloc[-1], runs["second_length"].iloc[-1]
+        same = runs["second_length"].isna() if pd.isna(second) else runs["second_length"] == second
+        samples = _unpack(runs[(runs["length"] == length) & same])
+        right = [sample for sample in samples if sample.is_right][:MOST]
+        wrong = [sample for sample in samples if not sample.is_right][:MOST]
         if right or wrong:
-            shelves.append(
-                Shelf(
+            answers.append(
+                CellAnswers(
                     cell=str(cell),
                     length=int(length),
                     second_length=None if pd.isna(second) else int(second),
                     samples=(*right, *wrong),
                 )
             )
-    return shelves
+    return answers
 
 
-def _unpack(rows: pd.DataFrame) -> list[Sample]:
-    """All samples of these rows, equal ones of several runs once."""
-    found: dict[tuple[str, str], Sample] = {}
+def _unpack(rows: pd.DataFrame) -> list[ModelAnswer]:
+    """All samples of these rows; equal ones of several runs count once."""
+    unique: dict[tuple[str, str], ModelAnswer] = {}
     for seed, text in zip(rows["seed"], rows["samples"], strict=True):
         for row in json.loads(text):
-            sample = Sample(
+            sample = ModelAnswer(
                 query=row["query"],
                 answer=row["answer"],
                 predicted=row["predicted"],
                 is_right=row["right"],
                 seed=int(seed),
             )
-            found.setdefault((sample.query, sample.predicted), sample)
-    return list(found.values())
+            unique.setdefault((sample.query, sample.predicted), sample)
+    return list(unique.values())

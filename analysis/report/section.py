@@ -7,11 +7,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from analysis.claims.hyperparameters import settings_table
-from analysis.load import COUNTED, Results, select_checkpoint
-from analysis.report import section_tables as report_tables
+from analysis.load import COUNTED, Results
+from analysis.report import section_tables
 from analysis.report.markup import Markup, element, inline_svg, join
-from analysis.report.model import Picture, Section
-from analysis.report.samples import Sample, Shelf, pick_samples
+from analysis.report.model import SavedFigure, Section
+from analysis.report.samples import CellAnswers, ModelAnswer, pick_samples
 
 
 def section_id(sweep: str, scale: str) -> str:
@@ -30,12 +30,12 @@ def show_section(section: Section, out: Path) -> Markup:
     if section.table is None:
         parts.append(element("p", "No trial has been evaluated yet.", class_="empty"))
     else:
-        parts += [element("h3", "Results"), report_tables.show_table(section.table)]
+        parts += [element("h3", "Results"), section_tables.show_table(section.table)]
     if section.comparisons is not None:
-        parts += [element("h3", "Comparisons"), report_tables.show_table(section.comparisons)]
-    if section.pictures:
+        parts += [element("h3", "Comparisons"), section_tables.show_table(section.comparisons)]
+    if section.figures:
         parts.append(element("h3", "Figures"))
-        parts += [_show_picture(picture, name, out) for picture in section.pictures]
+        parts += [_show_figure(figure, name, out) for figure in section.figures]
     parts += _show_samples(section)
     parts += [element("h3", "Provenance"), *_show_provenance(results, name)]
     parts.append(element("p", element("a", "Contents", href="#contents"), class_="up"))
@@ -57,7 +57,7 @@ def _show_facts(section: Section, out: Path) -> Markup:
     facts: dict[str, str] = {
         "Command": element("code", command),
         "Cost": _describe_cost(results),
-        "Complete": report_tables.completeness_words(results),
+        "Complete": section_tables.completeness_words(results),
     }
     others = [file for file in section.files if file.suffix in (".md", ".tex", ".csv")]
     if others:
@@ -86,14 +86,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
 
 
-def _show_picture(picture: Picture, prefix: str, out: Path) -> Markup:
-    drawing = inline_svg(picture.svg, f"{prefix}-{picture.name}", picture.caption)
-    links = join((_link(f, out, f.suffix[1:].upper()) for f in picture.files), ", ")
-    caption = element("figcaption", picture.caption, " ", element("span", links, class_="files"))
+def _show_figure(figure: SavedFigure, prefix: str, out: Path) -> Markup:
+    drawing = inline_svg(figure.svg, f"{prefix}-{figure.name}", figure.caption)
+    links = join((_link(f, out, f.suffix[1:].upper()) for f in figure.files), ", ")
+    caption = element("figcaption", figure.caption, " ", element("span", links, class_="files"))
     box = element(
-        "div", drawing, class_="scroll", role="region", aria_label=picture.name, tabindex="0"
+        "div", drawing, class_="scroll", role="region", aria_label=figure.name, tabindex="0"
     )
-    return element("figure", box, caption, id=f"{prefix}-{picture.name}")
+    return element("figure", box, caption, id=f"{prefix}-{figure.name}")
 
 
 def _link(file: Path, out: Path, text: str) -> Markup:
@@ -102,8 +102,8 @@ def _link(file: Path, out: Path, text: str) -> Markup:
 
 
 def _show_samples(section: Section) -> Iterator[Markup]:
-    shelves = pick_samples(select_checkpoint(section.results, section.checkpoint))
-    if not shelves:
+    answers = pick_samples(section.results.evaluation)
+    if not answers:
         return
     yield element("h3", "Sample problems")
     yield element(
@@ -111,17 +111,17 @@ def _show_samples(section: Section) -> Iterator[Markup]:
         "At the longest tested length. A wrong answer ends with its first wrong symbol, marked.",
         class_="hint",
     )
-    yield from (_show_shelf(shelf) for shelf in shelves)
+    yield from map(_show_answers, answers)
 
 
-def _show_shelf(shelf: Shelf) -> Markup:
-    second = "" if shelf.second_length is None else f" × {shelf.second_length}"
-    title = element("h4", shelf.cell, " ", element("small", f"length {shelf.length}{second}"))
-    items = [_show_sample(sample) for sample in shelf.samples]
+def _show_answers(answers: CellAnswers) -> Markup:
+    second = "" if answers.second_length is None else f" × {answers.second_length}"
+    title = element("h4", answers.cell, " ", element("small", f"length {answers.length}{second}"))
+    items = [_show_sample(sample) for sample in answers.samples]
     return element("div", title, element("ul", *items, class_="samples"), class_="shelf")
 
 
-def _show_sample(sample: Sample) -> Markup:
+def _show_sample(sample: ModelAnswer) -> Markup:
     word = element("b", "✓ right" if sample.is_right else "✗ wrong")
     cut = sample.num_agreeing
     wrong = [] if sample.is_right else [element("mark", sample.predicted[cut:])]
@@ -139,12 +139,12 @@ def _show_sample(sample: Sample) -> Markup:
 def _show_provenance(results: Results, name: str) -> Iterator[Markup]:
     trials = results.trials
     is_done = trials["status"].isin(COUNTED).all()
-    yield _details("Trials per cell", report_tables.show_completeness(results), not is_done)
-    yield _details("Configurations", report_tables.show_configs(results))
+    yield _details("Trials per cell", section_tables.show_completeness(results), not is_done)
+    yield _details("Configurations", section_tables.show_configs(results))
     if (settings := settings_table(results)) is not None:
-        yield _details(settings.title, report_tables.show_table(settings))
+        yield _details(settings.title, section_tables.show_table(settings))
     title = f"All {trials['trial_id'].nunique()} trials: seeds, status, code, device"
-    yield _details(title, report_tables.show_trials(results, name))
+    yield _details(title, section_tables.show_trials(results, name))
 
 
 def _details(title: str, content: Markup, is_open: bool = False) -> Markup:

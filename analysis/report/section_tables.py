@@ -9,7 +9,7 @@ from analysis.load import COUNTED, Results
 from analysis.report.markup import Markup, data_table, element, join
 from analysis.tables.sweep_tables import DASH, Table
 
-TRIAL_COLUMNS = {  # column of the store: what stands over it
+TRIAL_COLUMNS = {  # column of the store: its header
     "seed": "seed",
     "data_seed": "data seed",
     "status": "status",
@@ -35,17 +35,16 @@ def show_notes(notes: "tuple[str, ...] | list[str]") -> Markup:
 
 
 def show_completeness(results: Results) -> Markup:
-    """Per cell: how many of the planned trials are done, and what became of the others."""
+    """Per cell: how many of the planned trials are done, and the states of the others."""
     states = (
         results.trials.groupby("cell", sort=False)["status"].value_counts().unstack(fill_value=0)
     )
     others = [state for state in states.columns if state not in COUNTED and states[state].any()]
     rows = []
     for cell in results.cells:
-        counts = states.loc[cell]
-        done = sum(int(counts.get(state, 0)) for state in COUNTED)
-        diverged = int(counts.get("diverged", 0))
-        row = [cell, f"{done}/{counts.sum()}", str(diverged)]
+        counts: dict[str, int] = {state: int(states[state].loc[cell]) for state in states.columns}
+        done = sum(counts.get(state, 0) for state in COUNTED)
+        row = [cell, f"{done}/{sum(counts.values())}", str(counts.get("diverged", 0))]
         rows.append(row + [str(counts[state]) for state in others])
     return data_table(["cell", "done", "of these diverged", *others], rows, "completeness")
 
@@ -75,7 +74,7 @@ def _value(value: Any, column: str) -> str:
 
 
 def show_configs(results: Results) -> Markup:
-    """The fields in which cells differ, and below those that they share."""
+    """The fields in which cells differ, then those that they share."""
     configs = cell_configs(results)
     if not configs:
         return Markup("")

@@ -1,62 +1,59 @@
 """The files of one sweep at one scale: tables, numbers and figures in a folder."""
 
+from dataclasses import replace
 from pathlib import Path
-
-import pandas as pd
 
 from analysis import trace
 from analysis.load import Results
-from analysis.report.model import Picture, Section
+from analysis.report.model import SavedFigure, Section
+from analysis.statistics.comparisons import compare_with_first
 from analysis.tables import render
 from analysis.tables import sweep_tables as tables
 from analysis.tables.comparison_table import arms_table
 
 
-def write_section(
-    results: Results,
-    folder: Path,
-    checkpoint: str = "last",
-    comparisons: pd.DataFrame | None = None,
-) -> Section:
-    """Write every table and figure of a sweep into a folder; what the report shows of it.
+def write_section(results: Results, folder: Path) -> Section:
+    """Write every table and figure of a sweep into a folder; what the report shows of it."""
+    section = write_tables(results, folder)
+    return draw_section(section, folder)
 
-    Raises ValueError if the checkpoint policy was not evaluated.
-    """
-    from analysis.figures import choose as pictures
-    from analysis.figures import style
 
-    folder.mkdir(parents=True, exist_ok=True)
-    table, texts = None, dict[str, str]()
+def write_tables(results: Results, folder: Path) -> Section:
+    """Write every table of a sweep into a folder; the section has no figures yet."""
+    table = compared = None
+    texts = dict[str, str]()
     if len(results.evaluation):
-        table = tables.ablation_table(results, checkpoint)
+        table = tables.ablation_table(results)
         texts = _render(table, "table") | {
             "runs.csv": render.frame_csv(trace.run_table(results)),
             "lengths.csv": render.frame_csv(tables.length_table(results)),
-            "failures.csv": render.frame_csv(tables.failure_table(results, checkpoint)),
+            "failures.csv": render.frame_csv(tables.failure_table(results)),
         }
-    compared = None
-    if comparisons is not None and len(comparisons):
-        compared = arms_table(comparisons, f"{results.title} ({results.sweep}, {results.scale})")
-        texts |= _render(compared, "comparisons")
+        length = tables.choose_lengths(results).solve
+        if length is not None and len(results.cells) > 1:
+            frame = compare_with_first(results, length)
+            compared = arms_table(frame, results.name)
+            texts |= _render(compared, "comparisons")
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    drawn: list[Picture] = []
-    for drawing in pictures.draw_pictures(results, checkpoint):
-        paths = style.save(drawing.figure, folder / drawing.name)
+    files = tuple(folder / name for name in texts)
+    return Section(results=results, table=table, comparisons=compared, figures=(), files=files)
+
+
+def draw_section(section: Section, folder: Path) -> Section:
+    """Draw every figure of a section into a folder; the section with its figures."""
+    from analysis.figures import style
+    from analysis.figures.choose import draw_figures
+
+    saved = []
+    for drawn in draw_figures(section.results):
+        paths = tuple(style.save(drawn.figure, folder / drawn.name))
         svg = paths[-1].read_text(encoding="utf-8")
-        drawn.append(
-            Picture(name=drawing.name, caption=drawing.caption, svg=svg, files=tuple(paths))
-        )
-    written = [folder / name for name in texts]
-    return Section(
-        results=results,
-        checkpoint=checkpoint,
-        table=table,
-        comparisons=compared,
-        pictures=tuple(drawn),
-        files=tuple(written + [path for picture in drawn for path in picture.files]),
-    )
+        saved.append(SavedFigure(name=drawn.name, caption=drawn.caption, svg=svg, files=paths))
+    files = (*section.files, *(path for figure in saved for path in figure.files))
+    return replace(section, figures=tuple(saved), files=files)
 
 
 def _render(table: tables.Table, name: str) -> dict[str, str]:
-    return {f"{name}.{ending}": text for ending, text in render.render_files(table).items()}
+    return {f"{name}.{kind}": text for kind, text in render.render_files(table).items()}

@@ -1,4 +1,4 @@
-"""What few runs can say, by resampling: intervals of medians, and a permutation test.
+"""Intervals of medians over few runs, by resampling, and a permutation test.
 
 Interval of a median over n runs: for n >= 5 the percentile bootstrap (95 %, 10,000 resamples with a
 fixed generator of its own, so the same runs always give the same interval); for n < 5 no bootstrap
@@ -46,7 +46,7 @@ def median_interval(values: Values, seeds: Seeds | None = None) -> Interval:
 
 
 def interval_kind(num_runs: int, seeds: Seeds | None = None) -> str:
-    """What `median_interval` returns for so many runs with these seeds."""
+    """The kind of interval that `median_interval` returns for runs with these seeds."""
     if num_runs < 2:
         return "none"
     if num_runs < LEAST_BOOTSTRAP:
@@ -72,7 +72,7 @@ def difference_interval(values: Values, others: Values, seeds: tuple[Seeds, Seed
 
 
 def difference_kind(seeds: tuple[Seeds, Seeds]) -> str:
-    """What `difference_interval` returns for groups of runs with these seeds."""
+    """The kind of interval that `difference_interval` returns for runs with these seeds."""
     sizes = [len(group) for group in seeds]
     if min(sizes) < LEAST_BOOTSTRAP:
         return "none" if max(sizes) < 2 else "range"
@@ -93,9 +93,9 @@ def resample_above(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whether each column's median over the runs (rows) is above a threshold in each resample.
 
-    Returns (resamples x columns of truth values, how often each resample occurs). A run brings its
-    whole row with it. Equals the medians themselves, compared; but counts of runs are enough,
-    unless exactly half of the drawn runs are above: then the two in the middle decide.
+    Returns (resamples x columns of booleans, how often each resample occurs). Whole rows are
+    resampled. The count of runs above decides, unless it is exactly half of those drawn: then the
+    mean of the two in the middle does.
     """
     shape = crossed_shape(seeds)
     if shape:
@@ -142,8 +142,8 @@ def _resample_median(values: np.ndarray, seeds: Seeds | None) -> tuple[np.ndarra
     else:
         lower, upper, counts = _run_ranks(len(values))
         values = np.sort(values)
-    medians, place = np.unique((values[lower] + values[upper]) / 2, return_inverse=True)
-    return medians, np.bincount(place, weights=counts).astype(np.int64)
+    medians, index = np.unique((values[lower] + values[upper]) / 2, return_inverse=True)
+    return medians, np.bincount(index, weights=counts).astype(np.int64)
 
 
 @lru_cache(maxsize=8)
@@ -170,8 +170,8 @@ def _draw(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 def _run_ranks(num_runs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The bootstrap over runs in terms of ranks: (lower, upper, how often), for any values."""
     weights, counts = _draw((num_runs,))
-    pairs, place = np.unique(np.stack(_middle_ranks(weights)), axis=1, return_inverse=True)
-    return pairs[0], pairs[1], np.bincount(place.ravel(), weights=counts).astype(np.int64)
+    pairs, index = np.unique(np.stack(_middle_ranks(weights)), axis=1, return_inverse=True)
+    return pairs[0], pairs[1], np.bincount(index.ravel(), weights=counts).astype(np.int64)
 
 
 def _middle_ranks(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +190,8 @@ def permutation_test(values: Values, others: Values) -> float:
     """p of a two-sided permutation test of equal means, for two independent groups of runs.
 
     Exact (all ways to divide the runs, twice the smaller tail) up to 20,000 ways; beyond, 10,000
-    random ones and the real one (Phipson & Smyth 2010). nan without runs on both sides.
+    random ones and the observed one (Phipson & Smyth 2010). nan without runs on both sides.
+    `scipy.stats.permutation_test` refuses a group of one run, which arms of a sweep may have.
     """
     pooled, size = np.concatenate([values, others]).astype(float), len(values)
     if min(size, len(others)) == 0:
@@ -201,13 +202,13 @@ def permutation_test(values: Values, others: Values) -> float:
         rng = np.random.default_rng(0)
         random = rng.random((NUM_RESAMPLES, len(pooled))).argpartition(size - 1, axis=1)
         groups = np.vstack([np.arange(size), random[:, :size]])
-    sums, real = pooled[groups].sum(axis=1), pooled[:size].sum()
+    sums, observed = pooled[groups].sum(axis=1), pooled[:size].sum()
     slack = 1e-12 * np.abs(pooled).sum()  # sums of the same runs in another order are equal
-    tail = min((sums >= real - slack).sum(), (sums <= real + slack).sum())
+    tail = min((sums >= observed - slack).sum(), (sums <= observed + slack).sum())
     return min(1.0, float(2 * tail / len(groups)))
 
 
 @lru_cache(maxsize=8)
 def _divide(num_runs: int, size: int) -> np.ndarray:
-    """All groups of `size` out of so many runs."""
+    """All groups of `size` runs out of `num_runs`."""
     return np.array(list(combinations(range(num_runs), size)))

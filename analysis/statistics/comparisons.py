@@ -1,13 +1,13 @@
 """Differences between cells: arms of a sweep against a reference, or two result sets.
 
 Runs with the same seed and data seed are *paired* if both cells answered the same test set: what
-the two share drops out of their difference. A diverged run is wrong on every example of any test
+the two share cancels in their difference. A diverged run is wrong on every example of any test
 set. Reported: the median difference with the interval of `analysis.statistics.bootstrap`, and
 
-- the exact two-sided sign test of the pairs, ties left out: it speaks about new seeds. It takes
-  pairs for independent, although in a cross (4x2) some share a seed. n pairs cannot reach a p below
+- the exact two-sided sign test of the pairs, ties left out: it is about new seeds. It takes
+  pairs as independent, although in a cross (4x2) some share a seed. n pairs cannot reach a p below
   `least_p` = 2 * 0.5^n, 0.0625 for 5. Cells that are not paired have a permutation test instead;
-- the exact McNemar test on single examples: it speaks about *these* trained models only. Examples
+- the exact McNemar test on single examples: it is about *these* trained models only. Examples
   of several pairs are not independent, so counts are never summed for a p; `num_gained` and
   `num_lost` (examples that only the cell, only the reference has right) describe. Of the one-sided
   p of K pairs, `p_mcnemar` = (K - u + 1) * p_(u) with u = K // 2 + 1, which is valid under any
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.load import Results, select_checkpoint
+from analysis.load import Results
 from analysis.statistics import bootstrap
 from analysis.statistics.runs import SEEDS
 
@@ -46,9 +46,9 @@ def compare_arms(
     of them (default: the first). Raises ValueError if it is none of them.
     """
     lengths = [lengths] if isinstance(lengths, int | np.integer) else sorted(lengths)
-    known = evaluation.sort_values("cell_order", kind="stable")["cell"].unique()
-    cells = list(known) if cells is None else list(cells)
-    reference = cells[0] if reference is None and cells else reference
+    if cells is None:
+        cells = list(evaluation.sort_values("cell_order", kind="stable")["cell"].unique())
+    reference = cells[0] if reference is None and cells else str(reference)
     if reference not in cells:
         raise ValueError(f"no cell {reference!r} to compare with; there: {', '.join(cells)}")
     rows = evaluation[evaluation["length"].isin(lengths)]
@@ -70,39 +70,49 @@ def compare_arms(
     return _add_holm(frame)
 
 
-def compare_results(a: Results, b: Results, checkpoint: str = "last") -> pd.DataFrame:
+def compare_with_first(results: Results, length: int) -> pd.DataFrame:
+    """Every cell of a sweep against its first one, at one length of the test range."""
+    rows = results.evaluation
+    return compare_arms(rows[rows["range"] == "test"], length, cells=results.cells)
+
+
+def compare_results(a: Results, b: Results) -> pd.DataFrame:
     """B against A: one row per cell (by its label) and length that either has; positive: B better.
 
     change: "only in A", "only in B", "equal" (all runs pair up and agree), "other runs" (those that
     pair up agree) or "differs". is_same_configuration: the label means the same configuration in
-    both; NA if one is unknown. Holm goes over the cells of one length. Raises ValueError if one
-    lacks the checkpoint.
+    both; NA if one is unknown. Holm goes over the cells of one length.
     """
-    frames = [select_checkpoint(results, checkpoint) for results in (a, b)]
-    groups = [dict(list(frame.groupby(["cell", "length"]))) for frame in frames]
-    place = {cell: i for i, cell in enumerate(dict.fromkeys([*a.cells, *b.cells]))}
-    identities, rows = [_configurations(results) for results in (a, b)], []
-    for cell, length in sorted({*groups[0], *groups[1]}, key=lambda key: (place[key[0]], key[1])):
-        sides = zip(groups, frames, strict=True)
-        old, new = (group.get((cell, length), frame[:0]) for group, frame in sides)
-        known = {identity.get(cell) for identity in identities}
-        found = compare_runs(new, old, [length])
-        rows.append({"cell": cell, "length": length, "change": _describe_change(found)})
-        rows[-1] |= {"range": "/".join(sorted({*old["range"], *new["range"]}))}
-        rows[-1] |= {"is_same_configuration": None if None in known else len(known) == 1}
-        rows[-1] |= {"difference": found["median"] - found["median_reference"]} | found
+    cell_order = {cell: i for i, cell in enumerate(dict.fromkeys([*a.cells, *b.cells]))}
+    no_rows, rows = a.evaluation[:0], list[dict[str, Any]]()
+    groups = [
+        {(str(key[0]), int(str(key[1]))): rows for key, rows in frame}
+        for frame in (results.evaluation.groupby(["cell", "length"]) for results in (a, b))
+    ]
+    identities = [_configurations(results) for results in (a, b)]
+    keys = sorted({*groups[0], *groups[1]}, key=lambda key: (cell_order[key[0]], key[1]))
+    for cell, length in keys:
+        old, new = (group.get((cell, length), no_rows) for group in groups)
+        ids = {identity.get(cell) for identity in identities}
+        columns = compare_runs(new, old, [length])
+        rows.append(
+            {
+                "cell": cell,
+                "length": length,
+                "change": _describe_change(columns),
+                "range": "/".join(sorted({*old["range"], *new["range"]})),
+                "is_same_configuration": None if None in ids else len(ids) == 1,
+                "difference": columns["median"] - columns["median_reference"],
+                **columns,
+            }
+        )
     first = ["cell", "length", "change", "range", "is_same_configuration", "difference"]
-    none = compare_runs(frames[0][:0], frames[0][:0], [])
-    frame = pd.DataFrame(rows, columns=[*first, *none])
-    kinds = dict.fromkeys(["length", *WHOLE], "Int64") | {"is_same_configuration": "boolean"}
-    frame = _add_holm(frame.astype(kinds), frame["length"])
+    frame = pd.DataFrame(rows, columns=[*first, *compare_runs(no_rows, no_rows, [])])
+    types = {**dict.fromkeys(["length", *WHOLE], "Int64"), "is_same_configuration": "boolean"}
+    frame = _add_holm(frame.astype(types), frame["length"])
+    sides = {"": "b", "_reference": "a"}
     return frame.rename(
-        columns={
-            "n": "n_b",
-            "n_reference": "n_a",
-            "median": "median_b",
-            "median_reference": "median_a",
-        }
+        columns={f"{c}{side}": f"{c}_{new}" for c in ("n", "median") for side, new in sides.items()}
     )
 
 
@@ -117,24 +127,24 @@ def compare_runs(
     ours, theirs = _exact_match(arm, lengths), _exact_match(reference, lengths)
     pairs = pd.concat([ours, theirs], axis=1, join="inner", keys=["ours", "theirs"])
     if ours.empty or theirs.empty:
-        pairing, found = "no runs", {}
+        pairing, columns = "no runs", {}
     elif not _share_test_sets(arm, reference):
-        pairing, found = "other test sets", _compare_unpaired(ours, theirs)
+        pairing, columns = "other test sets", _compare_unpaired(ours, theirs)
     elif pairs.empty:
-        pairing, found = "no shared seeds", _compare_unpaired(ours, theirs)
+        pairing, columns = "no shared seeds", _compare_unpaired(ours, theirs)
     else:
-        pairing, found = "paired", _compare_paired(pairs["ours"] - pairs["theirs"])
+        pairing, columns = "paired", _compare_paired(pairs["ours"] - pairs["theirs"])
     counts = {"n": len(ours), "n_reference": len(theirs), "n_pairs": 0}
     counts |= {"median": ours.median(), "median_reference": theirs.median()}
     nothing = dict.fromkeys(["difference_median", "low", "high"], np.nan) | {"interval": "none"}
     nothing |= dict.fromkeys(["wins", "ties", "losses"])
     nothing |= dict.fromkeys(["p_sign", "p_permutation", "least_p"], np.nan)
-    return counts | {"pairing": pairing, "is_paired": pairing == "paired"} | nothing | found
+    return counts | {"pairing": pairing, "is_paired": pairing == "paired"} | nothing | columns
 
 
 def _compare_paired(differences: pd.Series) -> dict[str, Any]:
     num_pairs, seeds = len(differences), differences.index.to_list()
-    low, high = bootstrap.median_interval(differences, seeds)
+    low, high = bootstrap.median_interval(differences.to_numpy(), seeds)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     return {
         "n_pairs": num_pairs,
@@ -152,13 +162,13 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
 
 def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     seeds = ours.index.to_list(), theirs.index.to_list()
-    low, high = bootstrap.difference_interval(ours, theirs, seeds)
+    low, high = bootstrap.difference_interval(ours.to_numpy(), theirs.to_numpy(), seeds)
     return {
         "difference_median": ours.median() - theirs.median(),
         "low": low,
         "high": high,
         "interval": bootstrap.difference_kind(seeds),
-        "p_permutation": bootstrap.permutation_test(ours, theirs),
+        "p_permutation": bootstrap.permutation_test(ours.to_numpy(), theirs.to_numpy()),
         "least_p": min(1.0, 2 / comb(len(ours) + len(theirs), len(ours))),
     }
 
@@ -171,9 +181,10 @@ def compare_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, An
         rows = arm[[*keys, *kept]].merge(reference[[*keys, *kept]], on=keys)
         for _, pair in rows.groupby(SEEDS):
             values = pair[["outcomes_x", "status_x", "outcomes_y", "status_y"]]
-            found = [_count_discordant(*row) for row in values.itertuples(index=False)]
-            if None not in found:
-                counts.append(tuple(np.sum(found, axis=0).tolist()))
+            by_length = [_count_discordant(*row) for row in values.itertuples(index=False)]
+            known = [pair for pair in by_length if pair is not None]
+            if len(known) == len(by_length):
+                counts.append(tuple(np.sum(known, axis=0).tolist()))
     gained, lost = np.sum(counts, axis=0).tolist() if counts else (None, None)
     numbers = {"num_mcnemar": len(counts), "num_gained": gained, "num_lost": lost}
     return numbers | {"p_mcnemar": mcnemar_test(counts)}
@@ -200,14 +211,10 @@ def mcnemar_test(discordant: Sequence[tuple[int, int]]) -> float:
 
 
 def binomial_tail(least: int, num_trials: int) -> float:
-    """P(X >= least) for a binomial X with share 1/2: the first term, then ratios of terms."""
-    if least <= 0:
-        return 1.0
-    if 2 * least <= num_trials:  # the other tail is shorter and its terms fall
-        return 1 - binomial_tail(num_trials - least + 1, num_trials)
-    k = np.arange(least, num_trials)
-    relative = 1 + np.cumprod((num_trials - k) / (k + 1)).sum()
-    return float(comb(num_trials, least) / 2**num_trials * relative)
+    """P(X >= least) for a binomial X with probability 1/2."""
+    from scipy.stats import binom  # slow to import, and not every command tests anything
+
+    return float(binom.sf(least - 1, num_trials, 0.5))
 
 
 def adjust_holm(p_values: Sequence[float] | pd.Series) -> np.ndarray:
@@ -243,15 +250,15 @@ def _share_test_sets(arm: pd.DataFrame, reference: pd.DataFrame) -> bool:
         rows = rows[rows["status"] != "diverged"]
         keys = zip(rows["length"], rows["second_length"].fillna(0), rows["test_set"], strict=True)
         sets.append(set(keys))
-    known = all(isinstance(name, str) and name for _, _, name in sets[0] | sets[1])
+    are_named = all(isinstance(name, str) and name for _, _, name in sets[0] | sets[1])
     one_each = len({key[:2] for key in sets[0]}) == len(sets[0])
-    return known and one_each and (sets[0] == sets[1] or not (sets[0] and sets[1]))
+    return are_named and one_each and (sets[0] == sets[1] or not (sets[0] and sets[1]))
 
 
 def _count_discordant(
     ours: object, status: str, theirs: object, other_status: str
 ) -> tuple[int, int] | None:
-    """(examples that only we, only they have right); None if single outcomes are not known."""
+    """Examples that only the one, only the other has right; None without single outcomes."""
     sides = [np.zeros(0, dtype=np.uint8)] * 2
     has_diverged = [status == "diverged", other_status == "diverged"]
     for i, packed in enumerate((ours, theirs)):
@@ -268,16 +275,17 @@ def _count_discordant(
     return int(gained), int(lost)
 
 
-def _describe_change(found: dict[str, Any]) -> str:
-    if not found["n"] or not found["n_reference"]:
-        return "only in B" if found["n"] else "only in A"
-    if not found["is_paired"] or found["wins"] + found["losses"]:
+def _describe_change(columns: dict[str, Any]) -> str:
+    if not columns["n"] or not columns["n_reference"]:
+        return "only in B" if columns["n"] else "only in A"
+    if not columns["is_paired"] or columns["wins"] + columns["losses"]:
         return "differs"
-    is_whole = found["n"] == found["n_reference"] == found["n_pairs"]
-    return "equal" if is_whole else "other runs"
+    all_paired = columns["n"] == columns["n_reference"] == columns["n_pairs"]
+    return "equal" if all_paired else "other runs"
 
 
 def _configurations(results: Results) -> dict[str, str]:
     """The identity of each cell's configuration, of the cells with any attempt."""
-    known = results.trials.dropna(subset=["cell_id"])
-    return known.groupby("cell")["cell_id"].first().to_dict()
+    attempted = results.trials.dropna(subset=["cell_id"])
+    first = attempted.groupby("cell")["cell_id"].first()
+    return {str(cell): str(name) for cell, name in first.items()}

@@ -58,17 +58,19 @@ def cause_strengths(results: Results) -> pd.DataFrame:
     causes = rows[rows["kind"] == "cause"]
     if failures.empty or causes.empty:
         return pd.DataFrame(columns=["cell"])
-    stems = causes["cause"].map(lambda name: CAUSES.get(name.partition(" (")[0]))
+    stems = causes["cause"].str.partition(" (")[0].map(CAUSES)
     causes = causes.assign(cause=stems).dropna(subset=["cause"])
     strongest = causes.groupby(["trial_id", "length", "cause"])["strength"].max().unstack("cause")
     names = [name for name in dict.fromkeys(CAUSES.values()) if name in strongest]
-    found = failures.merge(strongest[names].reset_index(), on=["trial_id", "length"], how="left")
-    found[names] = found[names].fillna(0.0).astype(float)
+    strengths = failures.merge(
+        strongest[names].reset_index(), on=["trial_id", "length"], how="left"
+    )
+    strengths[names] = strengths[names].fillna(0.0).astype(float)
     weighted = (
-        found[names]
-        .mul(found["weight"], axis=0)
-        .assign(cell=found["cell"], trial_id=found["trial_id"])
+        strengths[names]
+        .mul(strengths["weight"], axis=0)
+        .assign(cell=strengths["cell"], trial_id=strengths["trial_id"])
     )
     runs = weighted.groupby(["cell", "trial_id"], sort=False).sum()
-    runs = runs.div(found.groupby(["cell", "trial_id"], sort=False)["weight"].sum(), axis=0)
+    runs = runs.div(strengths.groupby(["cell", "trial_id"], sort=False)["weight"].sum(), axis=0)
     return runs.groupby(level="cell", sort=False).median().reset_index()

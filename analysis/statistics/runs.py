@@ -1,4 +1,4 @@
-"""What runs say about a cell: medians, shares, their intervals, and generalizable lengths.
+"""Statistics of the runs of a cell: medians, shares, intervals, and generalizable lengths.
 
 All functions are pure and take or return frames with the columns of `Results.evaluation`; exact
 match is a fraction in [0, 1]. How the interval of a median is made:
@@ -14,8 +14,7 @@ has the *smallest* exact match over the second lengths tested with it.
 """
 
 from collections.abc import Sequence
-from math import sqrt
-from statistics import NormalDist
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,18 +43,15 @@ class L95(NamedTuple):
     is_lower_bound: bool
 
 
+@lru_cache
 def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -> Interval:
-    """The Wilson score interval of a share; (0, 1) if nothing was tried."""
+    """The Wilson score interval of a proportion; (0, 1) without trials."""
     if num_trials == 0:
         return Interval(0.0, 1.0)
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share = num_successes / num_trials
-    centre = share + z * z / (2 * num_trials)
-    spread = z * sqrt(share * (1 - share) / num_trials + z * z / (4 * num_trials**2))
-    scale = 1 + z * z / num_trials
-    low = 0.0 if num_successes == 0 else (centre - spread) / scale
-    high = 1.0 if num_successes == num_trials else (centre + spread) / scale
-    return Interval(low, high)
+    from scipy.stats import binomtest  # slow to import, and `list` needs none of it
+
+    interval = binomtest(num_successes, num_trials).proportion_ci(level, method="wilson")
+    return Interval(float(interval.low), float(interval.high))
 
 
 def summarize(
@@ -88,7 +84,7 @@ def length_statistics(evaluation: pd.DataFrame) -> pd.DataFrame:
     """`summarize` for every cell, checkpoint, range, length and second length, in that order."""
     rows = [
         dict(zip([*CELL, *KEYS], key, strict=True))
-        | summarize(group["exact_match"], group[SEEDS].to_numpy())
+        | summarize(group["exact_match"].to_numpy(), group[SEEDS].to_numpy())
         for key, group in evaluation.groupby([*CELL, *KEYS], dropna=False, sort=True)
     ]
     columns = [*CELL, *KEYS, *summarize([])]
@@ -99,7 +95,7 @@ def length_statistics(evaluation: pd.DataFrame) -> pd.DataFrame:
 
 def run_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
     """One exact match per run and length, of one checkpoint: the least over second lengths."""
-    return evaluation.groupby([*RUN, "length"], as_index=False)["exact_match"].min()
+    return evaluation.groupby([*RUN, "length"], as_index=False)[["exact_match"]].min()
 
 
 def cell_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +103,7 @@ def cell_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
     groups = run_curves(evaluation).groupby(["cell_order", "cell", "length"], sort=True)
     rows = [
         dict(zip(["cell_order", "cell", "length"], key, strict=True))
-        | summarize(group["exact_match"], group[SEEDS].to_numpy())
+        | summarize(group["exact_match"].to_numpy(), group[SEEDS].to_numpy())
         for key, group in groups
     ]
     return pd.DataFrame(rows, columns=["cell_order", "cell", "length", *summarize([])])
@@ -143,9 +139,10 @@ def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
     for (order, cell), runs in run_curves(evaluation).groupby(["cell_order", "cell"], sort=True):
         table = runs.pivot(index=[*SEEDS, "trial_id"], columns="length", values="exact_match")
         seeds = table.index.to_frame()[SEEDS].to_numpy()
-        l95 = generalizable_length(table.columns, table.median())
-        interval = l95_interval(table.to_numpy(), list(table.columns), seeds)
-        kind, ends_above = interval_kind(len(table), seeds), interval.high == table.columns[-1]
+        lengths = [int(length) for length in table.columns.to_numpy()]
+        l95 = generalizable_length(lengths, table.median())
+        interval = l95_interval(table.to_numpy(), lengths, seeds)
+        kind, ends_above = interval_kind(len(table), seeds), interval.high == lengths[-1]
         rows.append([cell, order, len(table), *l95, *interval, ends_above, kind])
     names = ["n", "l95", "l95_is_lower_bound", "l95_low", "l95_high", "l95_high_is_lower_bound"]
     return pd.DataFrame(rows, columns=[*CELL, *names, "interval"])

@@ -1,53 +1,54 @@
-"""What `analysis.statistics.comparisons` found as tables for `analysis.tables.render`: the arms of
-a sweep against a reference, and two result sets.
+"""Comparisons (`analysis.statistics.comparisons`) as tables: the arms of a sweep against a
+reference, and two result sets.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from typing import Any
 
 import pandas as pd
 
-from analysis.tables.sweep_tables import DASH, Entry, Table, percent
+from analysis.tables.sweep_tables import DASH, Table, TableCell, percent
 
 
 def arms_table(frame: pd.DataFrame, title: str) -> Table:
     """One row per row of `compare_arms`: a cell against the reference."""
     has_examples = bool((frame["num_mcnemar"] > 0).any())
     header = [
-        Entry("cell"),
-        Entry("pairs"),
-        Entry("difference", "points"),
-        Entry("wins–ties–losses"),
-        Entry("p", "sign test"),
-        Entry("p", "Holm"),
+        TableCell("cell"),
+        TableCell("pairs"),
+        TableCell("difference", "points"),
+        TableCell("wins–ties–losses"),
+        TableCell("p", "sign test"),
+        TableCell("p", "Holm"),
     ]
     if has_examples:
-        header += [Entry("examples", "gained–lost"), Entry("p examples", "McNemar, Holm")]
+        header += [TableCell("examples", "gained–lost"), TableCell("p examples", "McNemar, Holm")]
     reference = frame["reference"].iloc[0]
     return Table(
         title=f"{title}: arms against {reference}",
         header=tuple(header),
-        rows=tuple(_arm_row(row, has_examples) for _, row in frame.iterrows()),
+        rows=tuple(_arm_row(row, has_examples) for row in frame.to_dict("records")),
         notes=tuple(_arm_notes(frame, has_examples)),
         numbers=frame,
     )
 
 
-def _arm_row(row: pd.Series, has_examples: bool) -> tuple[Entry, ...]:
+def _arm_row(row: dict[Hashable, Any], has_examples: bool) -> tuple[TableCell, ...]:
     interval = f"[{points(row['low'])}, {points(row['high'])}]" if row["n"] > 1 else ""
     p = row["p_permutation"] if pd.isna(row["p_sign"]) else row["p_sign"]
     paired = f"{row['n_pairs']}" if row["is_paired"] else f"{row['n']} vs {row['n_reference']}"
-    entries = [
-        Entry(row["cell"]),
-        Entry(paired),
-        Entry(points(row["difference_median"]), interval),
-        Entry(_counts(row, "wins", "ties", "losses")),
-        Entry(p_value(p)),
-        Entry(p_value(row["p_holm"])),
+    fields = [
+        TableCell(row["cell"]),
+        TableCell(paired),
+        TableCell(points(row["difference_median"]), interval),
+        TableCell(_counts(row, "wins", "ties", "losses")),
+        TableCell(p_value(p)),
+        TableCell(p_value(row["p_holm"])),
     ]
     if has_examples:
-        entries.append(Entry(_counts(row, "num_gained", "num_lost")))
-        entries.append(Entry(p_value(row["p_mcnemar_holm"])))
-    return tuple(entries)
+        fields.append(TableCell(_counts(row, "num_gained", "num_lost")))
+        fields.append(TableCell(p_value(row["p_mcnemar_holm"])))
+    return tuple(fields)
 
 
 def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
@@ -71,9 +72,9 @@ def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
         yield f"Not paired, {pairing}: {cells} (difference of medians, permutation test)."
 
 
-def _counts(row: pd.Series, *names: str) -> str:
-    known = [row[name] for name in names]
-    return DASH if any(pd.isna(n) for n in known) else "–".join(f"{n:.0f}" for n in known)
+def _counts(row: dict[Hashable, Any], *names: str) -> str:
+    counts = [row[name] for name in names]
+    return DASH if any(map(pd.isna, counts)) else "–".join(f"{n:.0f}" for n in counts)
 
 
 def points(fraction: float) -> str:
@@ -94,8 +95,8 @@ def comparison_table(frame: pd.DataFrame, sweep: str, scale: str) -> Table:
     header = ("cell", "length", "A", "B", "B - A", "runs A/B", "p (Holm)", "change")
     return Table(
         title=f"Changes from A to B ({sweep}, {scale})",
-        header=tuple(Entry(name) for name in header),
-        rows=tuple(_row(row) for _, row in changed.iterrows()),
+        header=tuple(TableCell(name) for name in header),
+        rows=tuple(_row(row) for row in changed.to_dict("records")),
         notes=(
             f"{len(changed)} of {len(frame)} cells x lengths differ. A, B: median exact match (%).",
             "p: exact sign test over pairs of equal seeds and test sets, else a permutation test "
@@ -105,18 +106,18 @@ def comparison_table(frame: pd.DataFrame, sweep: str, scale: str) -> Table:
     )
 
 
-def _row(row: pd.Series) -> tuple[Entry, ...]:
+def _row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
     difference, p = row["difference"], row["p_holm"]
     interval = ""
     if not pd.isna(row["low"]):
         interval = f"[{points(row['low'])}, {points(row['high'])}]"
     return (
-        Entry(str(row["cell"])),
-        Entry(str(row["length"])),
-        Entry(percent(row["median_a"])),
-        Entry(percent(row["median_b"])),
-        Entry(points(difference), interval),
-        Entry(f"{row['n_a']}/{row['n_b']}"),
-        Entry(p_value(p)),
-        Entry(str(row["change"])),
+        TableCell(str(row["cell"])),
+        TableCell(str(row["length"])),
+        TableCell(percent(row["median_a"])),
+        TableCell(percent(row["median_b"])),
+        TableCell(points(difference), interval),
+        TableCell(f"{row['n_a']}/{row['n_b']}"),
+        TableCell(p_value(p)),
+        TableCell(str(row["change"])),
     )

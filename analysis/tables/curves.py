@@ -2,7 +2,7 @@
 
 import textwrap
 
-from analysis.load import Results, select_checkpoint
+from analysis.load import Results
 from analysis.statistics import runs as statistics
 from analysis.tables.render import WIDTH
 from analysis.tables.sweep_tables import percent
@@ -20,15 +20,15 @@ def draw_bar(fraction: float, width: int = BAR_WIDTH) -> str:
     return ("█" * full + (BLOCKS[rest] if rest else "")).ljust(width)
 
 
-def draw_curves(results: Results, checkpoint: str = "last") -> str:
+def draw_curves(results: Results) -> str:
     """Median exact match (%) of every cell at every length, as text at most 120 columns wide."""
-    evaluation = select_checkpoint(results, checkpoint)
+    evaluation = results.evaluation
     curves = statistics.cell_curves(evaluation)
     ranges = evaluation.groupby("length")["range"].agg(lambda names: "/".join(names.unique()))
     left = max(map(len, ranges)) + 7
     per_block = max(1, (WIDTH - left) // COLUMN_WIDTH)
     cells = [cell for cell in results.cells if (curves["cell"] == cell).any()]
-    lines = [f"exact match (%), median over runs; checkpoint: {checkpoint}"]
+    lines = [f"exact match (%), median over runs; checkpoint: {results.checkpoint}"]
     for first in range(0, len(cells), per_block):
         block = cells[first : first + per_block]
         median = curves[curves["cell"].isin(block)].set_index(["length", "cell"])["median"]

@@ -15,9 +15,11 @@ POLICIES = {
 LONGEST_ERROR = 100  # characters of an error text that a note shows
 
 
-def describe(results: Results, evaluation: pd.DataFrame, checkpoint: str) -> Iterator[str]:
-    """One note per line of text, for the evaluation rows of one checkpoint policy."""
-    yield f"Scale: {results.scale}. Checkpoint: {POLICIES.get(checkpoint, checkpoint)}."
+def describe(results: Results) -> Iterator[str]:
+    """One note per line of text."""
+    evaluation = results.evaluation
+    policy = POLICIES.get(results.checkpoint, results.checkpoint)
+    yield f"Scale: {results.scale}. Checkpoint: {policy}."
     yield f"EM: exact match in %, median over runs [interval]. {_describe_interval(evaluation)}"
     yield (
         "L95: largest tested length up to which the median EM stays above 95 % "
@@ -27,7 +29,7 @@ def describe(results: Results, evaluation: pd.DataFrame, checkpoint: str) -> Ite
         "solved: runs with EM above 95 % [95 % Wilson interval]; worst: EM of the worst run; "
         "runs: counted/planned."
     )
-    yield from _describe_ranges(results, evaluation)
+    yield from _describe_ranges(results)
     yield from _describe_test_sets(evaluation)
     yield from _describe_stopping(results.trials)
     yield from _describe_code(results.trials)
@@ -48,7 +50,8 @@ def _describe_interval(evaluation: pd.DataFrame) -> str:
     return f"Interval: {'; '.join(meaning[kind] for kind in sorted(kinds))}."
 
 
-def _describe_ranges(results: Results, evaluation: pd.DataFrame) -> Iterator[str]:
+def _describe_ranges(results: Results) -> Iterator[str]:
+    evaluation = results.evaluation
     trained = trained_ranges(results)
     spans = sorted(set(trained.values()))
     if len(spans) == 1:
@@ -100,10 +103,9 @@ def _describe_code(trials: pd.DataFrame) -> Iterator[str]:
         commit=ran["git_commit"].map(_short)
         + ran["git_dirty"].map(lambda dirty: "-dirty" if dirty is True else ""),
     )
-    groups = versions.groupby(["code", "commit"], sort=True).size()
+    groups = versions.groupby(["code", "commit"], sort=True)
     parts = [
-        f"pcore {code}, commit {commit} ({count} trials)"
-        for (code, commit), count in groups.items()
+        f"pcore {code}, commit {commit} ({len(rows)} trials)" for (code, commit), rows in groups
     ]
     differ = versions["code"].nunique() > 1
     mixture = f"MIXED, {versions['code'].nunique()} versions of pcore: " if differ else ""

@@ -1,4 +1,4 @@
-"""A `Table` as terminal text, Markdown, LaTeX or CSV; the notes stand under each.
+"""A `Table` as terminal text, Markdown, LaTeX or CSV, with its notes.
 
 CSV: the numbers with full precision, then the notes as lines that start with "# "
 (read it with `pandas.read_csv(path, comment="#")`, or cut at the first such line).
@@ -6,10 +6,11 @@ CSV: the numbers with full precision, then the notes as lines that start with "#
 
 import csv
 import textwrap
+from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.tables.sweep_tables import Entry, Table
+from analysis.tables.sweep_tables import Table, TableCell
 
 WIDTH = 120  # columns of a terminal
 LEAST_LABEL_WIDTH = 12
@@ -39,7 +40,7 @@ LATEX = {
 
 
 def render_files(table: Table) -> dict[str, str]:
-    """The table as it is written beside figures, by the ending of the file."""
+    """The table in every format that is written to a file, by extension."""
     return {
         "md": render_markdown(table),
         "tex": render_latex(table),
@@ -53,12 +54,8 @@ def render_text(table: Table) -> str:
     others = [max(len(text) for row in rows for text in row[i]) for i in range(1, len(rows[0]))]
     room = WIDTH - sum(others) - len(GAP) * len(others)
     lines = [line for row in rows for line in _stack(row, max(LEAST_LABEL_WIDTH, room))]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(table.header))]
-    rule = "─" * (sum(widths) + len(GAP) * (len(widths) - 1))
-    printed = [
-        GAP.join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
-        for line in lines
-    ]
+    printed = align_columns(lines, "<" + ">" * len(others))
+    rule = "─" * max(map(len, printed))
     head = len(_stack(table.header, WIDTH))
     notes = [
         part
@@ -68,10 +65,21 @@ def render_text(table: Table) -> str:
     return "\n".join([table.title, rule, *printed[:head], rule, *printed[head:], rule, *notes, ""])
 
 
-def _stack(row: tuple[Entry, ...], label_width: int) -> list[list[str]]:
+def align_columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+    """Rows as lines with aligned columns; sides: "<" or ">" for each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        GAP.join(
+            f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _stack(row: tuple[TableCell, ...], label_width: int) -> list[list[str]]:
     """The printed lines of a row: values, details, and the rest of a long label."""
     label = textwrap.wrap(row[0].text, label_width) or [""]
-    rest = [[entry.text for entry in row[1:]], [entry.detail for entry in row[1:]]]
+    rest = [[field.text for field in row[1:]], [field.detail for field in row[1:]]]
     height = max(len(label), 2 if any(rest[1]) else 1)
     empty = [""] * len(rest[0])
     label += [""] * (height - len(label))
@@ -82,8 +90,8 @@ def _stack(row: tuple[Entry, ...], label_width: int) -> list[list[str]]:
 def render_markdown(table: Table) -> str:
     """A Markdown table with the notes as a list."""
 
-    def line(row: tuple[Entry, ...]) -> str:
-        fields = [" ".join(filter(None, entry)).replace("|", r"\|") for entry in row]
+    def line(row: tuple[TableCell, ...]) -> str:
+        fields = [" ".join(filter(None, field)).replace("|", r"\|") for field in row]
         return f"| {' | '.join(fields)} |"
 
     rule = "|" + "|".join([":--", *["--:"] * (len(table.header) - 1)]) + "|"
@@ -96,9 +104,9 @@ def render_markdown(table: Table) -> str:
 def render_latex(table: Table) -> str:
     """A tabular with booktabs rules, details in small print, and the notes as plain lines below."""
 
-    def lines(row: tuple[Entry, ...]) -> list[str]:
-        first = " & ".join(escape_latex(entry.text) for entry in row) + r" \\"
-        if not any(entry.detail for entry in row):
+    def lines(row: tuple[TableCell, ...]) -> list[str]:
+        first = " & ".join(escape_latex(field.text) for field in row) + r" \\"
+        if not any(field.detail for field in row):
             return [first]
         small = [rf"{{\scriptsize {escape_latex(e.detail)}}}" if e.detail else "" for e in row]
         return [first[:-3] + r" \\[-2pt]", " & ".join(small) + r" \\"]
@@ -125,7 +133,7 @@ def render_latex(table: Table) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it stands."""
+    """Text that LaTeX prints unchanged."""
     return "".join(LATEX.get(character, character) for character in text)
 
 

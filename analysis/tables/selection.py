@@ -1,59 +1,58 @@
 """Which candidate coupling the near range selects, task by task.
 
-The score of a run is that of searches (`sweeps.engine.search.results`), smaller is better: (1 -
-exact
-match) + (1 - token accuracy), averaged over near lengths. It tells candidates apart while exact
-match is 0. Rows of the test range are never looked at: what a selected candidate does there stands
-in the table of the sweep.
+The score of a run is that of searches (`sweeps.engine.store.score`), smaller is better. Rows of the
+test range are never used: what a selected candidate does there is in the table of the sweep.
 """
+
+from collections.abc import Hashable
+from typing import Any
 
 import pandas as pd
 
-from analysis.load import COUNTED, Results, select_checkpoint
-from analysis.tables.sweep_tables import DASH, Entry, Table
+from analysis.load import COUNTED, Results
+from analysis.statistics.runs import SEEDS
+from analysis.tables.sweep_tables import DASH, Table, TableCell, percent
 from pcore.tasks.candidates import SEQUENTIAL
+from sweeps.engine.store.score import near_score
 
-SEEDS = ["seed", "data_seed"]
 KEYS = ["task", "candidate", "cell", "cell_order"]
 
 
-def score_candidates(results: Results, checkpoint: str = "last") -> pd.DataFrame:
+def score_candidates(results: Results) -> pd.DataFrame:
     """A row per candidate that was trained alone: its cell, runs, medians of near score and exact
     match, in how many of the seeds it has the best score, and whether it is selected.
 
     Selected = the smallest median score of the task. Raises ValueError if the sweep has no
     candidates alone, or no run of one was evaluated on a near range.
     """
-    alone = _find_alone(results.trials)
-    if alone.empty:
+    single = _single_candidates(results.trials)
+    if single.empty:
         raise ValueError(f"sweep {results.sweep!r} trains no candidate coupling alone")
-    rows = select_checkpoint(results, checkpoint).merge(alone, on=["cell", "trial_id"])
+    rows = results.evaluation.merge(single, on=["cell", "trial_id"])
     near = rows[rows["range"] == "near"]
     if near.empty:
         raise ValueError(f"sweep {results.sweep!r} has no rows of candidates on a near range yet")
-    near = near.assign(
-        score=2 - near["exact_match"] - near["num_correct_tokens"] / near["num_tokens"]
-    )
+    near = near.assign(score=near_score(near))
     runs = near.groupby([*KEYS, *SEEDS], as_index=False)[["score", "exact_match"]].mean()
     runs["best"] = runs["score"] == runs.groupby(["task", *SEEDS])["score"].transform("min")
-    found = runs.groupby(KEYS, as_index=False).agg(
+    scores = runs.groupby(KEYS, as_index=False).agg(
         n=("score", "size"),
         score=("score", "median"),
         exact_match=("exact_match", "median"),
         num_best=("best", "sum"),
     )
-    found["selected"] = found["score"] == found.groupby("task")["score"].transform("min")
-    return found.sort_values("cell_order", ignore_index=True)
+    scores["selected"] = scores["score"] == scores.groupby("task")["score"].transform("min")
+    return scores.sort_values("cell_order", ignore_index=True)
 
 
-def selection_table(results: Results, checkpoint: str = "last") -> Table:
+def selection_table(results: Results) -> Table:
     """The scores as a table, candidates in the order of the sweep."""
-    numbers = score_candidates(results, checkpoint)
+    numbers = score_candidates(results)
     header = ("cell", "candidate", "runs", "near score", "near exact match", "best in", "selected")
     return Table(
         title=f"{results.title}: selection on the near range ({results.sweep}, {results.scale})",
-        header=tuple(map(Entry, header)),
-        rows=tuple(_row(row) for _, row in numbers.iterrows()),
+        header=tuple(map(TableCell, header)),
+        rows=tuple(_row(row) for row in numbers.to_dict("records")),
         notes=(
             "Near score, smaller is better: (1 - exact match) + (1 - token accuracy), averaged "
             "over near lengths; medians over runs. The test range takes no part.",
@@ -64,26 +63,26 @@ def selection_table(results: Results, checkpoint: str = "last") -> Table:
     )
 
 
-def _row(row: pd.Series) -> tuple[Entry, ...]:
+def _row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
     texts = (
         row["cell"],
         row["candidate"],
         str(row["n"]),
         f"{row['score']:.3f}",
-        f"{100 * row['exact_match']:.1f}",
+        percent(row["exact_match"]),
         f"{row['num_best']} of {row['n']}",
         "selected" if row["selected"] else DASH,
     )
-    return tuple(map(Entry, texts))
+    return tuple(map(TableCell, texts))
 
 
-def _find_alone(trials: pd.DataFrame) -> pd.DataFrame:
+def _single_candidates(trials: pd.DataFrame) -> pd.DataFrame:
     """Counted trials of one candidate each. Sequential numbering is one, under its own name."""
     counted = trials[trials["status"].isin(COUNTED)]
     learned = counted["position.encoding"] == "learned"
     one = (counted["position.ids"] == "candidates") & (counted["position.candidate"] != "all")
     sequential = counted["position.ids"] == SEQUENTIAL
-    chosen = counted[learned & (one | sequential) & one.any()]
+    chosen = counted[learned & (one | sequential)] if one.any() else counted[:0]
     names = chosen["position.candidate"].where(chosen["position.ids"] != SEQUENTIAL, SEQUENTIAL)
     return pd.DataFrame(
         {

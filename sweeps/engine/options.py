@@ -3,12 +3,11 @@
 import argparse
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from pcore.diagnosis.mechanism import NUM_EXAMPLES
 from sweeps.engine.spec import SCALES, Scale
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.location import find_results as find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Compile, Settings
 
@@ -222,18 +221,6 @@ def parse_stack(text: str) -> int | Literal["auto"]:
             f"{text!r} is neither auto nor off nor a number of trials from 2 on"
         )
     return int(text)
-
-
-def find_results(option: str | None) -> str:
-    """The results folder: the option, $PCORE_RESULTS, ./results; in a Ray job ~/pcore-results,
-    since a job's folder is temporary.
-    """
-    if chosen := option or os.environ.get("PCORE_RESULTS"):
-        return Folder(chosen).uri
-    here = Path.cwd()
-    if "working_dir_files" in here.parts or os.environ.get("RAY_JOB_SUBMISSION_ID"):
-        return str(Path.home() / "pcore-results")
-    return str(here / "results")
 
 
 def count_threads(cpus_per_trial: float) -> int:

@@ -57,6 +57,41 @@ def test_the_report_holds_every_sweep_and_the_verdicts(
     assert "no sweep to report on" in capsys.readouterr().err
 
 
+def test_a_report_gets_the_extension_of_a_page(tmp_path: Path):
+    results = str(build_store(tmp_path / "r").root)
+    assert main(["report", "--results", results, "--out", str(tmp_path / "mine")]) == 0
+    assert (tmp_path / "mine.html").read_text().startswith("<!DOCTYPE html>")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_the_results_folder_is_that_of_the_sweeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    build_store(tmp_path / "shared")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PCORE_RESULTS", str(tmp_path / "shared"))
+    assert main(["list"]) == 0
+    assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
+    assert main(["list", "--results", "elsewhere"]) == 0  # the option comes first
+    assert f"no sweeps in {tmp_path / 'elsewhere'}" in capsys.readouterr().out
+    monkeypatch.delenv("PCORE_RESULTS")
+    assert main(["list"]) == 0
+    assert f"no sweeps in {tmp_path / 'results'}" in capsys.readouterr().out
+
+
+def test_the_table_is_printed_before_any_figure_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def stop(results):
+        raise OSError("no figure today")
+
+    monkeypatch.setattr("analysis.figures.choose.draw_figures", stop)
+    results = str(build_store(tmp_path).root)
+    assert main(["table", "depth_ablation", "--results", results]) == 2
+    assert "≥20 (2.5x)" in capsys.readouterr().out
+    assert (tmp_path / "reports" / "depth_ablation-laptop" / "table.csv").exists()
+
+
 def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     old, new = build_store(tmp_path / "old"), build_store(tmp_path / "new")
     places = [str(store.root) for store in (old, new)]

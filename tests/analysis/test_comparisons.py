@@ -13,7 +13,7 @@ from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from analysis.load import Results, select_checkpoint
+from analysis.load import Results
 from analysis.statistics import bootstrap, comparisons
 from analysis.statistics.comparisons import (
     adjust_holm,
@@ -262,7 +262,7 @@ def test_holm_goes_over_the_arms_and_too_few_seeds_show():
 
 def test_arms_are_in_order_and_cells_without_runs_stay():
     results = example()
-    evaluation = select_checkpoint(results, "last")
+    evaluation = results.evaluation
     frame = compare_arms(evaluation.sample(frac=1, random_state=0), 16)
     assert frame["cell"].tolist() == results.cells[1:]
     assert frame["n_pairs"].tolist() == [2, 3, 3, 3, 2]
@@ -341,5 +341,3 @@ def test_results_with_other_test_sets_are_compared_run_by_run():
     assert set(frame["pairing"]) == {"other test sets"}
     assert frame["p_permutation"].notna().all()
     assert frame["least_p"].tolist() == [2 / 20] * len(frame)
-    with pytest.raises(ValueError, match="'best' was not evaluated"):
-        compare_results(a, b, "best")

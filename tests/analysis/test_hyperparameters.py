@@ -20,7 +20,7 @@ from pcore.config import flatten, override
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.spec import Cell
 from sweeps.engine.store.store import Store
-from tests.analysis.test_load import view_rows, write_trial
+from tests.support.example_store import view_rows, write_trial
 
 
 @lru_cache

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import list_views, load_sweep, select_checkpoint, trained_ranges
+from analysis.load import list_views, load_sweep, trained_ranges
 from sweeps.engine.store.store import Store
 from tests.support.example_store import (
     CELLS,
@@ -26,7 +26,8 @@ def test_every_trial_of_the_view_has_a_row_and_a_status():
     counts = results.trials["status"].value_counts().to_dict()
     assert counts == {"ok": 15, "missing": 1, "error": 1, "diverged": 1}
     assert results.cells == list(CELLS)
-    assert results.checkpoints == ["last", "oracle"]
+    assert set(results.all_evaluation["checkpoint"]) == {"last", "oracle"}
+    assert set(results.evaluation["checkpoint"]) == {"last"}
 
 
 def test_an_ok_attempt_hides_an_earlier_error():
@@ -100,7 +101,7 @@ def test_unknown_names_are_answered_with_the_right_ones(tmp_path: Path):
     with pytest.raises(ValueError, match="there: depth_ablation"):
         load_sweep(tmp_path, "zzz", "laptop")
     with pytest.raises(ValueError, match=r"'best' was not evaluated.*there: last, oracle"):
-        select_checkpoint(example(), "best")
+        example().at("best")
 
 
 def test_views_are_listed_with_their_progress(tmp_path: Path):

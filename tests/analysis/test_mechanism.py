@@ -7,7 +7,7 @@ import pytest
 
 from analysis.claims.published import CLAIMS
 from analysis.claims.theorems import AttendsAsProven
-from analysis.figures.choose import draw_pictures
+from analysis.figures.choose import draw_figures
 from analysis.figures.mechanism import plot_failures, plot_patterns
 from analysis.load import RUN, load_sweep, no_mechanism
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
@@ -81,7 +81,7 @@ def test_without_analysed_models_there_is_nothing_but_the_bars():
     results = example()
     assert pattern_masses(results).empty
     assert cause_strengths(results).empty
-    names = [drawing.name for drawing in draw_pictures(results)]
+    names = [drawing.name for drawing in draw_figures(results)]
     assert "failures" in names
     assert "patterns" not in names
     figure = plot_failures(results)
@@ -127,7 +127,7 @@ def test_a_mark_per_run_shows_mass_and_exact_match_at_the_longest_length():
     axes = figure.axes[0]
     (line,) = axes.get_lines()
     assert list(line.get_xdata()) == pytest.approx([50.0] * 3)
-    evaluation = results.evaluation[results.evaluation["checkpoint"] == "last"]
+    evaluation = results.evaluation
     own = evaluation[(evaluation["cell"] == COUPLED) & (evaluation["length"] == 20)]
     assert sorted(line.get_ydata()) == pytest.approx(sorted(100 * own["exact_match"]))
     assert axes.get_ylabel() == "exact match at 20 (%)"

@@ -13,10 +13,9 @@ from urllib.parse import unquote
 import pytest
 
 from analysis.claims.verdict import VerdictRow
-from analysis.load import Results, load_sweep, select_checkpoint
+from analysis.load import Results, load_sweep
 from analysis.report import markup
 from analysis.report import page as report
-from analysis.report.model import Section
 from analysis.report.samples import pick_samples
 from analysis.report.section import duration
 from analysis.report.write import write_section
@@ -112,19 +111,13 @@ def with_samples(results: Results) -> Results:
     return dataclasses.replace(results, evaluation=results.evaluation.assign(samples=samples))
 
 
-def make_section(results: Results, folder: Path) -> Section:
-    rows = select_checkpoint(results, "last")
-    compared = comparisons.compare_arms(rows, 16, cells=results.cells)
-    return write_section(results, folder, "last", compared)
-
-
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of three sweeps: incomplete, along an axis, with second lengths."""
     root = tmp_path_factory.mktemp("report")
     swept = [with_samples(example()), examples.heads(root / "a"), examples.two_lengths(root / "b")]
     folders = [root / "out" / f"{results.sweep}-laptop" for results in swept]
-    sections = [make_section(r, folder) for r, folder in zip(swept, folders, strict=True)]
+    sections = [write_section(r, folder) for r, folder in zip(swept, folders, strict=True)]
     return report.build_report(sections, VERDICTS, root / "out" / "report.html")
 
 
@@ -179,7 +172,7 @@ def test_text_from_data_is_escaped(page: Path):
 def test_wrong_answers_are_marked_where_they_begin(page: Path):
     found = read(page)
     assert set(found.all("mark")) == {">"}
-    shelves = pick_samples(select_checkpoint(with_samples(example()), "last"))
+    shelves = pick_samples(with_samples(example()).evaluation)
     kinds = {shelf.cell: [sample.is_right for sample in shelf.samples] for shelf in shelves}
     assert kinds["coupling, 1 layer"] == [True, False]
     assert kinds["NoPE, 3 layers"] == [False]
@@ -210,7 +203,7 @@ def test_every_trial_can_be_found(page: Path):
 
 def test_comparisons_and_notes_stand_in_the_section(page: Path):
     text = " ".join(page.read_text(encoding="utf-8").split())
-    frame = comparisons.compare_arms(select_checkpoint(example(), "last"), 16)
+    frame = comparisons.compare_arms(example().evaluation, 16)
     row = frame[frame["cell"] == "NoPE, 3 layers"].iloc[0]
     assert points(row["difference_median"]) in read(page).all("td")
     assert f"{row['wins']}–{row['ties']}–{row['losses']}" in read(page).all("td")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom, permutation_test
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.load import select_checkpoint
 from analysis.statistics import bootstrap
 from analysis.statistics import runs as statistics
 from analysis.statistics.bootstrap import (
@@ -227,7 +226,7 @@ def test_summary_of_a_cross():
 
 def test_length_statistics_cover_all_keys_once():
     results = example()
-    frame = statistics.length_statistics(results.evaluation)
+    frame = statistics.length_statistics(results.all_evaluation)
     assert len(frame) == 6 * 2 * 14
     assert not frame.duplicated(["cell", "checkpoint", "range", "length"]).any()
     here = frame[(frame["cell"] == "APE, 3 layers") & (frame["checkpoint"] == "last")]
@@ -255,7 +254,7 @@ def test_with_second_lengths_the_worst_decides():
 
 
 def test_l95_of_each_run():
-    evaluation = select_checkpoint(example(complete=True), "last")
+    evaluation = example(complete=True).evaluation
     frame = statistics.run_l95(evaluation)
     assert len(frame) == 18
     three = frame[frame["cell"] == "coupling, 3 layers"]
@@ -323,7 +322,7 @@ def test_interval_of_l95_resamples_whole_runs(seeds: list[tuple[int, int]]):
 
 
 def test_l95_of_each_cell():
-    evaluation = select_checkpoint(example(), "last")
+    evaluation = example().evaluation
     frame = statistics.cell_l95(evaluation)
     runs = statistics.run_l95(evaluation).groupby("cell_order")["l95"]
     assert frame["cell"].tolist() == example().cells
@@ -348,14 +347,14 @@ def test_l95_of_a_cell_that_always_or_never_solves_or_fails_in_between():
 
 
 def test_train_pools_examples():
-    evaluation = select_checkpoint(example(complete=True), "last")
+    evaluation = example(complete=True).evaluation
     pooled = statistics.train_exact_match(evaluation)
     train = evaluation[evaluation["range"] == "train"]
     assert pooled["exact_match"].mean() == pytest.approx(train["exact_match"].mean())
 
 
 def test_failure_shares_add_up_and_leave_diverged_runs_out():
-    frame = statistics.failure_shares(select_checkpoint(example(), "last"))
+    frame = statistics.failure_shares(example().evaluation)
     shares = frame[["share_missed_stop", "share_early_stop", "share_wrong_symbol"]].sum(axis=1)
     assert shares[frame["num_failures"] > 0].tolist() == pytest.approx(
         [1.0] * (frame["num_failures"] > 0).sum()

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
@@ -22,12 +23,12 @@ from analysis.claims.rules import (
 )
 from analysis.claims.theorems import BelowCeiling, CountedCeiling, ExactToBound
 from analysis.claims.verdicts import judge, verdict_table
-from analysis.load import Results
+from analysis.load import Results, load_sweep
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.store.store import Store
-from tests.analysis.test_load import view_rows, write_trial
 from tests.support.analysis_examples import build_sweep
 from tests.support.claim_rows import make_results, paper_world, reach
+from tests.support.example_store import view_rows, write_trial
 
 GOOD = [reach(20)] * 4
 SHORT = [reach(8)] * 4
@@ -324,6 +325,11 @@ def place(tmp_path_factory):
     return root
 
 
+def stored(root: Path) -> list[Results]:
+    """Every sweep of a results folder."""
+    return [load_sweep(root, *name) for name in Store(root).view_names()]
+
+
 def claim(**changes) -> Claim:
     return Claim(
         **({"text": "t", "published": "p", "certainty": "paper", "sweep": "ours"} | changes)
@@ -331,7 +337,7 @@ def claim(**changes) -> Claim:
 
 
 def test_three_runs_decide_nothing(place):
-    (verdict,) = judge([claim(sweep="few", ordering=STORED)], place)
+    (verdict,) = judge([claim(sweep="few", ordering=STORED)], stored(place))
     assert (verdict.verdict, verdict.n, verdict.least_p) == ("not enough seeds", 3, None)
 
 
@@ -345,10 +351,10 @@ def test_laptop_scale_supports_an_ordering_and_no_number(place):
         claim(ordering=Separated(better="coupling", worse="coupling*", times=1)),
         claim(ordering=ReachesAtMost(cells="coupling", most=8)),
     ]
-    words = [verdict.verdict for verdict in judge(claims, place)]
+    words = [verdict.verdict for verdict in judge(claims, stored(place))]
     assert words[:4] == ["holds", "not run at paper scale", "not run at paper scale", "reversed"]
     assert words[5] == "does not hold"
-    (verdict,) = judge(claims[:1], place)
+    (verdict,) = judge(claims[:1], stored(place))
     assert verdict.least_p == pytest.approx(2 / 70)
     assert "smallest p that 4 runs can reach: 0.029" in verdict.remark
 
@@ -356,12 +362,12 @@ def test_laptop_scale_supports_an_ordering_and_no_number(place):
 def test_runs_that_overlap_are_not_separated(tmp_path):
     build_sweep(tmp_path, "ours", {"a": ({"model.num_layers": 1}, 12.0),
                                    "b": ({"model.num_layers": 2}, 12.1)}, num_seeds=6)  # fmt: skip
-    (verdict,) = judge([claim(ordering=Separated(better="a", worse="b"))], tmp_path)
+    (verdict,) = judge([claim(ordering=Separated(better="a", worse="b"))], stored(tmp_path))
     assert verdict.verdict == "not separated"
 
 
 def test_a_cell_that_the_stored_sweep_lacks_leaves_the_claim_undecided(place):
-    (verdict,) = judge([claim(ordering=Separated(better="coupling", worse="APE"))], place)
+    (verdict,) = judge([claim(ordering=Separated(better="coupling", worse="APE"))], stored(place))
     assert verdict.verdict == "undecided"
     assert "'APE'" in verdict.ours
 
@@ -396,19 +402,19 @@ def test_the_oracle_stands_beside_and_does_not_decide(tmp_path):
     rule = ExactMatchAt(cells="shared table", length=14, least=0.85, better=0.95)
     high = dataclasses.replace(rule, length=12, least=0.93)
     claims = [claim(sweep="minesweeper", number=each) for each in (rule, high)]
-    first, second = judge(claims, tmp_path)
+    first, second = judge(claims, stored(tmp_path))
     assert (first.verdict, first.ours) == ("reproduced", "90.0 % at 14")
     assert first.oracle == "exceeded (100.0 % at 14)"
     assert (second.verdict, second.oracle[:8]) == ("not reproduced", "exceeded")
     assert "under oracle, as the paper selected its runs" in second.remark
-    (ours,) = judge([dataclasses.replace(claims[0], certainty="ours")], tmp_path)
+    (ours,) = judge([dataclasses.replace(claims[0], certainty="ours")], stored(tmp_path))
     assert ours.oracle == ""
 
 
 @pytest.mark.parametrize("changes", [{"model.d_model": 64}, {"optim.num_steps": 2000}])
 def test_rows_of_another_scale_in_a_paper_view_are_not_judged(tmp_path, changes):
     store_paper(tmp_path, changes)
-    (verdict,) = judge([c for c in CLAIMS if "14 x 14" in c.text], tmp_path)
+    (verdict,) = judge([c for c in CLAIMS if "14 x 14" in c.text], stored(tmp_path))
     assert verdict.verdict == "undecided"
     assert "does not have the published settings" in verdict.ours
 
@@ -424,8 +430,8 @@ def rule_at(claim: Claim, scale: str):
     return claim.proven or (scale == "paper" and claim.number) or claim.ordering
 
 
-def test_the_table_has_a_line_for_every_claim(tmp_path):
-    table = verdict_table(judge(CLAIMS, tmp_path))
+def test_the_table_has_a_line_for_every_claim():
+    table = verdict_table(judge(CLAIMS, []))
     assert len(table.rows) == len(CLAIMS)
     words = [row[6].text for row in table.rows]
     assert words.count("reproduced") == len(NEEDS_NO_ROWS) == 1

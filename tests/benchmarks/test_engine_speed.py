@@ -123,7 +123,7 @@ def test_reading_10000_trials(filled, monkeypatch, record):
     status = seconds(
         lambda: command(["status", "large", "--scale", "smoke", "--results", filled.root])
     )
-    table = seconds(lambda: ablation_table(load_sweep(filled.root, "large", "smoke"), "last"))
+    table = seconds(lambda: ablation_table(load_sweep(filled.root, "large", "smoke")))
     record("engine: first read of 10,000 loose shards", f"{cold:.1f} s")
     record("engine: planning 10,000 finished trials", f"{plan:.2f} s", "< 2 s")
     record("engine: planning 10,000 trials, prices fitted", f"{priced:.2f} s", "< 2 s")

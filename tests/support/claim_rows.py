@@ -81,7 +81,9 @@ def as_results(
         claim="c",
         view=trials[RUN],
         trials=trials,
+        checkpoint="last",
         evaluation=evaluation,
+        all_evaluation=evaluation,
         reports=pd.DataFrame(),
     )
 

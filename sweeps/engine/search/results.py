@@ -26,6 +26,7 @@ from sweeps.engine.options import find_results
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.score import near_score
 from sweeps.engine.store.store import Store
 
 WORST = 2.0  # the score of a diverged training: nothing right
@@ -68,8 +69,7 @@ def read_scores(store: Store, trial_ids: Iterable[str]) -> dict[str, Scored]:
 def _score(rows: Sequence[Mapping[str, Any]]) -> Scored:
     wrong = loss = 0.0
     for row in rows:
-        wrong += 1 - row["num_correct"] / row["num_examples"]
-        wrong += 1 - row["num_correct_tokens"] / row["num_tokens"]
+        wrong += near_score(row)
         loss += row["loss_sum"] / row["num_tokens"]
     return Scored(status="ok", score=wrong / len(rows), loss=loss / len(rows))
 

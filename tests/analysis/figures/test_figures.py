@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -17,8 +18,9 @@ from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps, style
 from analysis.figures import lengths as figures
 from analysis.figures.axes import find_axes, number
-from analysis.figures.choose import draw_pictures
-from analysis.load import load_sweep, select_checkpoint
+from analysis.figures.cell_styles import cell_styles
+from analysis.figures.choose import draw_figures
+from analysis.load import load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
 from sweeps.engine.store.store import Store
@@ -44,7 +46,7 @@ def test_lengths_shows_the_medians_of_every_cell():
     figure = figures.plot_lengths(results)
     lines = lines_of(figure)
     assert list(lines) == list(CELLS)
-    curves = statistics.cell_curves(select_checkpoint(results, "last"))
+    curves = statistics.cell_curves(results.evaluation)
     for cell, line in lines.items():
         curve = curves[curves["cell"] == cell]
         assert line.get_xdata() == pytest.approx(curve["length"])
@@ -64,23 +66,64 @@ def test_the_legend_reads_row_by_row():
 
 
 def test_every_cell_looks_different_even_in_grey():
-    looks = [style.look_of(i) for i in range(8)]
-    for values in zip(*((look.color, look.marker, look.line) for look in looks), strict=True):
-        assert len(set(values)) == 8
+    styles = cell_styles(example()).values()
+    for values in zip(*((s.color, s.marker, s.line) for s in styles), strict=True):
+        assert len(set(values)) == len(CELLS)
 
 
-def test_bands_span_worst_to_best_of_three_runs():
+def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
+    colors = {cell: look.color for cell, look in cell_styles(example()).items()}
+    assert colors["NoPE, 3 layers"].upper() == style.METHOD_COLORS["NoPE"]
+    assert colors["APE, 3 layers"] == style.METHOD_COLORS["learned sequential"]
+    two = cell_styles(examples.two_lengths(tmp_path))
+    assert two["NoPE"].color == colors["NoPE, 3 layers"]
+    assert two["coupling"].color == style.METHOD_COLORS["learned coupled"]
+    assert len(set(style.METHOD_COLORS.values())) == len(style.METHOD_COLORS) - 1  # candidates
+
+
+def test_shades_and_palettes_go_from_light_to_dark(tmp_path: Path):
+    def darkness(colors):
+        return [-float(np.dot(to_rgb(color), [0.299, 0.587, 0.114])) for color in colors]
+
+    styles = cell_styles(example())
+    shades = darkness(styles[cell].color for cell in CELLS if cell.startswith("coupling"))
+    assert shades == sorted(set(shades))
+    heads = darkness(look.color for look in cell_styles(examples.heads(tmp_path)).values())
+    assert heads == sorted(set(heads))
+
+
+def test_three_runs_are_thin_lines_without_a_band():
     results = example(complete=True)
-    (band,) = [
-        c
-        for c in figures.plot_lengths(results).axes[0].collections
-        if c.get_label() == "_band coupling, 1 layer"
-    ]
-    curves = statistics.cell_curves(select_checkpoint(results, "last"))
+    axes = figures.plot_lengths(results).axes[0]
+    assert not [c for c in axes.collections if "_band" in str(c.get_label())]
+    thin = [line for line in axes.get_lines() if line.get_label() == "_run"]
+    assert len(thin) == 3 * len(CELLS)
+    rows = statistics.run_curves(results.evaluation)
+    rows = rows[rows["cell"] == "coupling, 1 layer"]
+    first = rows[rows["trial_id"] == rows["trial_id"].iloc[0]]
+    assert thin[0].get_ydata() == pytest.approx(100 * first["exact_match"])
+
+
+def test_eight_runs_are_dots_with_the_interval_as_a_band():
+    results = example(complete=True, num_seeds=8)
+    axes = figures.plot_lengths(results).axes[0]
+    (band,) = [c for c in axes.collections if c.get_label() == "_band coupling, 1 layer"]
+    curves = statistics.cell_curves(results.evaluation)
     curve = curves[(curves["cell"] == "coupling, 1 layer") & (curves["length"] == 16)].iloc[0]
     points = band.get_paths()[0].vertices
     heights = points[points[:, 0] == 16, 1]
-    assert {heights.min(), heights.max()} == {100 * curve["worst"], 100 * curve["best"]}
+    assert {heights.min(), heights.max()} == {100 * curve["low"], 100 * curve["high"]}
+    assert not [line for line in axes.get_lines() if line.get_label() == "_run"]
+    assert len([line for line in axes.get_lines() if line.get_label() == "_runs"]) == len(CELLS)
+
+
+def test_the_length_axis_is_logarithmic_far_beyond_the_trained_lengths():
+    results = example(complete=True)
+    assert figures.plot_lengths(results).axes[0].get_xscale() == "linear"
+    trials = results.trials.assign(**{"data.max_length": 2})
+    axes = figures.plot_lengths(dataclasses.replace(results, trials=trials)).axes[0]
+    assert axes.get_xscale() == "log"
+    assert [text.get_text() for text in axes.texts] == ["trained", "near", "1.5×", "2×"]
 
 
 def test_losses_mark_where_a_run_diverged():
@@ -176,12 +219,12 @@ def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
     assert not axis.is_log
 
 
-def test_endless_data_stands_behind_all_numbers(tmp_path: Path):
+def test_endless_data_comes_after_all_numbers(tmp_path: Path):
     sizes = (10_000, 100_000, None)
     arms = {str(size): ({"data.num_examples": size}, 12.0) for size in sizes}
     (axis,) = find_axes(examples.build_sweep(tmp_path, "sizes", arms, num_seeds=1))
     assert list(axis.ticks.values()) == ["10k", "100k", "endless"]
-    assert axis.place(list(axis.values.values())[-1]) == 1_000_000
+    assert axis.position(list(axis.values.values())[-1]) == 1_000_000
 
 
 def test_numbers_are_printed_short_and_exact():
@@ -277,12 +320,12 @@ def test_equal_compute_takes_median_costs_and_says_what_is_missing(tmp_path: Pat
 def test_rows_without_any_cost_have_no_compute_figure():
     results = example(complete=True)
     assert not compute_figures.has_costs(results)
-    assert [drawing.name for drawing in draw_pictures(results)] == ["lengths", "failures", "losses"]
+    assert [drawing.name for drawing in draw_figures(results)] == ["lengths", "failures", "losses"]
     assert texts_in(compute_figures.plot_compute(results)) == ["not recorded"] * 3
 
 
 def test_small_print_is_never_wider_than_the_figure(tmp_path: Path):
-    for drawing in draw_pictures(examples.heads(tmp_path)):
+    for drawing in draw_figures(examples.heads(tmp_path)):
         figure = drawing.figure
         with style.apply():
             figure.draw_without_rendering()

@@ -1,4 +1,4 @@
-"""Marked places of Markdown files hold what the rows say, and nothing else changes."""
+"""Marked blocks of Markdown files hold what the rows say, and nothing else changes."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_tables_and_figures_are_made_anew_and_a_second_time_alike(page, capsys):
     assert main(["fill", str(page)]) == 0
     assert page.read_text() == text
     assert (page.parent / "pictures" / "depth.png").read_bytes() == first
-    assert capsys.readouterr().out.split("\n")[1].endswith("page.md: as it was")
+    assert capsys.readouterr().out.split("\n")[1].endswith("page.md: unchanged")
 
 
 def test_without_drawing_the_text_is_the_same(page):
@@ -60,10 +60,10 @@ def test_without_drawing_the_text_is_the_same(page):
         ("lengths pictures", "lenghts pictures", "has no figure 'lenghts'; there: lengths"),
         ("table depth_ablation", "table depht_ablation", "did you mean 'depth_ablation'"),
         ("pcore table", "pcore tabel", "is neither table, selection nor figure"),
-        ("<!-- /pcore -->\nbehind", "behind", "no <!-- /pcore --> behind <!-- pcore figure"),
+        ("<!-- /pcore -->\nbehind", "behind", "no <!-- /pcore --> after <!-- pcore figure"),
     ],
 )
-def test_a_place_that_cannot_be_filled_is_named(page, capsys, old, new, message):
+def test_a_block_that_cannot_be_filled_is_named(page, capsys, old, new, message):
     page.write_text(page.read_text().replace(old, new))
     before = page.read_text()
     assert main(["fill", str(page)]) == 2

@@ -12,7 +12,7 @@ from analysis.tables import render
 from analysis.tables import sweep_tables as tables
 from analysis.tables.curves import draw_bar, draw_curves
 from analysis.tables.render import escape_latex
-from analysis.tables.sweep_tables import Entry, Table, ablation_table, percent, times
+from analysis.tables.sweep_tables import Table, TableCell, ablation_table, percent, times
 from tests.support.example_store import CELLS, example
 
 EXPECTED = Path(__file__).parents[2] / "fixtures"
@@ -73,7 +73,7 @@ def test_csv_has_full_precision_and_one_row_per_cell():
 
 
 def test_oracle_says_that_it_leaks():
-    notes = "\n".join(ablation_table(example(), "oracle").notes)
+    notes = "\n".join(ablation_table(example().at("oracle")).notes)
     assert "ORACLE" in notes
     assert "not a result" in notes
 
@@ -103,10 +103,10 @@ def test_mixed_code_and_unpaired_test_sets_are_said():
 def test_cells_with_other_trained_lengths_get_a_column_and_no_multiples():
     results = change_trials(example(), "APE, 3 layers", data__max_length=6)
     table = ablation_table(results)
-    names = [entry.text for entry in table.header]
+    names = [field.text for field in table.header]
     assert names[:4] == ["cell", "runs", "trained", "train"]
     assert table.rows[4][2].text == "1–6"
-    assert Entry("EM@16") in table.header
+    assert TableCell("EM@16") in table.header
 
 
 def test_a_cell_without_runs_shows_dashes():
@@ -116,24 +116,24 @@ def test_a_cell_without_runs_shows_dashes():
     kept = results.evaluation[results.evaluation["cell"] != "NoPE, 3 layers"]
     table = ablation_table(dataclasses.replace(results, trials=trials, evaluation=kept))
     assert table.rows[3][1].text == "0/3"
-    assert {entry.text for entry in table.rows[3][2:]} == {"–"}
+    assert {field.text for field in table.rows[3][2:]} == {"–"}
 
 
 def test_chosen_lengths_are_closest_and_the_shorter_of_two():
     results = example()
     only = results.evaluation[results.evaluation["length"] != 16]
-    shown = tables.choose_lengths(results, only[only["checkpoint"] == "last"])
+    shown = tables.choose_lengths(dataclasses.replace(results, evaluation=only))
     assert (shown.lengths, shown.solve) == ((12, 14, 20), 14)
     near = results.evaluation[results.evaluation["range"] != "test"]
     table = ablation_table(dataclasses.replace(results, evaluation=near))
-    assert [entry.text for entry in table.header] == ["cell", "runs", "train", "L95"]
+    assert [field.text for field in table.header] == ["cell", "runs", "train", "L95"]
 
 
 def test_latex_escapes():
     assert escape_latex("50 % of a_b & c#1 ~ {x}^2 \\ $5") == (
         r"50 \% of a\_b \& c\#1 \textasciitilde{} \{x\}\textasciicircum{}2 \textbackslash{} \$5"
     )
-    row = (Entry("[a]", ""), Entry("≥20", "[1–2]"))
+    row = (TableCell("[a]", ""), TableCell("≥20", "[1–2]"))
     table = Table(title="t", header=row, rows=(row,), notes=("n_1",), numbers=pd.DataFrame())
     text = render.render_latex(table)
     assert r"{[}a] & $\geq$20 \\[-2pt]" in text

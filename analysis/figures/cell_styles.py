@@ -1,0 +1,74 @@
+"""How each cell is drawn, in every figure: the colour is that of its method in all sweeps.
+
+Several cells of one method are shades of its colour, light to dark in the order of the sweep. Where
+all cells have one method, a sequential palette takes the place of the shades. Markers and line
+styles differ too, so a figure printed in grey still reads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
+
+from analysis.configs import cell_configs
+from analysis.figures.style import GREY, LINES, MARKERS, METHOD_COLORS
+from analysis.load import Results
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellStyle:
+    """How one cell is drawn."""
+
+    color: str
+    marker: str
+    line: str | tuple[int, tuple[float, ...]]  # as matplotlib's `linestyle`
+
+
+def cell_styles(results: Results) -> dict[str, CellStyle]:
+    """The style of every cell of a sweep; 64 cells until marker and line both come back."""
+    configs = cell_configs(results)
+    base = {cell: method_color(configs.get(cell, {})) for cell in results.cells}
+    colors: dict[str, str] = {}
+    for color in dict.fromkeys(base.values()):
+        cells = [cell for cell in results.cells if base[cell] == color]
+        is_only_method = len(cells) == len(base) > 1
+        palette = ordered_colors(len(cells)) if is_only_method else shades(color, len(cells))
+        colors |= zip(cells, palette, strict=True)
+    return {
+        cell: CellStyle(
+            color=colors[cell],
+            marker=MARKERS[i % len(MARKERS)],
+            line=LINES[(i + i // len(MARKERS)) % len(LINES)],
+        )
+        for i, cell in enumerate(results.cells)
+    }
+
+
+def method_color(config: dict[str, Any]) -> str:
+    """The colour of a method: of its encoding together with its IDs; grey for all others."""
+    encoding = str(config.get("position.encoding"))
+    if encoding == "none":
+        return METHOD_COLORS["index hints" if config.get("task.index_hints") else "NoPE"]
+    method = f"{encoding} {config.get('position.ids')}"
+    return METHOD_COLORS.get(method, METHOD_COLORS.get(encoding, GREY))
+
+
+def shades(color: str, number: int) -> Sequence[str]:
+    """A colour from light to dark; the colour itself if one is enough."""
+    import seaborn  # slow to import
+
+    if number == 1:
+        return [color]
+    rgb = np.array(to_rgb(color))
+    ends = [tuple(1 - 0.6 * (1 - rgb)), tuple(rgb), tuple(0.45 * rgb)]
+    # two are the colour itself and a darker one, so that the first looks as in other sweeps
+    return [to_hex(shade) for shade in seaborn.blend_palette(ends[number == 2 :], number)]
+
+
+def ordered_colors(number: int, palette: str = "crest") -> Sequence[str]:
+    """Colours for values in an order, light to dark: "crest" for cells, "flare" for lengths."""
+    import seaborn  # slow to import
+
+    return [to_hex(color) for color in seaborn.color_palette(palette, number)]

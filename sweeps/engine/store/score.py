@@ -1,0 +1,13 @@
+"""The score of a run on the near range, by which searches and selections decide."""
+
+from typing import Any
+
+
+def near_score(counts: Any) -> Any:
+    """(1 - exact match) + (1 - token accuracy); smaller is better.
+
+    counts: a row of the evaluation, or a frame of rows. The second part tells runs apart while
+    exact match is 0 everywhere.
+    """
+    exact_match = counts["num_correct"] / counts["num_examples"]
+    return (1 - exact_match) + (1 - counts["num_correct_tokens"] / counts["num_tokens"])
