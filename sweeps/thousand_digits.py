@@ -6,8 +6,8 @@ Not a published result: the IDs are those of position coupling (arXiv 2405.20671
 of several problems (`pcore/model/packing.py`) are ours. Expected at laptop scale: 1,000 digits, 83
 times the trained length, at a median exact match of 99 % over 8 runs, the worst of them at least
 95 % at 500 digits. 1,000 examples of a length up to 200 digits, 200,000 digits of examples beyond.
-Seeds begin at 100; none was used to choose the recipe. Cost: see `--plan`; some four minutes of
-training a run on one core.
+Seeds begin at 100; none was used to choose the recipe. All cells are compared with the first. Cost:
+see `--plan`; some four minutes of training a run on one core.
 """
 
 from sweeps.baseline import packed

@@ -24,6 +24,7 @@ from pcore.evaluation.predict import with_examples
 from pcore.evaluation.test_sets import evaluation_lengths
 from pcore.model.transformer import Transformer
 
+MAX_TOKENS = 1000  # of an analysed example: attention matrices grow with the square
 NUM_EXAMPLES = 200  # of each length: a share is known to 3.5 points
 HEAD_COLUMNS = ("layer", "head", "bos", "entropy", "largest")
 MAX_LENGTHS = 6  # at which failures are analysed
@@ -37,7 +38,11 @@ def mechanism_rows(
     Heads at the longest trained, the middle and the longest test length; failures at test lengths,
     evenly chosen where there are more than MAX_LENGTHS.
     """
-    tested = evaluation_lengths(config)["test"]
+    tested = tuple(
+        length
+        for length in evaluation_lengths(config)["test"]
+        if config.task.num_tokens(length) <= MAX_TOKENS
+    )
     config = with_examples(config, num_examples)
     for length in sorted({config.data.max_length, *choose_evenly(tested, 2)}):
         try:
