@@ -1,10 +1,11 @@
-"""The worked examples of README run as printed: own encoding, own task; and every named file
-exists.
+"""The worked examples of README run as printed: own encoding, own task, reading rows; and every
+link of the documents leads to a file.
 """
 
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.project.test_imports import ROOMS, floors
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "cluster" / "README.md"]
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
@@ -56,6 +58,21 @@ def test_the_example_sweep_takes_an_own_encoding(own_code):
         [sys.executable, "-c", code], cwd=own_code, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.split() == ["mine", "my_encodings:Decay"], done.stderr
+
+
+def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():
+    start = README.index("    from analysis.load import load_sweep")
+    code = textwrap.dedent(README[start : README.index("\n\n", start)])
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "coupling, 2 layers" in done.stdout
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(document):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text())
+    files = [link for link in links if not link.startswith(("http://", "https://"))]
+    assert not [link for link in files if not (document.parent / link).exists()]
 
 
 def test_every_path_of_the_tree_exists_and_every_room_is_in_it():
