@@ -1,18 +1,21 @@
 """The published rows (results/published) and the texts that quote them: nobody typed a number."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from analysis.fill import START, fill
+from analysis.load import load_sweep
 from pcore.config import trial_id, unflatten
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.store.store import Store
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LAPTOP = ROOT / "results" / "published" / "laptop"
 STORES = sorted(file.parent for file in (ROOT / "results" / "published").glob("*/views"))
 VIEWS = [(store, *names) for store in STORES for names in Store(store).view_names()]
 
@@ -50,3 +53,23 @@ def is_known_commit(commit: str) -> bool:
     if shallow.stdout.strip() != "false":
         return True
     return subprocess.run([*git, "merge-base", "--is-ancestor", commit, "HEAD"]).returncode == 0
+
+
+def test_the_runs_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
+    page = (ROOT / "docs" / "thousand_digits.md").read_text()
+    rows = load_sweep(LAPTOP, "thousand_digits", "laptop").evaluation
+    runs = rows.pivot_table(
+        index=["seed", "data_seed"], columns="length", values="exact_match", aggfunc="first"
+    )
+    lines = [line for line in page.splitlines() if re.match(r"\| \d+, \d+ \|", line)]
+    header = next(line for line in page.splitlines() if line.startswith("| model seed, data seed"))
+    lengths = [int(name.replace(",", "")) for name in header.strip("| ").split(" | ")[1:]]
+    assert len(lines) == len(runs) == 8
+    for line in lines:
+        seeds, *shown = line.strip("| ").split(" | ")
+        run = runs.loc[tuple(map(int, seeds.split(", ")))]
+        assert shown == [f"{100 * run[length]:.1f}".removesuffix(".0") for length in lengths]
+    assert f"(reached: {100 * runs[1000].median():.1f} %)" in page
+    assert f"(reached: {100 * runs[500].min():.0f} %)" in page
+    assert int((runs[1000] >= 0.995).sum()) == 4, "Four of eight runs are right on 99.5 to 100 %"
+    assert int((runs[1] == 0.99).sum()) == 6, "At one digit six runs have 99.0 %"
