@@ -9,7 +9,7 @@ import pytest
 from analysis.__main__ import main
 from pcore.config import trial_id
 from sweeps.engine.store.store import Store
-from tests.support.example_store import (
+from tests.support.rows.example_store import (
     CELLS,
     PROVENANCE,
     build_store,

@@ -22,7 +22,7 @@ from analysis.statistics.comparisons import (
     mcnemar_test,
     sign_test,
 )
-from tests.support.example_store import example
+from tests.support.rows.example_store import example
 
 CROSS = list(product(range(4), range(2)))
 DIAGONAL = [(i, i) for i in range(8)]

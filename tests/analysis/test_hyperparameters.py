@@ -21,7 +21,7 @@ from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.commands.tables import TABLES
 from sweeps.engine.spec import Cell
 from sweeps.engine.store.store import Store
-from tests.support.example_store import view_rows, write_trial
+from tests.support.rows.example_store import view_rows, write_trial
 
 OF_PAPERS = sorted(set(sweep_names()) - set(TABLES["beyond"]))  # what is ours alone has no settings
 

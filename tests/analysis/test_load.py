@@ -6,7 +6,7 @@ import pytest
 
 from analysis.load import list_views, load_sweep, trained_ranges
 from sweeps.engine.store.store import Store
-from tests.support.example_store import (
+from tests.support.rows.example_store import (
     CELLS,
     NEAR,
     TEST,

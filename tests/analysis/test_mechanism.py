@@ -13,7 +13,7 @@ from analysis.load import RUN, load_sweep, no_mechanism
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
 from sweeps.engine.store.mechanism import MECHANISM, write_mechanism
 from sweeps.engine.store.store import Store
-from tests.support.example_store import example
+from tests.support.rows.example_store import example
 
 COUPLED, NOPE = "coupling, 1 layer", "NoPE, 3 layers"
 
@@ -151,7 +151,7 @@ def test_the_attention_claim_has_a_rule():
 
 
 def test_rows_of_the_store_come_with_their_run(tmp_path):
-    from tests.support.example_store import build_store
+    from tests.support.rows.example_store import build_store
 
     build_store(tmp_path)
     store = Store(tmp_path)

@@ -19,7 +19,7 @@ from analysis.statistics.bootstrap import (
     resample_above,
 )
 from analysis.statistics.runs import L95, generalizable_length, wilson_interval
-from tests.support.example_store import example
+from tests.support.rows.example_store import example
 
 CROSS = list(product(range(4), range(2)))
 

@@ -26,9 +26,9 @@ from analysis.claims.verdicts import judge, verdict_table
 from analysis.load import Results, load_sweep
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.store.store import Store
-from tests.support.analysis_examples import build_sweep
-from tests.support.claim_rows import make_results, paper_world, reach
-from tests.support.example_store import view_rows, write_trial
+from tests.support.rows.analysis_examples import build_sweep
+from tests.support.rows.claim_rows import make_results, paper_world, reach
+from tests.support.rows.example_store import view_rows, write_trial
 
 GOOD = [reach(20)] * 4
 SHORT = [reach(8)] * 4
@@ -375,7 +375,7 @@ def test_a_cell_that_the_stored_sweep_lacks_leaves_the_claim_undecided(place):
 def store_paper(root, changes: dict, oracle: float = 1.0) -> None:
     """Minesweeper at paper scale: every cell at 90 % under `last`, at `oracle` under the oracle."""
     from pcore.config import override
-    from tests.support.claim_rows import evaluation_columns
+    from tests.support.rows.claim_rows import evaluation_columns
 
     store, cells = Store(root), {}
     for cell in find_sweep("minesweeper").cells("paper"):

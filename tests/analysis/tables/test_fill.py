@@ -9,7 +9,7 @@ from analysis.fill import fill
 from analysis.load import load_sweep
 from analysis.tables.render import render_markdown
 from analysis.tables.sweep_tables import ablation_table
-from tests.support.example_store import build_store
+from tests.support.rows.example_store import build_store
 
 TEXT = """# A page
 

@@ -10,7 +10,7 @@ from analysis.load import load_sweep
 from analysis.tables.render import render_markdown, render_text
 from analysis.tables.selection import score_candidates, selection_table
 from sweeps.engine.store.store import Store
-from tests.support.example_store import build_store, make_config, view_rows, write_trial
+from tests.support.rows.example_store import build_store, make_config, view_rows, write_trial
 
 ALONE = {"position.ids": "candidates"}
 # Cells with the share right of each seed on near lengths. On the test range it is the other way

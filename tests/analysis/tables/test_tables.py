@@ -13,7 +13,7 @@ from analysis.tables import sweep_tables as tables
 from analysis.tables.curves import draw_bar, draw_curves
 from analysis.tables.render import escape_latex
 from analysis.tables.sweep_tables import Table, TableCell, ablation_table, percent, times
-from tests.support.example_store import CELLS, example
+from tests.support.rows.example_store import CELLS, example
 
 EXPECTED = Path(__file__).parents[2] / "fixtures"
 RENDERINGS = {

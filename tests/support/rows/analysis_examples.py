@@ -7,7 +7,7 @@ from typing import Any
 from analysis.load import Results, load_sweep
 from pcore.config import TrialConfig
 from sweeps.engine.store.store import Store
-from tests.support.example_store import PROVENANCE, make_config, make_evaluation, view_rows
+from tests.support.rows.example_store import PROVENANCE, make_config, make_evaluation, view_rows
 
 COSTS = {"train_seconds": 40.0, "num_threads": 1, "first_step": 0}
 
