@@ -22,8 +22,8 @@ from analysis.report.write import write_section
 from analysis.statistics import comparisons
 from analysis.tables.comparison_table import p_value, points
 from sweeps.engine.store.store import Store
-from tests.support import analysis_examples as examples
 from tests.support.browser import BROWSER, Page
+from tests.support.rows import analysis_examples as examples
 from tests.support.rows.example_store import example, make_config, view_rows, write_trial
 
 RIGHT = ("12+34=", "046", "046", True)

@@ -24,7 +24,7 @@ from analysis.load import load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
 from sweeps.engine.store.store import Store
-from tests.support import analysis_examples as examples
+from tests.support.rows import analysis_examples as examples
 from tests.support.rows.example_store import (
     CELLS,
     build_store,
