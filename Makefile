@@ -4,12 +4,14 @@ BIN := .venv/bin
 RESULTS ?= results
 SCALE ?= smoke
 PORT ?= 5000
+DEVICE ?= cuda
+HEADLINE ?= paper
 
 # Bytecode is kept, also where the environment says not to, so that every process starts faster; in .venv, not in the tree.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: sweep paper test test-slow bench dashboard lint format lock clean test-services test-long
+.PHONY: sweep paper headline test test-slow bench dashboard lint format lock clean test-services test-long
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train the depth ablation at laptop scale, print its table, draw its figure
@@ -18,6 +20,13 @@ sweep: .venv/installed  ## train the depth ablation at laptop scale, print its t
 paper: .venv/installed  ## what is missing of all sweeps, then the report; SCALE=smoke, laptop or paper
 	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow
 	$(BIN)/python -m analysis report --scale $(SCALE) --results $(RESULTS)
+
+headline: .venv/installed  ## on a CUDA machine: benchmark, the papers' headline, its table and verdicts; DEVICE=cpu HEADLINE=smoke rehearses
+	-test $(DEVICE) = cpu || $(BIN)/python -m tests.benchmarks.gpu
+	$(BIN)/python -m sweeps run --for headline --scale $(HEADLINE) --device $(DEVICE) --executor inline \
+	  --no-mlflow --no-report --results $(RESULTS)
+	$(BIN)/python -m analysis table two_hundred_digits --scale $(HEADLINE) --results $(RESULTS)
+	$(BIN)/python -m analysis report --scale $(HEADLINE) --results $(RESULTS)
 
 test: .venv/installed  ## the quick test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
