@@ -131,7 +131,7 @@ def doctor(given: argparse.Namespace) -> int:
 
 
 def gc(given: argparse.Namespace) -> int:
-    """Remove old checkpoints and what dead processes left behind. Lists it unless --yes."""
+    """Remove old checkpoints and what dead processes left. Lists it unless --yes."""
     from sweeps.commands.maintenance import collect_garbage
 
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)

@@ -230,7 +230,7 @@ def sharp(scale: Scale) -> dict[str, Any]:
 
 
 def coupling_by_depth(scale: Scale, depths: Iterable[int]) -> dict[str, dict[str, Any]]:
-    """Coupling with so many layers, as arms in this order."""
+    """Coupling with each of these numbers of layers, as arms in this order."""
     return {
         f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth} | sharp(scale)
         for depth in depths

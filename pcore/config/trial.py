@@ -112,7 +112,7 @@ class DataConfig:
     """Training examples: lengths in [min_length, max_length]; `num_examples` made once, or None for
     fresh ones for ever. The rest is about rows of several problems (`pcore.model.packing`).
 
-    problems_per_row: K, how many problems stand one behind the other in a row of tokens; several
+    problems_per_row: K, how many problems stand one after the other in a row of tokens; several
         numbers are a schedule. optim.batch_size counts problems whatever K is.
     packing_begins: the share of the steps from which each K but the first acts.
     single_problems: at least this share of a batch stays alone in its row at every K, so that short

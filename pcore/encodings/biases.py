@@ -62,8 +62,8 @@ class T5Bias(Encoding):
         shape = (num_sets(position, num_levels), 2 * NUM_BUCKETS, model.num_heads)
         self.table = nn.Parameter(torch.randn(shape, generator=rng) * model.d_model**-0.5)
         buckets = [t5_bucket(n) for n in range(MAX_DISTANCE)]
-        behind = [NUM_BUCKETS + bucket for bucket in reversed(buckets[1:])]
-        self.register_buffer("bucket_of", torch.tensor(behind + buckets), persistent=False)
+        before = [NUM_BUCKETS + bucket for bucket in reversed(buckets[1:])]
+        self.register_buffer("bucket_of", torch.tensor(before + buckets), persistent=False)
 
     def bias(
         self, query_ids: Int[Tensor, "B Q P"], key_ids: Int[Tensor, "B T P"], layer: int

@@ -40,7 +40,7 @@ def draw_apart(
     order = keys.argsort(dim=1)
     sizes = (largest + GAP).gather(1, order)
     spare = limits - sizes.sum(dim=1, keepdim=True) + (0 if wrapped else GAP - 1)
-    # A line has a gap in front of each problem and one behind the last; a circle one behind each.
+    # A line has a gap before each problem and one after the last; a circle one after each.
     num_bars = count - 1 if wrapped else count
     skipped = _draw_subset(spare + num_bars, uniform(num_bars))
     skipped = skipped - torch.arange(num_bars, device=skipped.device).unsqueeze(1)

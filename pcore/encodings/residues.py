@@ -49,7 +49,7 @@ class Residues(Encoding):
             without_id = torch.randn(1, width, generator=rng)
             tables += [without_id, make_rings(moduli, width) @ make_orthogonal(width, rng)]
         self.table = nn.Parameter(torch.cat(tables), requires_grad=not position.freeze_table)
-        size = 1 + sum(moduli)  # rows of one level: no ID, then ring behind ring
+        size = 1 + sum(moduli)  # rows of one level: no ID, then ring after ring
         starts = torch.arange(num_levels) * size * (position.level_tables == "separate")
         rings = torch.tensor([0, *itertools.accumulate(moduli[:-1])])
         for name, buffer in {

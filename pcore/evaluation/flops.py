@@ -47,7 +47,7 @@ def count_train_tokens(config: TrialConfig) -> int:
 
 def count_example_flops(config: TrialConfig, length: int, per_row: int = 1) -> float:
     """Operations of the forward pass of one example: all blocks on all tokens, but the last block's
-    queries and feed-forward on targets only. per_row: so many stand in a row and are its keys.
+    queries and feed-forward on targets only. per_row: examples of a row, all of which are its keys.
     """
     m, num_tokens = config.model, config.task.num_tokens(length)
     layout = config.task.layout(config.task.largest_shape(length))

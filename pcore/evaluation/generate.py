@@ -29,7 +29,7 @@ class Solution:
     """What a model answers to a typed query. Symbols as the tokens stand, without BOS and EOS.
 
     stopped: EOS was predicted, at the latest where the truth ends; nothing is decoded beyond.
-    is_correct: the response is the truth and the model stopped behind it.
+    is_correct: the response is the truth and the model stopped after it.
     """
 
     query: str
@@ -61,7 +61,7 @@ def solve(model: Transformer, config: TrialConfig, query: str) -> Solution:
 def decode_freely(
     model: Transformer, batch: Batch, config: TrialConfig, task: Task | None = None
 ) -> Int[Tensor, "B R"]:
-    """Predicted tokens at the target places of each example, on the CPU; PAD behind EOS.
+    """Predicted tokens at the target places of each example, on the CPU; PAD after EOS.
 
     Only BOS and query of `batch` are read; its layout gives the position IDs and the number of
     targets. A row that has not stopped after all its targets is left as it is.

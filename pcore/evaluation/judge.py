@@ -141,7 +141,7 @@ class _Tally:
                 self.shown[kind] = row, answers.predicted[at, :last]
 
     def judgement(self, num_examples: int) -> Judgement:
-        """What was counted on the first so many rows, if these are the rows that were added."""
+        """The counts of the first `num_examples` rows, if these are the rows that were added."""
         right = self.right[:num_examples]
         num_tokens, num_wrong, *kinds = self.totals.tolist()
         width = int(self.batch.response_mask[:num_examples].sum(dim=1).max())

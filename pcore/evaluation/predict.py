@@ -46,7 +46,7 @@ class Answers(NamedTuple):
 
 
 def with_examples(config: TrialConfig, num_examples: int | None) -> TrialConfig:
-    """The trial with so many test examples; None = as many as it was evaluated on."""
+    """The trial with this number of test examples; None = as many as it was evaluated on."""
     if num_examples is None:
         return config
     if num_examples < 1:

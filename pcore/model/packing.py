@@ -1,4 +1,4 @@
-"""Packed rows: several problems one behind the other in one row of tokens, trained as one sequence.
+"""Packed rows: several problems one after the other in one row of tokens, trained as one sequence.
 
     $ 653+049=2070 12+34=640 8+7=51        K = 3
 
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
         return self.num_packed // self.per_row + self.num_problems - self.num_packed
 
     def number(self, num_batches: int, device: torch.device) -> Int[Tensor, " B"]:
-        """The row of each problem of so many batches, counted through."""
+        """The row of each problem in `num_batches` batches, numbered through."""
         packed = torch.arange(self.num_packed, device=device) // self.per_row
         first = self.num_packed // self.per_row
         rows = torch.cat([packed, torch.arange(first, self.num_rows, device=device)])

@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 
 class RaggedBatch(NamedTuple):
-    """All parts of a batch, one behind the other: N tokens with their IDs, and M places of targets.
+    """All parts of a batch, one after the other: N tokens with their IDs, and M places of targets.
 
     queries: where among the N tokens the M places are. targets: their next tokens, or NO_TARGET.
     """

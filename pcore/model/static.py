@@ -2,7 +2,7 @@
 
 Every batch is padded to the longest example of the train range and to the largest number of
 targets, so a step is always the same computation: it is compiled once and needs no value of a
-tensor on the host. Padding changes nothing but the order in which numbers are added: behind the
+tensor on the host. Padding changes nothing but the order in which numbers are added: after the
 last real token nothing is read, and a padded target carries no loss.
 """
 
@@ -14,12 +14,12 @@ from pcore.config import TrialConfig
 from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import LanguageModel
 
-WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of so many
-RARE_UNIT = 32  # shapes beyond the usual one come in multiples of so many: few of them
+WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of this
+RARE_UNIT = 32  # shapes beyond the usual one come in multiples of this, so that they are few
 
 
 def static_shape(config: TrialConfig, num_tokens: int, num_targets: int) -> tuple[int, int]:
-    """T and R of a static batch that holds examples of so many tokens and targets.
+    """T and R of a static batch that holds examples of these numbers of tokens and targets.
 
     Those of the longest trained shape, which almost every batch needs; a task that draws larger
     shapes gets a few larger ones.
@@ -52,7 +52,7 @@ def count_targets(response_mask: Bool[Tensor, "B T"]) -> int:
 
 
 def packed_shape(num_tokens: int, num_targets: int) -> tuple[int, int]:
-    """T and R of a static batch of packed rows of at most so many tokens and targets.
+    """T and R of a static batch of packed rows of at most this many tokens and targets.
 
     Far below those of a row of longest problems, which never comes: the longest row of a block
     varies little, so that there are few shapes.

@@ -13,7 +13,7 @@ NO_TARGET = -100  # in place of a target where there is none; the index that cro
 
 
 class TrainingBatch(NamedTuple):
-    """Rows of tokens and position IDs, 0 behind the last one of each, without a row's last token,
+    """Rows of tokens and position IDs, 0 after the last one of each, without a row's last token,
     which nothing follows; places whose next token is a target, and these targets.
 
     Rows with fewer targets repeat their last place, with NO_TARGET.
@@ -41,7 +41,7 @@ def make_batch(
 
 
 def pad_batch(batch: TrainingBatch, width: int, num_targets: int) -> TrainingBatch:
-    """The same batch with so many tokens and places in a row."""
+    """The same batch with `width` tokens and `num_targets` targets in a row."""
     tokens, ids, places, targets = batch
     missing, more = width - tokens.shape[1], num_targets - places.shape[1]
     # A model reads R = T as "at every place"; the query in front of the targets rules that out.

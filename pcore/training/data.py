@@ -135,7 +135,7 @@ class TrainingData:
     def _pack(
         self, problems: Batch, rows: Rows, count: int, num_targets: int | None
     ) -> TrainingBatch:
-        """Packed rows of so many batches."""
+        """Packed rows of `count` batches."""
         tokens, relative_ids, mask = problems
         row = rows.number(count, self.device)
         if self.data.packed_order == "problem":
@@ -150,7 +150,7 @@ class TrainingData:
     def _draw_ids(
         self, relative_ids: Int[Tensor, "B T P"], rows: Rows, size: int
     ) -> Int[Tensor, "B T P"]:
-        """Position IDs of batches of so many examples each."""
+        """Position IDs of batches of `size` examples each."""
         apart = self.apart and rows.per_row > 1
         num_packed = rows.num_packed if apart else 0
         if self.position.id_scale_max == 1 and not apart:

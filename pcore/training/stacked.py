@@ -33,7 +33,7 @@ from pcore.model.transformer import Transformer
 from pcore.training.train import Diverged, Report, Run, learning_rate
 from pcore.training.validate import task_name, validate
 
-ALIGNMENT = 64  # weights begin at multiples of so many numbers, as matrix kernels like it
+ALIGNMENT = 64  # weights begin at multiples of this many numbers, which suits matrix kernels
 
 StackKey: TypeAlias = tuple[tuple[str, object], ...]
 
@@ -46,7 +46,8 @@ def train_stacked(
     report_every: int = 50,
     compile: bool = False,
 ) -> Iterator[Mapping[int, Report | Diverged]]:
-    """Train trials together, each from its start or from its state; news by index into `configs`.
+    """Train trials together, each from its start or from its state; updates keyed by index into
+    `configs`.
 
     A member has the reports that `train` gives, then leaves the stack; those of its evaluation come
     alone. A member whose loss is not finite leaves with a `Diverged`
@@ -65,35 +66,35 @@ def train_stacked(
     for i, run in enumerate(runs):
         if run.trained:  # a state from within its evaluation
             yield from ({i: report} for report in run.evaluate(0.0))
-    living = [i for i, run in enumerate(runs) if not run.trained]
-    while living:
-        stack, together = Stack([runs[i] for i in living]), living
+    active = [i for i, run in enumerate(runs) if not run.trained]
+    while active:
+        stack, together = Stack([runs[i] for i in active]), active
         since = time.perf_counter()
-        while living == together:
+        while active == together:
             rates = stack.rates()
             losses, grad_norms = stack.update(rates)
-            for i, loss in zip(living, losses, strict=True):
+            for i, loss in zip(active, losses, strict=True):
                 runs[i].count(loss)
-            due = [place for place, i in enumerate(living) if runs[i].is_due(report_every)]
+            due = [index for index, i in enumerate(active) if runs[i].is_due(report_every)]
             if due:
                 losses.cpu()  # waits for the device: seconds are those of finished steps
-            share = (time.perf_counter() - since) / len(living)
-            for i in living:
+            share = (time.perf_counter() - since) / len(active)
+            for i in active:
                 seconds[i] += share
-            news: dict[int, Report | Diverged] = {}
-            for place in due:
-                i = living[place]
+            updates: dict[int, Report | Diverged] = {}
+            for index in due:
+                i = active[index]
                 try:
-                    news[i] = runs[i].report(rates[place], grad_norms[place], seconds[i])
+                    updates[i] = runs[i].report(rates[index], grad_norms[index], seconds[i])
                 except Diverged as error:
-                    news[i] = error.with_traceback(None)
-            if news:
-                yield news
-            living = [i for i in living if not isinstance(news.get(i), Diverged)]
-            for i in list(living):
+                    updates[i] = error.with_traceback(None)
+            if updates:
+                yield updates
+            active = [i for i in active if not isinstance(updates.get(i), Diverged)]
+            for i in list(active):
                 if runs[i].trained:
                     yield from ({i: report} for report in runs[i].evaluate(seconds[i]))
-                    living = [j for j in living if j != i]
+                    active = [j for j in active if j != i]
             since = time.perf_counter()
 
 
@@ -162,7 +163,7 @@ def check_stackable(configs: Sequence[TrialConfig]) -> None:
 
 
 class Stack:
-    """The weights of several runs in one place, and the step that they take together.
+    """The weights of several runs in one index, and the step that they take together.
 
     While it lives, parameters and optimizer states of the runs are views of its tensors: they are
     those of the runs at every moment, and a state of a run is a solo state.
@@ -246,7 +247,7 @@ class Stack:
         first, second = (self._views(moment) for moment in self.moments)
         groups: dict[object, dict[str, Any]] = {}
         states: dict[Tensor, dict[str, Tensor]] = {}
-        for place, run in enumerate(self.runs):
+        for index, run in enumerate(self.runs):
             parameters = dict(run.model.named_parameters())
             step = torch.tensor(float(run.step), device=self.device)
             for name in self.shapes:
@@ -254,22 +255,22 @@ class Stack:
                 old = run.optimizer.state.get(parameter, {})
                 new = {
                     "step": step,
-                    "exp_avg": first[name][place],
-                    "exp_avg_sq": second[name][place],
+                    "exp_avg": first[name][index],
+                    "exp_avg_sq": second[name][index],
                 }
                 for key in ("exp_avg", "exp_avg_sq"):
                     if key in old:
                         new[key].copy_(old[key])
-                weights[name][place].copy_(parameter.data)
-                parameter.data = weights[name][place]
+                weights[name][index].copy_(parameter.data)
+                parameter.data = weights[name][index]
                 run.optimizer.state[parameter] = new
-            whole = nn.Parameter(self.flat[place])
-            whole.grad = self.gradients[place]
-            moments = {"exp_avg": self.moments[0][place], "exp_avg_sq": self.moments[1][place]}
+            whole = nn.Parameter(self.flat[index])
+            whole.grad = self.gradients[index]
+            moments = {"exp_avg": self.moments[0][index], "exp_avg_sq": self.moments[1][index]}
             states[whole] = {"step": step, **moments}
             o = run.config.optim
             settings = {"betas": (o.beta1, o.beta2), "eps": o.eps, "weight_decay": o.weight_decay}
-            group = groups.setdefault((o, run.step), {**settings, "params": [], "first": place})
+            group = groups.setdefault((o, run.step), {**settings, "params": [], "first": index})
             group["params"].append(whole)
         optimizer = torch.optim.AdamW(list(groups.values()), fused=True)
         optimizer.state.update(states)
@@ -318,8 +319,8 @@ def pad_together(batches: Sequence[TrainingBatch]) -> TrainingBatch:
             return torch.stack(list(parts))
         rows, _, *rest = parts[0].shape
         whole = parts[0].new_full((len(parts), rows, width, *rest), fill)
-        for place, part in enumerate(parts):
-            whole[place, :, : part.shape[1]] = part
+        for index, part in enumerate(parts):
+            whole[index, :, : part.shape[1]] = part
         return whole
 
     return TrainingBatch(*map(join, zip(*batches, strict=True), (0, 0, 0, NO_TARGET)))

@@ -36,25 +36,26 @@ class Diverged(RuntimeError):
     """The training loss is not finite."""
 
 
+def no_state() -> dict[str, Any]:
+    """The state of a trial that has none to resume from: a constructed model."""
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """One sign of life. loss: mean training loss since the last report (nats per target);
-    grad_norm: before clipping, of the last step; seconds: in training steps so far, this process
-    only. `results`: counts per length so far; behind the last step there is a report for each.
-    `checkpoints` come with the very last report: the evaluated weights by policy.
-    compiled: whether the steps of this process ran compiled.
-    """
+    """A progress report of a trial."""
 
     step: int
     num_steps: int
-    loss: float
+    loss: float  # mean training loss since the last report, nats per target
     learning_rate: float
-    grad_norm: float
-    seconds: float
-    results: tuple[LengthResult, ...] = ()
+    grad_norm: float  # of the last step, before clipping
+    seconds: float  # in training steps so far, of this process only
+    results: tuple[LengthResult, ...] = ()  # counts of the lengths evaluated so far
+    # The evaluated weights by checkpoint policy; in the very last report only.
     checkpoints: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    state: Callable[[], dict[str, Any]] = dict
-    compiled: bool = False
+    state: Callable[[], dict[str, Any]] = no_state  # all that exact resume needs
+    compiled: bool = False  # whether the steps of this process ran compiled
 
     @property
     def finished(self) -> bool:
@@ -76,8 +77,8 @@ def train(
 ) -> Iterator[Report]:
     """Train one trial from its start or from `state`, then evaluate it.
 
-    A report every `report_every` steps and behind the last one, then one for each evaluated length,
-    then one with the weights. The state of any of them goes on behind it.
+    A report every `report_every` steps and after the last one, then one for each evaluated length,
+    then one with the weights. Training can resume from the state of any of them.
     compile: translate the training step (`pcore.model.compiled`), which changes no more than
     rounding; without a compiler it trains as if not asked to.
     Raises ValueError for a configuration that cannot work, before any compute; Diverged when the
@@ -190,7 +191,7 @@ class Run:
         self.track_candidates()
 
     def is_due(self, report_every: int) -> bool:
-        """Whether a report belongs behind the step just made."""
+        """Whether a report is due after the step just made."""
         return self.step % report_every == 0 or self.trained
 
     def report(self, rate: float, grad_norm: Tensor, seconds: float) -> Report:
@@ -200,9 +201,9 @@ class Run:
         if not math.isfinite(mean):
             raise Diverged(f"training loss is {mean} after step {self.step}")
         self.facts = {"loss": mean, "learning_rate": rate, "grad_norm": float(grad_norm)}
-        return self.look(seconds)
+        return self.make_report(seconds)
 
-    def look(self, seconds: float) -> Report:
+    def make_report(self, seconds: float) -> Report:
         """Where the trial stands; seconds: in training steps of this process."""
         return Report(
             step=self.step,
@@ -241,9 +242,9 @@ class Run:
             model.load_state_dict(weights)
             for result in evaluate_lengths(model, self.config, name, step, done):
                 self.results.append(result)
-                yield self.look(seconds)
+                yield self.make_report(seconds)
         checkpoints = {name: weights for name, (_, weights) in chosen.items()}
-        yield replace(self.look(seconds), checkpoints=checkpoints)
+        yield replace(self.make_report(seconds), checkpoints=checkpoints)
 
     def chosen_weights(self) -> dict[str, tuple[int, dict[str, Tensor]]]:
         """Step and weights of every checkpoint policy of the configuration."""

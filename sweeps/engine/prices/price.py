@@ -163,7 +163,7 @@ def count_close(ratios: Sequence[float]) -> int:
 
 
 def smaller(config: TrialConfig) -> TrialConfig:
-    """The same step without packed rows, on so many examples that it takes PROBE_FLOPS at most."""
+    """The same step without packed rows, on as many examples as take at most PROBE_FLOPS."""
     per_example = 3 * count_example_flops(config, config.data.max_length)
     batch_size = max(1, min(config.optim.batch_size, int(PROBE_FLOPS / per_example)))
     return dataclasses.replace(
