@@ -133,7 +133,8 @@ def add_size(parser: argparse.ArgumentParser) -> None:
         "--scale", choices=SCALES, default="laptop", help="size of the experiment (default: laptop)"
     )
     parser.add_argument(
-        "--seeds", help="replicates: a count like 3, or model seeds x data seeds like 4x2"
+        "--seeds",
+        help="replicates: a count like 3, model seeds x data seeds like 4x2, or 4x2@100 from 100 on",
     )
 
 
