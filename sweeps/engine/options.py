@@ -134,7 +134,7 @@ def add_size(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seeds",
-        help="replicates: a count like 3, model seeds x data seeds like 4x2, or 4x2@100 from 100 on",
+        help="replicates: a count like 3, model seeds x data seeds like 4x2; 4x2@100 begins at 100",
     )
 
 

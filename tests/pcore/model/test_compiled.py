@@ -26,7 +26,13 @@ from pcore.training import data
 from pcore.training.data import TrainingData
 from pcore.training.stacked import Stack, train_stacked
 from pcore.training.train import Run, train
-from sweeps.engine.options import add_executor, add_size, make_settings
+from sweeps.engine.options import (
+    add_executor,
+    add_results,
+    add_size,
+    make_settings,
+    read_options,
+)
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from sweeps.engine.trial.stacked_attempt import run_group
@@ -435,8 +441,9 @@ def test_a_row_says_so_if_the_compiler_failed(tiny_config, tmp_path, monkeypatch
 
 def test_the_flag_reaches_the_settings(tmp_path):
     parser = argparse.ArgumentParser()
+    add_results(parser)
     add_size(parser)
     add_executor(parser)
     for flags, expected in ([], "auto"), (["--compile", "on"], "on"), (["--compile", "off"], "off"):
-        options = parser.parse_args(flags)
+        options = read_options(parser.parse_args(flags))
         assert make_settings(options, Store(tmp_path), "launch", 0.0).compile == expected
