@@ -294,7 +294,7 @@ def test_a_dead_launch_of_another_machine_that_was_asking_holds_nobody_up_for_ev
 
 
 def test_a_launch_of_another_machine_is_alive_while_its_counter_moves(folder, monkeypatch):
-    monkeypatch.setattr(launches, "PATIENCE", 0.5)
+    monkeypatch.setattr(launches, "PATIENCE", 2.0)  # a busy disk may hold up a beat
     name, stop = forge(folder, elsewhere()), threading.Event()
 
     def beat() -> None:
@@ -308,7 +308,7 @@ def test_a_launch_of_another_machine_is_alive_while_its_counter_moves(folder, mo
     try:
         with LaunchLease(folder) as launch:
             assert set(launch.claim(TRIALS)) == TRIALS
-            end = time.monotonic() + 1.2
+            end = time.monotonic() + 3.0
             while time.monotonic() < end:
                 assert not is_dead_for(launch)
                 time.sleep(0.05)
