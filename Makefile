@@ -11,7 +11,7 @@ HEADLINE ?= paper
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: sweep paper headline test test-slow bench dashboard lint format lock clean test-services test-long
+.PHONY: sweep paper headline test test-slow bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train the depth ablation at laptop scale, print its table, draw its figure
@@ -36,9 +36,6 @@ test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minute
 
 test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
 	$(BIN)/python -m pytest -m services -n 2 --dist loadgroup --durations=20
-
-test-long: .venv/services  ## both; tests that share a server stay together
-	$(BIN)/python -m pytest -m "slow or services" -n 2 --dist loadgroup --durations=20
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

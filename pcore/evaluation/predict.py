@@ -143,11 +143,6 @@ def _cut(
         first += count
 
 
-def examples_per_part(config: ModelConfig, num_tokens: int, kind: str = "cpu") -> int:
-    """How many examples of this length are asked at once on a "cpu" or "gpu"."""
-    return max(1, PART_BYTES[kind] // _part_bytes(config, num_tokens))
-
-
 def _kind(model: LanguageModel) -> str:
     return "cpu" if model.embedding.device.type == "cpu" else "gpu"
 
