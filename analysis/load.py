@@ -71,6 +71,13 @@ class Results:
         """Title, sweep and scale, for the heads of tables."""
         return f"{self.title} ({self.sweep}, {self.scale})"
 
+    @property
+    def command(self) -> str:
+        """What runs the sweep again."""
+        script = f"python sweeps/{self.sweep}.py"
+        changed = f"python -m sweeps run '{self.sweep}'"
+        return f"{changed if '~' in self.sweep else script} --scale {self.scale}"
+
     def at(self, checkpoint: str) -> "Results":
         """The same sweep at another checkpoint policy.
 

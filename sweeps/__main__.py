@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pcore.diagnosis.mechanism import NUM_EXAMPLES
 from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
 from sweeps.commands.tables import TABLES
+from sweeps.engine.changes import change_sweeps
 from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
 from sweeps.engine.launch.launch import run_sweeps
 from sweeps.engine.options import (
@@ -62,28 +63,31 @@ def list_sweeps(given: argparse.Namespace) -> int:
 
 def plan(given: argparse.Namespace) -> int:
     """Missing trials, their predicted duration and cost; runs nothing."""
-    return show_plan(_chosen(given.sweeps, given.tables), read_options(given))
+    return show_plan(_chosen(given), read_options(given))
 
 
 def run(given: argparse.Namespace) -> int:
     """Run what the store lacks of these sweeps, as one launch."""
-    return run_sweeps(_chosen(given.sweeps, given.tables), read_options(given))
+    return run_sweeps(_chosen(given), read_options(given))
 
 
-def _chosen(names: Sequence[str], tables: Sequence[str]) -> list[Sweep]:
-    """The sweeps of these names and tables. Raises ValueError if there are none."""
-    sweeps = [find_sweep(name) for name in names]
-    sweeps += [sweep for table in tables for sweep in find_table(table)]
+def _chosen(given: argparse.Namespace) -> list[Sweep]:
+    """The sweeps that were named, or whose tables were, with what is changed. Raises ValueError if
+    there are none.
+    """
+    sweeps = [find_sweep(name) for name in given.sweeps]
+    sweeps += [sweep for table in given.tables for sweep in find_table(table)]
     if not sweeps:
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
-    return sweeps
+    return change_sweeps(sweeps, given.sets, given.axes)
 
 
 def status(given: argparse.Namespace) -> int:
     """Done, missing, failed and stale trials per cell, and who runs now."""
     from sweeps.commands.status import show_status
 
-    return show_status(given.results, given.sweeps, given.scale, given.seeds)
+    sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
+    return show_status(given.results, sweeps, given.scale, given.seeds)
 
 
 def why(given: argparse.Namespace) -> int:

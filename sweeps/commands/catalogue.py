@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pcore.registry import nearest
 from sweeps.commands.tables import TABLES
+from sweeps.engine.changes import SEPARATOR, change_sweeps, read_changes
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.store import Store
 
@@ -22,11 +23,14 @@ def sweep_names() -> list[str]:
 
 
 def find_sweep(name: str) -> Sweep:
-    """The sweep of a name (`depth_ablation`), a script of ours or a script elsewhere
-    (`my/own_sweep.py`).
+    """The sweep of a name (`depth_ablation`), a script of ours, a script elsewhere
+    (`my/own_sweep.py`), or one of these with changes (`depth_ablation~model.d_ff=64`).
 
     Raises ValueError naming the nearest.
     """
+    script, _, changes = name.partition(SEPARATOR)
+    if script and changes:
+        return change_sweeps([find_sweep(script)], *read_changes(changes))[0]
     known = sweep_names()
     path = Path(name)
     if path.suffix == ".py" and path.resolve().parent != FOLDER:
@@ -51,14 +55,15 @@ def chosen_views(
     store: Store, names: Sequence[str], scale: str | None = None
 ) -> list[tuple[str, str]]:
     """(sweep, scale) of the views of a store: of these sweeps (none = all), at this scale or all.
+    The name of a changed sweep is known by its views alone.
 
     Raises ValueError if there are none.
     """
-    wanted = {find_sweep(name).name for name in names}
+    existing = store.view_names()
+    stored = {name for name, _ in existing}
+    wanted = {name if name in stored else find_sweep(name).name for name in names}
     views = [
-        view
-        for view in store.view_names()
-        if (not wanted or view[0] in wanted) and scale in (None, view[1])
+        view for view in existing if (not wanted or view[0] in wanted) and scale in (None, view[1])
     ]
     if not views:
         raise ValueError(f"{store.root} holds no such view")

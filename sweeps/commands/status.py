@@ -17,11 +17,12 @@ from sweeps.engine.trial.sources import is_same_code
 COLUMNS: tuple[str, ...] = ("cell", "trials", "done", "diverged", "missing", "failed", "stale")
 
 
-def show_status(results: str | None, names: Sequence[str], scale: Scale, seeds: str | None) -> int:
-    """Print a table per sweep. Without names: a line per view of the store."""
+def show_status(
+    results: str | None, sweeps: Sequence[Sweep], scale: Scale, seeds: str | None
+) -> int:
+    """Print a table per sweep. Without sweeps: a line per view of the store."""
     store = open_store(results)
-    if names:
-        sweeps = [find_sweep(name) for name in names]
+    if sweeps:
         print("\n\n".join(_sweep_status(sweep, scale, seeds, store) for sweep in sweeps))
     else:
         print(_store_status(store))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pcore.diagnosis.mechanism import NUM_EXAMPLES
+from sweeps.engine.changes import add_changes
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results as find_results
 from sweeps.engine.store.store import Store
@@ -128,7 +129,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def add_size(parser: argparse.ArgumentParser) -> None:
-    """--scale and --seeds: which trials of a sweep."""
+    """--scale, --seeds, --set and --axis: which trials of a sweep."""
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="size of the experiment (default: laptop)"
     )
@@ -136,6 +137,7 @@ def add_size(parser: argparse.ArgumentParser) -> None:
         "--seeds",
         help="replicates: a count like 3, model seeds x data seeds like 4x2; 4x2@100 begins at 100",
     )
+    add_changes(parser)
 
 
 def add_executor(parser: argparse.ArgumentParser) -> None:

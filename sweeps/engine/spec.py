@@ -14,13 +14,14 @@ of axes:
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
 from pcore.training.validate import validate
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
+Coordinate: TypeAlias = int | float | str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +30,12 @@ class Point:
 
     label: str
     changes: Mapping[str, Any]
+    value: Any = None  # the number or word of an axis over one field; None: the label stands for it
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Where the point is on its axis."""
+        return self.value if isinstance(self.value, (int, float, str)) else self.label
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +44,8 @@ class Cell:
 
     label: str
     config: TrialConfig
+    # Where it is on each axis, by the axis' name: for tables and figures, no part of the identity.
+    axes: Mapping[str, Coordinate] = field(default_factory=dict[str, Coordinate], compare=False)
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,7 +91,9 @@ def axis(field: str, *values: Any) -> tuple[Point, ...]:
     ...
     """
     name = field.rpartition(".")[2]
-    return tuple(Point(label=f"{name}={value}", changes={field: value}) for value in values)
+    return tuple(
+        Point(label=f"{name}={value}", changes={field: value}, value=value) for value in values
+    )
 
 
 def arms(points: Mapping[str, Mapping[str, Any]]) -> tuple[Point, ...]:
@@ -92,7 +103,7 @@ def arms(points: Mapping[str, Mapping[str, Any]]) -> tuple[Point, ...]:
 
 def grid(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
     """Cells of every combination of the axes, the last axis fastest."""
-    return [_cell(base, points) for points in itertools.product(*axes.values())]
+    return [_cell(base, axes, points) for points in itertools.product(*axes.values())]
 
 
 def zipped(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
@@ -102,26 +113,29 @@ def zipped(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
     if len({len(points) for points in axes.values()}) > 1:
         sizes = ", ".join(f"{name} {len(points)}" for name, points in axes.items())
         raise ValueError(f"zipped axes differ in length: {sizes}")
-    return [_cell(base, points) for points in zip(*axes.values(), strict=True)]
+    return [_cell(base, axes, points) for points in zip(*axes.values(), strict=True)]
 
 
 def one_at_a_time(base: TrialConfig, base_label: str, **axes: Sequence[Point]) -> list[Cell]:
     """The base cell, then each point of each axis alone; points that equal the base are left
     out.
     """
-    cells = [Cell(label=base_label, config=without_seeds(base))]
-    for points in axes.values():
-        cells += [
-            cell for cell in (_cell(base, (p,)) for p in points) if cell.config != cells[0].config
-        ]
-    return cells
+    base = without_seeds(base)
+    others, home = list[Cell](), dict[str, Coordinate]()
+    for name, points in axes.items():
+        cells = [_cell(base, [name], [point]) for point in points]
+        others += [cell for cell in cells if cell.config != base]
+        same = [cell.axes[name] for cell in cells if cell.config == base]
+        home[name] = same[0] if same else base_label
+    return [Cell(label=base_label, config=base, axes=home), *others]
 
 
-def _cell(base: TrialConfig, points: Iterable[Point]) -> Cell:
-    points = tuple(points)
+def _cell(base: TrialConfig, names: Iterable[str], points: Sequence[Point]) -> Cell:
+    """The cell at these points of the axes of these names."""
     changes = {field: value for point in points for field, value in point.changes.items()}
     label = ", ".join(point.label for point in points)
-    return Cell(label=label, config=without_seeds(override(base, changes)))
+    axes = {name: point.coordinate for name, point in zip(names, points, strict=True)}
+    return Cell(label=label, config=without_seeds(override(base, changes)), axes=axes)
 
 
 def check_cells(cells: Sequence[Cell]) -> None:

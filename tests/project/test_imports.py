@@ -28,7 +28,7 @@ ROOMS = {
     ),
     "sweeps.engine": (
         ("store", "spec"),
-        ("trial", "prices"),
+        ("trial", "prices", "changes"),
         ("options", "plan"),
         ("launch",),
         ("search",),

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.plan import count_states, make_plan
+from sweeps.engine.store.store import Store
 from tests.project.test_imports import ROOMS, floors
 
 ROOT = Path(__file__).parents[2]
@@ -20,8 +23,9 @@ PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 @pytest.fixture
 def own_code(tmp_path):
-    """A folder with the two modules of the README, as a user would have them."""
-    encoding, task = PYTHON_BLOCKS
+    """A folder with the modules of the README, as a user would have them."""
+    encoding, task, sweep = PYTHON_BLOCKS
+    (tmp_path / "my_sweep.py").write_text(sweep)
     (tmp_path / "my_encodings.py").write_text(encoding)
     (tmp_path / "my_tasks.py").write_text(task)
     return tmp_path
@@ -45,19 +49,12 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     assert "exact match" in output.lower()
 
 
-def test_the_example_sweep_takes_an_own_encoding(own_code):
-    code = (
-        "from sweeps.baseline import addition\n"
-        "from sweeps.engine.spec import arms, grid\n"
-        "cells = grid(addition('smoke'), "
-        "arm=arms({'mine': {'position.encoding': 'my_encodings:Decay'}}))\n"
-        "print(cells[0].label, cells[0].config.position.encoding)"
-    )
-    assert "grid(addition(scale), arm=arms({" in README
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=own_code, capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout.split() == ["mine", "my_encodings:Decay"], done.stderr
+def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, monkeypatch):
+    monkeypatch.chdir(own_code)
+    monkeypatch.syspath_prepend(str(own_code))
+    plan = make_plan(find_sweep("my_sweep.py"), "smoke", None, Store(tmp_path), priced=False)
+    assert count_states(plan) == "3 trials, 0 finished, 3 to run"
+    assert plan.trials[-1].trial.config.position.encoding == "my_encodings:Decay"
 
 
 def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():

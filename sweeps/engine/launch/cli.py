@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from sweeps.engine.changes import change_sweeps
 from sweeps.engine.launch.launch import FAILED, INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
 from sweeps.engine.options import LaunchOptions, add_results, add_run, add_size, read_options
 from sweeps.engine.plan import format_plan
@@ -33,8 +34,8 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     add_run(parser)
     given = parser.parse_args(argv)
     try:
-        options = read_options(given)
-        return show_plan([sweep], options) if given.plan else run_sweeps([sweep], options)
+        options, sweeps = read_options(given), change_sweeps([sweep], given.sets, given.axes)
+        return show_plan(sweeps, options) if given.plan else run_sweeps(sweeps, options)
     except EXPECTED as error:
         return exit_code(sweep.name, error)
 

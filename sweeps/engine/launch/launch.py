@@ -1,5 +1,6 @@
 """One launch of sweeps: plan them, run what is missing, report."""
 
+import json
 import subprocess
 import sys
 import time
@@ -123,6 +124,7 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
             "claim": plan.sweep.claim.strip(),
             "cell": planned.trial.cell.label,
             "cell_order": order[planned.trial.cell.label],
+            "axes": json.dumps(dict(planned.trial.cell.axes)),
             "trial_id": planned.trial.id,
             "seed": planned.trial.config.seed,
             "data_seed": planned.trial.config.data_seed,
