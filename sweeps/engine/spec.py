@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
-from pcore.training.validate import validate
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -142,6 +141,8 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """Raise ValueError for a cell that cannot work, a label used twice or a configuration listed
     twice.
     """
+    from pcore.training.validate import validate  # imports torch, and `--help` checks nothing
+
     by_label: dict[str, Cell] = {}
     by_id: dict[str, Cell] = {}
     for cell in cells:
