@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from analysis import load
-from analysis.claims.published import CLAIMS
-from analysis.claims.verdicts import is_judged, judge, verdict_table
 from analysis.load import Results
 from analysis.tables import render
 from analysis.tables.comparison_table import comparison_table
@@ -34,6 +32,8 @@ def show_table(options: argparse.Namespace) -> int:
 
 def make_report(options: argparse.Namespace) -> int:
     """Write verdicts, tables and figures of all sweeps in the store as one HTML file."""
+    from analysis.claims.published import CLAIMS
+    from analysis.claims.verdicts import is_judged, judge, verdict_table
     from analysis.report.page import build_report
     from analysis.report.write import write_section
 

@@ -6,12 +6,15 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcore.registry import nearest
 from sweeps.commands.tables import TABLES
 from sweeps.engine.changes import SEPARATOR, change_sweeps, read_changes
 from sweeps.engine.spec import Sweep
-from sweeps.engine.store.store import Store
+
+if TYPE_CHECKING:  # pandas comes with it, which `list` needs not
+    from sweeps.engine.store.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1]
 
@@ -52,7 +55,7 @@ def find_sweep(name: str) -> Sweep:
 
 
 def chosen_views(
-    store: Store, names: Sequence[str], scale: str | None = None
+    store: "Store", names: Sequence[str], scale: str | None = None
 ) -> list[tuple[str, str]]:
     """(sweep, scale) of the views of a store: of these sweeps (none = all), at this scale or all.
     The name of a changed sweep is known by its views alone.

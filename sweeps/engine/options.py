@@ -3,15 +3,18 @@
 import argparse
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pcore.diagnosis.mechanism import NUM_EXAMPLES
+from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.engine.changes import add_changes
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results as find_results
-from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Compile, Settings
 
+if TYPE_CHECKING:  # torch and pandas come with them, which --help needs not
+    from sweeps.engine.store.store import Store
+    from sweeps.engine.trial.attempt import Compile, Settings
+
+FAILED, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes of what runs trials
 RAY_SECONDS = 8.0  # an embedded cluster starts, its workers import torch, and it ends
 
 
@@ -37,7 +40,7 @@ class LaunchOptions:
     device: str = "cpu"  # cpu or cuda
     resources: Resources = Resources()  # of one trial
     stack: int | Literal["auto"] = 1  # trials that may train as one model
-    compile: Compile = "auto"
+    compile: "Compile" = "auto"
     time_limit: float | None = None  # seconds of one attempt
     diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
     slice: float | None = None  # seconds after which an inline launch saves its state and stops
@@ -231,13 +234,17 @@ def count_threads(cpus_per_trial: float) -> int:
     return max(1, int(cpus_per_trial))
 
 
-def open_store(results: str | None) -> Store:
+def open_store(results: str | None) -> "Store":
     """The store of the --results option, see `find_results`."""
+    from sweeps.engine.store.store import Store
+
     return Store(find_results(results))
 
 
-def make_settings(options: LaunchOptions, store: Store, launch: str, began: float) -> Settings:
+def make_settings(options: LaunchOptions, store: "Store", launch: str, began: float) -> "Settings":
     """How attempts run. began: `time.monotonic()` at the start of the launch."""
+    from sweeps.engine.trial.attempt import Settings
+
     return Settings(
         results=store.root,
         device=options.device,

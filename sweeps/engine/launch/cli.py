@@ -5,12 +5,18 @@ import sys
 from collections.abc import Sequence
 
 from sweeps.engine.changes import change_sweeps
-from sweeps.engine.launch.launch import FAILED, INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
-from sweeps.engine.options import LaunchOptions, add_results, add_run, add_size, read_options
-from sweeps.engine.plan import format_plan
+from sweeps.engine.options import (
+    FAILED,
+    INTERRUPTED,
+    REFUSED,
+    LaunchOptions,
+    add_results,
+    add_run,
+    add_size,
+    read_options,
+)
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
-from sweeps.engine.store.store import Store
 
 EXPECTED = (ValueError, StorageFailed, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
@@ -35,13 +41,24 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         options, sweeps = read_options(given), change_sweeps([sweep], given.sets, given.axes)
-        return show_plan(sweeps, options) if given.plan else run_sweeps(sweeps, options)
+        return show_plan(sweeps, options) if given.plan else run(sweeps, options)
     except EXPECTED as error:
         return exit_code(sweep.name, error)
 
 
+def run(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
+    """Run what the store lacks of these sweeps; the exit code."""
+    from sweeps.engine.launch.launch import run_sweeps  # torch comes with it
+
+    return run_sweeps(sweeps, options)
+
+
 def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     """Print the plans of these sweeps; nothing is written or run."""
+    from sweeps.engine.launch.launch import plan_sweeps  # torch comes with it
+    from sweeps.engine.plan import format_plan
+    from sweeps.engine.store.store import Store
+
     plans = plan_sweeps(sweeps, options, Store(options.results))
     shown = (format_plan(plan, options.num_slots, options.start_seconds) for plan in plans)
     print("\n\n".join(shown))

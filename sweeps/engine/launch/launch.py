@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweeps.engine.launch.scheduler import Scheduler
-from sweeps.engine.options import LaunchOptions
+from sweeps.engine.options import FAILED, LaunchOptions
 from sweeps.engine.plan import (
     Plan,
     PlannedTrial,
@@ -24,7 +24,6 @@ from sweeps.engine.spec import Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
 
-FAILED, REFUSED, INTERRUPTED = 1, 2, 130
 MAX_LINES = 20  # of unfinished trials listed at the end
 
 

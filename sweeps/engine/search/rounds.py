@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
-from sweeps.engine.launch.launch import FAILED
 from sweeps.engine.launch.scheduler import execute_configs, session
-from sweeps.engine.options import LaunchOptions, add_executor, add_results, read_options
+from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
 from sweeps.engine.spec import SCALES, Scale
