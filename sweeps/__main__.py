@@ -5,6 +5,7 @@ python -m sweeps plan depth_ablation           what is missing, its predicted du
 python -m sweeps run depth_ablation            run what is missing (several sweeps at once: fine)
 python -m sweeps run --for core                run what a table of the report lacks
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
+python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
 python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps cost                          how well durations are predicted
@@ -90,6 +91,14 @@ def status(given: argparse.Namespace) -> int:
     return show_status(given.results, sweeps, given.scale, given.seeds)
 
 
+def trials(given: argparse.Namespace) -> int:
+    """Id, seeds, state, result and weights of every trial of these sweeps."""
+    from sweeps.commands.trials import show_trials
+
+    sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
+    return show_trials(given.results, sweeps, given.scale, given.seeds)
+
+
 def why(given: argparse.Namespace) -> int:
     """Everything about one trial: configuration, identity, attempts, failures, where it is used."""
     from sweeps.commands.status import show_trial
@@ -172,6 +181,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         add_run(command)
     command = add("status", status)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
+    add_size(command)
+    add_results(command)
+    command = add("trials", trials)
+    command.add_argument("sweeps", nargs="+", metavar="SWEEP")
     add_size(command)
     add_results(command)
     command = add("why", why)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pcore.config import canonical, trial_id, unflatten
 from sweeps.commands.catalogue import find_sweep, sweep_names
+from sweeps.commands.trials import range_matches
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, format_seconds, trial_states
@@ -102,7 +103,7 @@ def show_trial(results: str | None, prefix: str) -> int:
 def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
     rows = store.load_shards(shards, "trial").sort_by("attempt").to_pylist()
     flat: dict[str, Any] = json.loads(rows[-1]["config_json"])
-    lines = [f"trial {name}", ""]
+    lines = [f"trial {name}", *_result(name, store), ""]
     for row in rows:
         took = format_seconds(row["wall_seconds"]) if row["wall_seconds"] else "-"
         resumed = f", resumed at step {row['first_step']}" if row["first_step"] else ""
@@ -121,6 +122,21 @@ def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
     if trial_id(config) != name:
         lines.append(f"today's code gives this configuration the id {trial_id(config)}")
     return "\n".join(lines)
+
+
+def _result(name: str, store: Store) -> Iterable[str]:
+    """Exact match by range and at every length beyond the trained ones, of the last checkpoint."""
+    for (_, part), match in range_matches(store, [name]).items():
+        yield f"exact match, {part} range: {100 * match:.1f} %"
+    columns = ["checkpoint", "range", "length", "num_correct", "num_examples"]
+    rows = store.load([name], "evaluation", columns).to_pylist()
+    shares = [
+        f"{row['length']}: {100 * row['num_correct'] / row['num_examples']:.1f}"
+        for row in rows
+        if row["checkpoint"] == "last" and row["range"] == "test"
+    ]
+    if shares:
+        yield f"by length (%): {', '.join(shares)}"
 
 
 def _uses(name: str, store: Store) -> Iterable[str]:

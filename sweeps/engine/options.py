@@ -89,12 +89,13 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
     """
     gpus = 1.0 if given.device.startswith("cuda") else 0.0
     diagnose = 0 if given.scale == "smoke" else NUM_EXAMPLES
+    address = given.ray_address or os.environ.get("RAY_ADDRESS")
     return LaunchOptions(
         results=find_results(given.results),
         scale=given.scale,
         seeds=getattr(given, "seeds", None),
-        executor=given.executor,
-        ray_address=given.ray_address or os.environ.get("RAY_ADDRESS"),
+        executor=given.executor or ("inline" if given.scale == "smoke" and not address else "ray"),
+        ray_address=address,
         device=given.device,
         resources=Resources(
             cpus=given.cpus_per_trial,
@@ -146,7 +147,11 @@ def add_size(parser: argparse.ArgumentParser) -> None:
 def add_executor(parser: argparse.ArgumentParser) -> None:
     """Where and how trials run."""
     add = parser.add_argument
-    add("--executor", choices=("ray", "inline"), default="ray", help="default: ray")
+    add(
+        "--executor",
+        choices=("ray", "inline"),
+        help="default: ray; inline at smoke scale without a cluster, whose trials take seconds",
+    )
     add("--ray-address", help="cluster to join (default: $RAY_ADDRESS, else an embedded one)")
     add("--device", default="cpu", help="cpu or cuda (default: cpu)")
     add(

@@ -3,6 +3,7 @@ link of the documents leads to a file.
 """
 
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -58,11 +59,23 @@ def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, m
 
 
 def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():
-    start = README.index("    from analysis.load import load_sweep")
+    start = README.index("    from analysis.rows import read_rows")
     code = textwrap.dedent(README[start : README.index("\n\n", start)])
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "coupling, 2 layers" in done.stdout
+
+
+def test_the_notebook_goes_from_published_rows_to_an_own_arm_and_latex(
+    tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "docs" / "rows_in_hand.py"))
+    printed = capfd.readouterr().out
+    assert "coupling, 2 layers" in printed
+    assert "4 trials, 0 finished, 4 to run" in printed
+    assert r"\begin{tabular}" in printed
+    assert (tmp_path / "results" / "notebook" / "own.png").is_file()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

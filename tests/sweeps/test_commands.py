@@ -54,6 +54,24 @@ def test_list_names_every_sweep(capsys):
     assert all(name in printed for name in catalogue.sweep_names())
 
 
+def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
+    first, second, *_ = tiny.trials("smoke")
+    Store(tmp_path).write(first.config, "ok", {}, (), [ROW])
+    Store(tmp_path).folder.write(f"checkpoints/{first.id}/last.pt", b"weights")
+    assert command("trials", tmp_path, "tiny", "--scale", "smoke") == 0
+    lines = capsys.readouterr().out.splitlines()
+    (done,) = [line.split() for line in lines if first.id in line.split()[1:2]]
+    assert done == [
+        *("one", first.id, "0", "0", "done", "-", "-", "70.0"),
+        f"checkpoints/{first.id}/last.pt",
+    ]
+    (missing,) = [line.split() for line in lines if second.id in line]
+    assert missing == ["one", second.id, "1", "1", "missing", "-", "-", "-", "-"]
+    assert command("why", tmp_path, first.id) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1:3] == ["exact match, test range: 70.0 %", "by length (%): 5: 70.0"]
+
+
 def test_a_wrong_name_is_refused_with_the_nearest(tmp_path, capsys):
     assert command("plan", tmp_path, "depth_ablatoin") == 2
     assert "Did you mean 'depth_ablation'?" in capsys.readouterr().err

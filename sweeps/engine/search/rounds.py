@@ -171,6 +171,7 @@ def _run(
         )
     file = write_best(store.root, search.name, options.scale, best)
     print(f"\n{format_best(best)}\n")
+    print("near score: (1 - exact match) + (1 - token accuracy), the mean over near lengths")
     print("chosen on the near range; the test range was neither evaluated nor read")
     print(f"written: {store.root}/{file}")
     for line in failed:
