@@ -23,8 +23,7 @@ from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
 from sweeps.commands.tables import TABLES
 from sweeps.engine.changes import change_sweeps
-from sweeps.engine.launch import cli
-from sweeps.engine.launch.cli import EXPECTED, exit_code
+from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
 from sweeps.engine.options import (
     add_results,
     add_run,
@@ -64,12 +63,14 @@ def list_sweeps(given: argparse.Namespace) -> int:
 
 def plan(given: argparse.Namespace) -> int:
     """Missing trials, their predicted duration and cost; runs nothing."""
-    return cli.show_plan(_chosen(given), read_options(given))
+    return show_plan(_chosen(given), read_options(given))
 
 
 def run(given: argparse.Namespace) -> int:
     """Run what the store lacks of these sweeps, as one launch."""
-    return cli.run(_chosen(given), read_options(given))
+    from sweeps.engine.launch.launch import run_sweeps
+
+    return run_sweeps(_chosen(given), read_options(given))
 
 
 def _chosen(given: argparse.Namespace) -> list[Sweep]:

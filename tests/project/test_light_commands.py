@@ -41,7 +41,9 @@ WITH_TORCH = {
 
 
 @pytest.mark.parametrize(
-    ("commands", "allowed"), [(WITHOUT_TORCH, []), (WITH_TORCH, ["torch"])], ids=["none", "torch"]
+    ("commands", "allowed"),
+    [(WITHOUT_TORCH, []), pytest.param(WITH_TORCH, ["torch"], marks=pytest.mark.slow)],
+    ids=["none", "torch"],
 )
 def test_commands_that_compute_nothing_import_nothing_heavy(commands, allowed):
     arguments = json.dumps([HEAVY, *commands])

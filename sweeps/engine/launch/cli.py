@@ -41,16 +41,13 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         options, sweeps = read_options(given), change_sweeps([sweep], given.sets, given.axes)
-        return show_plan(sweeps, options) if given.plan else run(sweeps, options)
+        if given.plan:
+            return show_plan(sweeps, options)
+        from sweeps.engine.launch.launch import run_sweeps  # torch comes with it
+
+        return run_sweeps(sweeps, options)
     except EXPECTED as error:
         return exit_code(sweep.name, error)
-
-
-def run(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
-    """Run what the store lacks of these sweeps; the exit code."""
-    from sweeps.engine.launch.launch import run_sweeps  # torch comes with it
-
-    return run_sweeps(sweeps, options)
 
 
 def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
