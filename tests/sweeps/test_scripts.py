@@ -129,6 +129,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "operands_ablation": ("coupling, 2 layers", "coupling, 2 layers", "coupling, 3 layers"),
     "packing_ablation": ("rings, packed",) * 3,
     "parity": ("scratchpad, coupling",) * 3,
+    "quickstart": ("coupling, 1 layer",) * 3,
     "reordering_tasks": ("sorting, coupled as a bag",) * 3,
     "rope_ablation": ("coupled RoPE, IDs times 1 to 5",) * 3,
     "scratchpad_addition": ("scratchpad, coupling",) * 3,
