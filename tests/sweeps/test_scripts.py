@@ -123,6 +123,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
         "coupling, num_layers=1, num_heads=2",
     ),
     "minesweeper": ("shared table",) * 3,
+    "mixer_ablation": ("reference: coupling",) * 3,
     "multiplication_depth": ("coupling, 2 layers",) * 3,
     "norm_ablation": ("RMSNorm before and after", "RMSNorm before", "RMSNorm before and after"),
     "num_examples_ablation": ("endless examples", "endless examples", "1 000 000 examples"),
