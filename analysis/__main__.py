@@ -66,6 +66,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add["attention"]("--length", type=int, help="default: the longest trained one")
     add["attention"]("--examples", type=int, default=1000, help="default: 1000")
     add["attention"]("--out", type=Path, help="files to write, without extension")
+    add["attention"]("--trust-code", action="store_true", help="import own code that it names")
     options = parser.parse_args(arguments)
     if "sweep" in options:
         options.view = (_stem(options.sweep), options.scale)

@@ -128,11 +128,11 @@ def draw_attention(options: argparse.Namespace) -> int:
     """Draw what the heads of a trained model attend to, next to the construction."""
     from analysis.figures import style
     from analysis.figures.attention import plot_attention
+    from pcore.cli.models import choose_device, open_model
     from pcore.diagnosis.attention import average_attention
-    from pcore.model.checkpoint import load_model
 
-    model, config = load_model(options.model)
-    length = options.length or config.data.max_length
+    model, config = open_model(options.model, choose_device("cpu"), trust_code=options.trust_code)
+    length = config.data.max_length if options.length is None else options.length
     attention = average_attention(model, config, length, options.examples)
     stem = options.out or options.model.with_name(f"{options.model.stem}-attention-{length}")
     _print_written(style.save(plot_attention(attention), stem))

@@ -98,7 +98,13 @@ def diagnose(given: argparse.Namespace) -> int:
     from sweeps.commands.diagnose import diagnose_trials
 
     return diagnose_trials(
-        given.results, given.sweeps, given.scale, given.examples, given.device, given.anew
+        given.results,
+        given.sweeps,
+        given.scale,
+        given.examples,
+        given.device,
+        given.anew,
+        given.trust_code,
     )
 
 
@@ -179,6 +185,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--anew", action="store_true", help="also trials analysed before")
+    command.add_argument(
+        "--trust-code", action="store_true", help="import and run own code that weights name"
+    )
     add_results(command)
     command = add("cost", cost)
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")

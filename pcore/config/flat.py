@@ -20,7 +20,7 @@ from pcore.config.trial import (
     PositionConfig,
     TrialConfig,
 )
-from pcore.registry import name_of, nearest, own_code_hashes, resolve
+from pcore.registry import check_loaded, name_of, nearest, own_code_hashes, resolve
 from pcore.tasks import TASKS, Task
 
 # Part of every trial's identity; raise it when the same configuration would give other numbers.
@@ -51,12 +51,15 @@ def flatten(config: TrialConfig) -> dict[str, Scalar]:
     return flat | {name: getattr(config, name) for name in SEEDS}
 
 
-def unflatten(flat: Mapping[str, Any]) -> TrialConfig:
+def unflatten(flat: Mapping[str, Any], *, trust_code: bool = False) -> TrialConfig:
     """The trial of a flat dictionary; missing names take their defaults.
 
-    Raises ValueError for an unknown name (naming the nearest) or a value that its annotation does
-    not admit.
+    trust_code: import own code that it names. Raises ValueError for code that is neither trusted
+    nor imported already, for an unknown name (naming the nearest) and for a value that its
+    annotation does not admit.
     """
+    if not trust_code:
+        check_loaded(flat)
     return override(TrialConfig(), flat)
 
 
