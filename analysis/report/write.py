@@ -14,12 +14,11 @@ from analysis.tables.comparison_table import arms_table
 
 def write_section(results: Results, folder: Path) -> Section:
     """Write every table and figure of a sweep into a folder; what the report shows of it."""
-    section = write_tables(results, folder)
-    return draw_section(section, folder)
+    return draw_section(save_tables(*make_tables(results), folder), folder)
 
 
-def write_tables(results: Results, folder: Path) -> Section:
-    """Write every table of a sweep into a folder; the section has no figures yet."""
+def make_tables(results: Results) -> tuple[Section, dict[str, str]]:
+    """Every table of a sweep: a section without files and figures yet, and texts by file name."""
     table = compared = None
     texts = dict[str, str]()
     if len(results.evaluation):
@@ -34,11 +33,15 @@ def write_tables(results: Results, folder: Path) -> Section:
             frame = compare_with_first(results, length)
             compared = arms_table(frame, results.name)
             texts |= _render(compared, "comparisons")
+    return Section(results=results, table=table, comparisons=compared, figures=(), files=()), texts
+
+
+def save_tables(section: Section, texts: dict[str, str], folder: Path) -> Section:
+    """Write these texts into a folder; the section with its files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    files = tuple(folder / name for name in texts)
-    return Section(results=results, table=table, comparisons=compared, figures=(), files=files)
+    return replace(section, files=tuple(folder / name for name in texts))
 
 
 def draw_section(section: Section, folder: Path) -> Section:
