@@ -1,6 +1,7 @@
 """What each command of `python -m analysis` does: read, compute, print, write."""
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,15 +20,22 @@ SCALES = ("smoke", "laptop", "paper")
 
 def show_table(options: argparse.Namespace) -> int:
     """Print the table; write every rendering of it and every figure."""
-    from analysis.report.write import draw_section, write_tables
+    from analysis.report.write import draw_section, make_tables, save_tables
 
     results = _load(options)
     if not _has_runs(results):
         return 0
     folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
-    section = write_tables(results, folder)
+    section, texts = make_tables(results)
     assert section.table is not None
     print(render.render_text(section.table), flush=True)
+    try:
+        section = save_tables(section, texts, folder)
+    except OSError as error:
+        if options.out:
+            raise
+        print(f"nothing written: {error} (--out FOLDER writes elsewhere)", file=sys.stderr)
+        return 0
     _print_written(draw_section(section, folder).files)
     return 0
 
@@ -38,6 +46,13 @@ def make_report(options: argparse.Namespace) -> int:
     from analysis.report.write import write_section
 
     views = load.list_views(options.results)
+    known = sorted({view.sweep for view in views})
+    for name in options.sweeps:
+        if name not in known:
+            raise ValueError(
+                f"no sweep to report on called {name!r} in {options.results}; "
+                f"{load.suggest(name, known)}"
+            )
     selected = [
         (view.sweep, view.scale)
         for view in sorted(views, key=_report_order)

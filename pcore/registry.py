@@ -8,9 +8,11 @@ import importlib
 import inspect
 import string
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -72,6 +74,15 @@ def name_of(cls: type, table: Mapping[str, type]) -> str:
         if entry is cls:
             return name
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def describe_error(error: Exception) -> str:
+    """What somebody's own code raised, and in which line, in one sentence."""
+    reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in frames if "site-packages" not in f.filename] or frames
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {reason}{where}"
 
 
 def own_code(flat: Mapping[str, object]) -> dict[str, str]:

@@ -10,10 +10,9 @@ from pcore.encodings import Learned, find_encoding
 from pcore.model.checkpoint import read_settings, unpack_model
 from pcore.model.transformer import Transformer
 from pcore.registry import check_loaded
-from pcore.training.validate import validate
+from pcore.training.validate import check_sizes, validate
 
 SMALL = 256  # d_model up to which one thread is fastest
-MAX_LENGTH = 10_000  # the layout of an example is built in plain Python
 GIB = 2**30
 
 
@@ -45,16 +44,7 @@ def set_threads(number: int | None, config: TrialConfig) -> None:
 
 def check_trial(config: TrialConfig, *, training: bool) -> None:
     """Raise ValueError for a trial that cannot work or cannot fit, before memory is allocated."""
-    e = config.eval
-    for name, values in {
-        "data.max_length": (config.data.max_length,),
-        "eval.train_lengths": e.train_lengths,
-        "eval.near_lengths": e.near_lengths,
-        "eval.test_lengths": e.test_lengths,
-        "eval.second_lengths": e.second_lengths,
-    }.items():
-        if max(values, default=0) > MAX_LENGTH:
-            raise ValueError(f"{name}={max(values)} is above {MAX_LENGTH}")
+    check_sizes(config)
     if training:
         validate(config)
     memory = _memory()

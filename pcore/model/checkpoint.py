@@ -8,6 +8,7 @@ carries its configuration, so that `pcore solve FILE` needs nothing else.
 import io
 import os
 import uuid
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,11 @@ def unpack_model(
 
 def _read(data: bytes, name: str) -> dict[str, Any]:
     try:
-        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for a damaged file
-        raise ValueError(f"{name} is not a readable checkpoint: {error}") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of files in some older form
+            payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds, and recommends to run such a file
+        raise ValueError(f"{name} is not a readable checkpoint ({type(error).__name__})") from error
     if not isinstance(payload, dict) or not isinstance(payload.get("config"), dict):
         raise ValueError(f"{name} is not a model checkpoint of pcore")
     if "model" not in payload or not all(isinstance(key, str) for key in payload["config"]):

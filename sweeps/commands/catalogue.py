@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcore.registry import nearest
+from pcore.registry import describe_error, nearest
 from sweeps.commands.tables import TABLES
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.store import Store
@@ -36,7 +36,10 @@ def find_sweep(name: str) -> Sweep:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # it may raise anything
+            raise ValueError(f"sweep script {name}: {describe_error(error)}") from error
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:

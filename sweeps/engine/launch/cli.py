@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pcore.cli.parser import Parser, first_line
 from sweeps.engine.launch.launch import FAILED, INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
 from sweeps.engine.options import LaunchOptions, add_results, add_run, add_size, read_options
 from sweeps.engine.plan import format_plan
@@ -11,14 +12,14 @@ from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
 from sweeps.engine.store.store import Store
 
-EXPECTED = (ValueError, StorageFailed, KeyboardInterrupt)  # ends of a command; see `exit_code`
+EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 
 def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     """Run a sweep from the command line. Exit codes: 0 all trials finished, 1 some did not, 2
     refused, 130 interrupted.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"{sweep.name}.py",
         description=sweep.claim,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -31,8 +32,8 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     )
     add_results(parser)
     add_run(parser)
-    given = parser.parse_args(argv)
     try:
+        given = parser.parse_args(argv)
         options = read_options(given)
         return show_plan([sweep], options) if given.plan else run_sweeps([sweep], options)
     except EXPECTED as error:
@@ -56,5 +57,5 @@ def exit_code(name: str, error: BaseException) -> int:
     if isinstance(error, StorageFailed):
         print(f"{name}: {error}; what is stored stays, the same command continues", file=sys.stderr)
         return FAILED
-    print(f"{name}: {error}", file=sys.stderr)
+    print(f"{name}: {first_line(error)}", file=sys.stderr)
     return REFUSED
