@@ -137,7 +137,8 @@ class DataConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimConfig:
     """AdamW. The learning rate rises linearly over `warmup_fraction` of the steps, then falls by a
-    cosine to `final_lr_fraction` of its top. `grad_clip`: largest global norm, 0 = off."""
+    cosine to `final_lr_fraction` of its top. `weight_decay` falls by a cosine over all steps to
+    `final_decay_fraction` of itself; 1 = constant. `grad_clip`: largest global norm, 0 = off."""
 
     learning_rate: float = 1e-4
     num_steps: int = 50_000
@@ -148,6 +149,7 @@ class OptimConfig:
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
+    final_decay_fraction: float = field(default=1.0, metadata={"absent": 1.0})
     grad_clip: float = 1.0
 
 

@@ -99,6 +99,7 @@ def _check_numbers(config: TrialConfig) -> None:
     fractions = {
         "optim.warmup_fraction": o.warmup_fraction,
         "optim.final_lr_fraction": o.final_lr_fraction,
+        "optim.final_decay_fraction": o.final_decay_fraction,
         "optim.beta1": o.beta1,
         "optim.beta2": o.beta2,
     }
