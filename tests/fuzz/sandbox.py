@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-CPU_SECONDS, WALL_SECONDS = 20.0, 120.0  # longer is a hang; the machine may be busy
+CPU_SECONDS = 20.0  # computed, or slept: longer is a hang
+WALL_SECONDS = 600.0  # in the end; the machine may be busy with other work
 MEMORY = 4 * 2**30  # that a line may add
 WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
-HARMLESS = ("/dev/", "/proc/", "/tmp/pyc", "/root/.cache", "/var/lib/nvidia")
+HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
     "sweeps.engine.search.rounds:execute_configs",
@@ -69,7 +71,7 @@ def run(
     """Run a command line in a folder, below which alone it may write."""
     out, err, fault, code = io.StringIO(), io.StringIO(), "", None
     written: list[str] = []
-    before = sys.stdin
+    before, began = sys.stdin, _asleep()
     sys.stdin = io.StringIO(stdin)
     try:
         with (
@@ -89,6 +91,8 @@ def run(
         fault = "traceback\n" + traceback.format_exc(limit=-4)
     finally:
         sys.stdin = before
+    if not fault and _asleep() - began > CPU_SECONDS:
+        fault = "hang"
     said = err.getvalue()
     if not fault and ("Traceback" in said or "Traceback" in out.getvalue()):
         fault = "traceback on the screen"
@@ -99,6 +103,12 @@ def run(
     if written and not fault:
         fault = f"writes {written[0]}"
     return Answer(code=code, out=out.getvalue(), err=said, fault=fault)
+
+
+def _asleep() -> float:
+    """Seconds in which this thread neither computed nor waited for a processor."""
+    computed, waited, _ = Path("/proc/self/schedstat").read_text().split()
+    return time.monotonic() - (int(computed) + int(waited)) / 1e9
 
 
 # Computing --------------------------------------------------------------------------------------
@@ -199,5 +209,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
     path = os.path.abspath(os.fsdecode(name))
     inside, written = _watched[-1]
     own = tempfile.gettempdir() + "/"
+    if "__pycache__" in path or path.startswith(sys.pycache_prefix or "\0"):
+        return  # Python keeps what it compiled
     if not path.startswith((str(inside), *HARMLESS)) and not path.startswith(own + "tmp"):
         written.append(path)
