@@ -111,15 +111,18 @@ def best_of(
     file = _best_file(name, scale)
     try:
         winners = json.loads(Folder(folder).read(file))
+        best = {
+            str(label): {key: value for key, value in entry.items() if "." in key}
+            for label, entry in winners.items()
+        }
+    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
+        path = Folder(folder).path(file)
+        raise ValueError(f"{path} holds no winners of a search: {error}") from error
     except FileNotFoundError:
         raise ValueError(
             f"{folder} holds no result of the search {name!r} at scale {scale}; run it first: "
             f"python sweeps/{name}.py --scale {scale} --results {folder}"
         ) from None
-    best = {
-        label: {key: value for key, value in entry.items() if "." in key}
-        for label, entry in winners.items()
-    }
     for changes in best.values():
         check_loaded(changes, f"{folder}/{file}")
     return best
