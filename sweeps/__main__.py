@@ -20,6 +20,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from pcore.cli.parser import Parser
 from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
 from sweeps.commands.tables import TABLES
@@ -30,10 +31,12 @@ from sweeps.engine.options import (
     add_run,
     add_size,
     parse_count,
+    parse_cpus,
     parse_duration,
     read_options,
 )
 from sweeps.engine.spec import SCALES, Sweep
+from sweeps.engine.store.location import find_existing, find_results
 
 # The functions below turn a parsed command line into the typed call of a command; their docstrings
 # are its help. Imports inside them keep `python -m sweeps list` fast.
@@ -41,9 +44,11 @@ from sweeps.engine.spec import SCALES, Sweep
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes as those of a sweep script."""
-    given = _parse(argv)
-    command: Callable[[argparse.Namespace], int] = given.function
     try:
+        given = _parse(argv)
+        command: Callable[[argparse.Namespace], int] = given.function
+        if command in READING:
+            find_existing(given.results)
         return command(given)
     except EXPECTED as error:
         return exit_code("sweeps", error)
@@ -113,7 +118,13 @@ def diagnose(given: argparse.Namespace) -> int:
     from sweeps.commands.diagnose import diagnose_trials
 
     return diagnose_trials(
-        given.results, given.sweeps, given.scale, given.examples, given.device, given.anew
+        given.results,
+        given.sweeps,
+        given.scale,
+        given.examples,
+        given.device,
+        given.anew,
+        given.trust_code,
     )
 
 
@@ -142,7 +153,8 @@ def merge(given: argparse.Namespace) -> int:
     """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
     from sweeps.commands.merge import merge_stores
 
-    return merge_stores(given.source, given.target, weights=not given.no_weights)
+    source, target = find_existing(given.source), find_results(given.target)
+    return merge_stores(source, target, weights=not given.no_weights)
 
 
 def doctor(given: argparse.Namespace) -> int:
@@ -159,15 +171,18 @@ def gc(given: argparse.Namespace) -> int:
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
 
 
+READING = (status, why, diagnose, cost, mirror, gc)  # they make no folder
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m sweeps",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    def add(name: str, function: Callable[[argparse.Namespace], int]) -> Parser:
         text = (function.__doc__ or "").rstrip(".")
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(function=function)
@@ -205,10 +220,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--anew", action="store_true", help="also trials analysed before")
+    command.add_argument(
+        "--trust-code", action="store_true", help="import and run own code that weights name"
+    )
     add_results(command)
     command = add("cost", cost)
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument("--cpus-per-trial", type=float, default=1, help="of measured trials")
+    command.add_argument("--cpus-per-trial", type=parse_cpus, default=1, help="of measured trials")
     add_results(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")

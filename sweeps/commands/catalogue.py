@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcore.registry import nearest
+from pcore.registry import describe_error, nearest
 from sweeps.commands.tables import TABLES
 from sweeps.engine.changes import SEPARATOR, change_sweeps, read_changes
 from sweeps.engine.spec import Sweep
@@ -43,7 +43,10 @@ def find_sweep(name: str) -> Sweep:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # it may raise anything
+            raise ValueError(f"sweep script {name}: {describe_error(error)}") from error
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pcore.config import canonical, trial_id, unflatten
+from pcore.registry import own_code
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.commands.trials import range_matches
 from sweeps.engine.launch.leases import LaunchLease
@@ -117,11 +118,20 @@ def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
     lines += ["", "used by:", *_uses(name, store), "", "kept files:"]
     lines += [f"  {e.name} ({e.size} bytes)" for e in store.folder.list(f"checkpoints/{name}")]
     lines += ["", "configuration:", *(f"  {key} = {value}" for key, value in flat.items())]
+    return "\n".join([*lines, "", *_identity(name, flat)])
+
+
+def _identity(name: str, flat: Mapping[str, Any]) -> Iterable[str]:
+    """What the id of a trial is a hash of; own code that its row names is not imported to say."""
+    if names := own_code(flat):
+        code = ", ".join(f"{field}={value}" for field, value in names.items())
+        yield f"its id is also a hash of own code, which is not imported here: {code}"
+        return
     config = unflatten(flat)
-    lines += ["", "canonical form (its SHA-256 begins with the trial id):", canonical(config)]
+    yield "canonical form (its SHA-256 begins with the trial id):"
+    yield canonical(config)
     if trial_id(config) != name:
-        lines.append(f"today's code gives this configuration the id {trial_id(config)}")
-    return "\n".join(lines)
+        yield f"today's code gives this configuration the id {trial_id(config)}"
 
 
 def _result(name: str, store: Store) -> Iterable[str]:

@@ -12,15 +12,19 @@ of axes:
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
+from pcore.registry import describe_error
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 Coordinate: TypeAlias = int | float | str
+MAX_REPLICATES = 10_000  # of a cell
+MAX_SEED = 2**62
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,15 +78,23 @@ class Sweep:
         """Every trial of the sweep at a scale, checked; a constructed model has one, for seeds
         change nothing of it. Raises ValueError naming the cell that cannot work.
         """
-        cells = self.cells(scale)
+        cells = self._cells(scale)
         check_cells(cells)
-        pairs = parse_seeds(seeds or self.seeds[scale])
+        pairs = parse_seeds(self.seeds[scale] if seeds is None else seeds)
         configs = [
             (cell, replace(cell.config, seed=seed, data_seed=data_seed))
             for cell in cells
             for seed, data_seed in (pairs if cell.config.model.kind == "trained" else [(0, 0)])
         ]
         return [Trial(cell=cell, config=config, id=trial_id(config)) for cell, config in configs]
+
+    def _cells(self, scale: Scale) -> Sequence[Cell]:
+        try:
+            return self.cells(scale)
+        except ValueError:
+            raise
+        except Exception as error:  # a script of the user's own may raise anything
+            raise ValueError(f"{self.name} at scale {scale}: {describe_error(error)}") from error
 
 
 def axis(field: str, *values: Any) -> tuple[Point, ...]:
@@ -166,13 +178,17 @@ def parse_seeds(text: str) -> list[tuple[int, int]]:
     """
     counts_text, at, first_text = text.lower().partition("@")
     parts = counts_text.split("x")
-    numbers_ok = all(part.isdigit() and int(part) > 0 for part in parts)
-    if len(parts) > 2 or not numbers_ok or (at and not first_text.isdigit()):
+    numbers_ok = all(part.isdecimal() and int(part) > 0 for part in parts)
+    if len(parts) > 2 or not numbers_ok or (at and not first_text.isdecimal()):
         raise ValueError(
             f"--seeds {text!r} is neither a count like 3 nor model seeds x data seeds like 4x2, "
             "from a first seed on like 4x2@100"
         )
     first = int(first_text or 0)
+    if (count := math.prod(map(int, parts))) > MAX_REPLICATES:
+        raise ValueError(f"--seeds {text!r} are {count:,} replicates, above {MAX_REPLICATES:,}")
+    if first > MAX_SEED:
+        raise ValueError(f"--seeds {text!r} begins above {MAX_SEED:,}")
     counts = [range(first, first + int(part)) for part in parts]
     if len(counts) == 1:
         return [(seed, seed) for seed in counts[0]]

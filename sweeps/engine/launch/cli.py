@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pcore.cli.parser import Parser, first_line
 from sweeps.engine.changes import change_sweeps
 from sweeps.engine.options import (
     FAILED,
@@ -18,14 +19,14 @@ from sweeps.engine.options import (
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
 
-EXPECTED = (ValueError, StorageFailed, KeyboardInterrupt)  # ends of a command; see `exit_code`
+EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 
 def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     """Run a sweep from the command line. Exit codes: 0 all trials finished, 1 some did not, 2
     refused, 130 interrupted.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"{sweep.name}.py",
         description=sweep.claim,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -38,8 +39,8 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     )
     add_results(parser)
     add_run(parser)
-    given = parser.parse_args(argv)
     try:
+        given = parser.parse_args(argv)
         options, sweeps = read_options(given), change_sweeps([sweep], given.sets, given.axes)
         if given.plan:
             return show_plan(sweeps, options)
@@ -71,5 +72,5 @@ def exit_code(name: str, error: BaseException) -> int:
     if isinstance(error, StorageFailed):
         print(f"{name}: {error}; what is stored stays, the same command continues", file=sys.stderr)
         return FAILED
-    print(f"{name}: {error}", file=sys.stderr)
+    print(f"{name}: {first_line(error)}", file=sys.stderr)
     return REFUSED

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pcore.cli.parser import Parser
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.launch.scheduler import execute_configs, session
@@ -123,7 +124,7 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     """Run a search from the command line. Exit codes: 0 no configuration failed, 1 some did, 2
     refused, 130 interrupted.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"{search.name}.py",
         description=search.claim,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -136,8 +137,8 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add("--plan", action="store_true", help="print the budget; run nothing")
     add_results(parser)
     add_executor(parser)
-    given = parser.parse_args(argv)
     try:
+        given = parser.parse_args(argv)
         options, budget = read_options(given), search.budget[given.scale]
         if given.configurations is not None:
             budget = replace(budget, configurations=given.configurations)
