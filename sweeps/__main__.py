@@ -9,6 +9,7 @@ python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps replicate SWEEP               run stored trials again: how far off do they end?
 python -m sweeps cost                          how well durations are predicted
+python -m sweeps verify                        read everything once; name what is damaged
 python -m sweeps merge FROM INTO               add the results of another folder
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
 python -m sweeps doctor                        whether this machine and cluster are fit to run
@@ -124,6 +125,13 @@ def mirror(given: argparse.Namespace) -> int:
     return rebuild_mirror(given.results, given.sweeps, given.scale, given.tracking_uri)
 
 
+def verify(given: argparse.Namespace) -> int:
+    """Read every file of the store once and name the bad ones; exit code 1 if there are any."""
+    from sweeps.commands.verify import verify_store
+
+    return verify_store(given.results, given.repair)
+
+
 def merge(given: argparse.Namespace) -> int:
     """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
     from sweeps.commands.merge import merge_stores
@@ -140,7 +148,7 @@ def doctor(given: argparse.Namespace) -> int:
 
 def gc(given: argparse.Namespace) -> int:
     """Remove old checkpoints and what dead processes left. Lists it unless --yes."""
-    from sweeps.commands.maintenance import collect_garbage
+    from sweeps.commands.garbage import collect_garbage
 
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
 
@@ -205,6 +213,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", default=None, help="default: all scales")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
+    add_results(command)
+    command = add("verify", verify)
+    command.add_argument("--repair", action="store_true", help="move bad files to quarantine/")
     add_results(command)
     command = add("merge", merge)
     command.add_argument("source", metavar="FROM", help="results folder, or s3://bucket/prefix")

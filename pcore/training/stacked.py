@@ -27,10 +27,10 @@ from pcore.config import TrialConfig
 from pcore.encodings import ENCODINGS, find_encoding
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation.predict import autocast
-from pcore.model.compiled import Compiled, Loss
+from pcore.model.compiled import Compiled, Loss, can_compile, find_obstacle
 from pcore.model.targets import NO_TARGET, TrainingBatch
 from pcore.model.transformer import Transformer
-from pcore.training.train import Diverged, Report, Run, learning_rate
+from pcore.training.train import Diverged, Report, Run, learning_rate, weight_decay
 from pcore.training.validate import task_name, validate
 
 ALIGNMENT = 64  # weights begin at multiples of this many numbers, which suits matrix kernels
@@ -99,8 +99,8 @@ def train_stacked(
 
 
 def can_stack(config: TrialConfig) -> bool:
-    """Whether the trial is trained, and its encoding can be computed for many models at once."""
-    return config.model.kind == "trained" and find_encoding(config.position.encoding).stackable
+    """Whether the trial is trained, and its model can be computed for many trials at once."""
+    return config.model.kind == "trained" and can_compile(config)
 
 
 def stack_key(config: TrialConfig) -> StackKey:
@@ -148,8 +148,8 @@ def check_stackable(configs: Sequence[TrialConfig]) -> None:
     for config in configs:
         if not can_stack(config):
             raise ValueError(
-                f"position.encoding={config.position.encoding} cannot be stacked: what it computes "
-                "depends on the values of a batch"
+                f"{find_obstacle(config) or 'model.kind=constructed'} cannot be stacked: what it "
+                "computes may depend on the values of a batch"
             )
     first = dict(stack_key(configs[0]))
     for number, config in enumerate(configs[1:], start=1):
@@ -197,9 +197,11 @@ class Stack:
         norms = torch.linalg.vector_norm(self.gradients, dim=1)
         self.gradients.mul_((self.limits / (norms + 1e-6)).clamp(max=1.0).unsqueeze(1))
         for run, rate in zip(self.runs, rates, strict=True):
-            run.optimizer.param_groups[0]["lr"] = rate
+            decay = weight_decay(run.config.optim, run.step)
+            run.optimizer.param_groups[0].update(lr=rate, weight_decay=decay)
         for group in self.optimizer.param_groups:
-            group["lr"] = rates[group["first"]]
+            own = self.runs[group["first"]].optimizer.param_groups[0]
+            group.update(lr=own["lr"], weight_decay=own["weight_decay"])
         self.optimizer.step()
         return losses, norms
 

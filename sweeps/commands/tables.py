@@ -27,7 +27,7 @@ ADDITION = (
     "attention_scale_ablation",
     "operand_lengths",
 )
-BEYOND = ("thousand_digits", "packing_ablation")
+BEYOND = ("quickstart", "thousand_digits", "packing_ablation", "mixer_ablation")
 OTHER_TASKS = (
     "multiplication_depth",
     "operands_ablation",

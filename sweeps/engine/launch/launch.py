@@ -36,6 +36,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     store, num_slots = Store(options.results), options.num_slots
     plans = plan_sweeps(sweeps, options, store)
     store.prepare()
+    store.pack()
     for plan in plans:
         store.write_view(view_rows(plan))
         print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
@@ -56,6 +57,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     scheduler = Scheduler(options, store, on_finish)
     title = ", ".join(f"{plan.sweep.name} [{plan.scale}]" for plan in plans)
     complete = not pending or scheduler.run(title, pending)
+    if pending:
+        store.pack()
     code = _report(plans, store, options, scheduler)
     for plan, mirror in zip(plans, mirrors, strict=False):
         if problem := mirror.close(report_folder(plan, store)):

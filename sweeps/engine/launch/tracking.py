@@ -295,9 +295,9 @@ def _read_written(store: Store, view: str, uri: str) -> dict[str, str]:
         return {}
     try:
         saved = json.loads(store.folder.read(_written_file(view)))
-    except (OSError, ValueError):
+        return dict(saved["written"]) if saved["uri"] == uri else {}
+    except (OSError, ValueError, TypeError, LookupError):
         return {}
-    return saved["written"] if saved["uri"] == uri else {}
 
 
 def _stamp(folder: Path) -> str:
