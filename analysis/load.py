@@ -40,6 +40,15 @@ LENGTHS = [
     "eval.second_lengths",
     "eval.checkpoints",
 ]
+# Fields of a task that say how an example is written, not what is asked: test sets of trials that
+# differ in these alone hold the same questions in the same order.
+FORMATS = {
+    "addition": (
+        *("task.zero_pad", "task.reverse_query", "task.reverse_response", "task.scratchpad"),
+        *("task.index_hints", "task.num_hints", "task.random_hints"),
+    ),
+    "parity": ("task.scratchpad",),
+}
 
 
 def no_mechanism() -> pd.DataFrame:
@@ -191,8 +200,25 @@ def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataF
     parts = [ok] + [_zeros(run, ok) for _, run in diverged.iterrows()]
     joined = pd.concat([p for p in parts if len(p)] or [ok], ignore_index=True)
     joined["exact_match"] = joined["num_correct"] / joined["num_examples"]
+    questions = {run["trial_id"]: _name_questions(run) for _, run in trials.iterrows()}
+    columns = (joined[name] for name in ("trial_id", "num_examples", "test_set"))
+    joined["asked"] = [
+        f"{questions[trial]} n={count}" if questions[trial] else test_set
+        for trial, count, test_set in zip(*columns, strict=True)
+    ]
     order = ["cell_order", "cell", "seed", "data_seed", "trial_id", *KEYS]
     return joined.drop(columns=LENGTHS).sort_values(order, kind="stable", ignore_index=True)
+
+
+def _name_questions(run: pd.Series) -> str | None:
+    """What a trial asks at any length, whatever its format; None for tasks of one format. Other
+    code may draw other questions."""
+    formats = FORMATS.get(run["task.name"])
+    if formats is None:
+        return None
+    names = [name for name in run.index if name.startswith("task.") and name not in formats]
+    names = ["code_hash", *names]
+    return " ".join(f"{name}={run[name]}" for name in names if pd.notna(run[name]))
 
 
 def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:

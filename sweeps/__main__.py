@@ -8,6 +8,7 @@ python -m sweeps status [SWEEP ...]            done, missing, failed and stale t
 python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
 python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
+python -m sweeps replicate SWEEP               run stored trials again: how far off do they end?
 python -m sweeps cost                          how well durations are predicted
 python -m sweeps verify                        read everything once; name what is damaged
 python -m sweeps merge FROM INTO               add the results of another folder
@@ -128,6 +129,13 @@ def diagnose(given: argparse.Namespace) -> int:
     )
 
 
+def replicate(given: argparse.Namespace) -> int:
+    """Run a sample of stored trials again, elsewhere, and say how far from the store they end."""
+    from sweeps.commands.replicate import replicate as run_again
+
+    return run_again(given.results, given.sweep, given.scale, given.trials, given.seed, given.into)
+
+
 def cost(given: argparse.Namespace) -> int:
     """How well durations are predicted: the cost model of `plan`, cross-validated."""
     from sweeps.commands.prices import show_cost
@@ -222,6 +230,15 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--anew", action="store_true", help="also trials analysed before")
     command.add_argument(
         "--trust-code", action="store_true", help="import and run own code that weights name"
+    )
+    add_results(command)
+    command = add("replicate", replicate)
+    command.add_argument("sweep", metavar="SWEEP", help="name, or path of a script")
+    command.add_argument("--scale", choices=SCALES, default="laptop", help="default: laptop")
+    command.add_argument("--trials", type=parse_count, default=2, help="how many (default: 2)")
+    command.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    command.add_argument(
+        "--into", default="replicas", metavar="FOLDER", help="for the reruns (default: replicas)"
     )
     add_results(command)
     command = add("cost", cost)

@@ -29,7 +29,7 @@ from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 from sweeps.engine.trial.markers import GIVEN_UP, MAX_LOST, record_lost, running_marker
-from sweeps.engine.trial.provenance import code_provenance
+from sweeps.engine.trial.provenance import code_provenance, machine_provenance
 
 Compile: TypeAlias = Literal["auto", "on", "off"]
 Action: TypeAlias = Literal["continue", "save", "paused", "timeout"]
@@ -236,6 +236,7 @@ class Attempt:
         wall, trained = self.seconds, last.seconds if last else 0.0
         trial: dict[str, Any] = {
             **code_provenance(),
+            **machine_provenance(),
             "error": error,
             "launch": self.settings.launch or None,
             "num_parameters": _count_parameters(last),
