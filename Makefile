@@ -43,7 +43,8 @@ bench: .venv/installed  ## speed of generation, training, evaluation and engine
 dashboard: .venv/installed  ## the MLflow UI on http://127.0.0.1:5000
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=true \
 	$(BIN)/python -m mlflow server --backend-store-uri sqlite:///$(abspath $(RESULTS))/mlflow.db \
-	  --artifacts-destination $(abspath $(RESULTS))/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
+	  --artifacts-destination $(abspath $(RESULTS))/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1 \
+	  --allowed-hosts localhost:$(PORT),127.0.0.1:$(PORT)
 
 lint: .venv/installed  ## format check, lint and types
 	$(BIN)/ruff format --check .

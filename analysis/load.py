@@ -10,10 +10,12 @@ decided here, once:
   reduce n.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,7 @@ from sweeps.engine.store.mechanism import MECHANISM, load_mechanism
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW
 from sweeps.engine.store.store import Store
 
+Coordinate: TypeAlias = int | float | str  # of a cell on an axis
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
 KEYS = ["checkpoint", "range", "length", "second_length"]
@@ -79,6 +82,13 @@ class Results:
     def name(self) -> str:
         """Title, sweep and scale, for the heads of tables."""
         return f"{self.title} ({self.sweep}, {self.scale})"
+
+    @property
+    def command(self) -> str:
+        """What runs the sweep again."""
+        script = f"python sweeps/{self.sweep}.py"
+        changed = f"python -m sweeps run '{self.sweep}'"
+        return f"{changed if '~' in self.sweep else script} --scale {self.scale}"
 
     def at(self, checkpoint: str) -> "Results":
         """The same sweep at another checkpoint policy.
@@ -231,6 +241,13 @@ def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
     rows[["outcomes", "samples"]] = None
     rows["loss_sum"] = np.nan
     return rows.astype(ok.dtypes.to_dict())
+
+
+def cell_axes(results: Results) -> dict[str, dict[str, Coordinate]]:
+    """Where each cell is on the axes of the sweep, by their names; {} where its view is older."""
+    first = results.view.drop_duplicates("cell")
+    texts = zip(first["cell"], first["axes"], strict=True)
+    return {str(cell): json.loads(text) if isinstance(text, str) else {} for cell, text in texts}
 
 
 def trained_ranges(results: Results) -> dict[str, tuple[int, int]]:

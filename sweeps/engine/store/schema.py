@@ -93,6 +93,7 @@ VIEW = {
     "claim": pa.string(),
     "cell": pa.string(),  # label of the cell in tables and figures
     "cell_order": pa.int64(),
+    "axes": pa.string(),  # JSON: where the cell is on each axis of the sweep, by the axis' name
     "trial_id": pa.string(),
     "seed": pa.int64(),
     "data_seed": pa.int64(),

@@ -193,3 +193,25 @@ def test_curves_show_every_length_of_every_cell():
     rows = [line for line in text.splitlines() if line.startswith(("train", "near", "test"))]
     assert [int(row.split()[1]) for row in rows] == [*range(1, 11), 12, 14, 16, 20]
     assert "████████ 100.0" in rows[0]
+
+
+HOSTILE = "=HYPERLINK(1)\n\\end{tabular} | x"
+
+
+def test_no_label_breaks_a_table_or_is_computed_by_a_spreadsheet():
+    results = example()
+    rename = {"cell": lambda frame: frame["cell"].replace("NoPE, 3 layers", HOSTILE)}
+    frames = {name: getattr(results, name).assign(**rename) for name in ("view", "trials")}
+    evaluation = results.evaluation.assign(**rename)
+    hostile = dataclasses.replace(results, **frames, evaluation=evaluation, title="a\n\nb\\x")
+    table = ablation_table(hostile)
+    lines = render.render_markdown(table).splitlines()
+    assert lines[0].startswith("**a  b")
+    assert sum(line.startswith("|") for line in lines) == 2 + len(table.rows)
+    rows = render.render_latex(table).splitlines()
+    assert rows[0].startswith("% a  b")
+    assert sum("HYPERLINK" in line for line in rows) == 1
+    text = render.render_csv(table)
+    assert "'=HYPERLINK(1)" in text
+    assert '"=' not in text
+    assert pd.read_csv(io.StringIO(text), comment="#")["cell"].nunique() == len(CELLS)

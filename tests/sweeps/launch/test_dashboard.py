@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -88,3 +89,13 @@ def test_a_browser_shows_the_sweep_and_its_curve_by_length(dashboard, tmp_path):
     child = next(r for r in runs if r.info.run_name == "two · seed 1")
     page = f"{dashboard}/#/experiments/{experiment}/runs/{child.info.run_id}/model-metrics"
     read_page(page, tmp_path / "p2", "two · seed 1", "exact_match_by_length", "loss")
+
+
+def test_the_dashboard_answers_to_its_own_names_only(dashboard):
+    """A page in a browser may point a name of its own at this machine."""
+    url = f"{dashboard}/api/2.0/mlflow/experiments/search?max_results=1"
+    assert urllib.request.urlopen(url, timeout=20).status == 200
+    for host in ("192.168.1.5", "10.0.0.1:5000", "172.16.0.1", "evil.example"):
+        asked = urllib.request.Request(url, headers={"Host": host})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(asked, timeout=20)
