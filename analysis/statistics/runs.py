@@ -135,7 +135,7 @@ def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
             generalizable_length(curve["length"], curve[name]) for name in ("median", "low", "high")
         )
         is_near = (cell, l95.length) in near_lengths
-        fewest = curve.loc[curve["n"].idxmin()]
+        fewest = curve.sort_values("n", kind="stable").iloc[0]
         row = [cell, order, fewest["n"], *l95, is_near, low.length, *high, fewest["interval"]]
         rows.append(row)
     names = ["n", "l95", "l95_is_lower_bound", "l95_is_near"]
