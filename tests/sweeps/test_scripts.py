@@ -127,6 +127,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "multiplication_depth": ("coupling, 2 layers",) * 3,
     "norm_ablation": ("RMSNorm before and after", "RMSNorm before", "RMSNorm before and after"),
     "num_examples_ablation": ("endless examples", "endless examples", "1 000 000 examples"),
+    "operand_lengths": ("coupling",) * 3,
     "operands_ablation": ("coupling, 2 layers", "coupling, 2 layers", "coupling, 3 layers"),
     "packing_ablation": ("rings, packed",) * 3,
     "parity": ("scratchpad, coupling",) * 3,
