@@ -68,7 +68,7 @@ def unpack_model(
     try:
         model = make_model(config)
         model.load_state_dict(payload["model"])
-    except (RuntimeError, TypeError, AttributeError, KeyError) as error:
+    except (RuntimeError, TypeError, AttributeError, KeyError, ZeroDivisionError) as error:
         reason = str(error).strip().rpartition("\n")[2].strip()
         raise ValueError(f"{name}: weights and configuration do not fit: {reason}") from error
     if not all(weights.isfinite().all() for weights in model.parameters()):

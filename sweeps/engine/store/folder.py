@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 CANNOT = "cannot be read or written"
-RETRY_SECONDS = 15  # of Google Cloud Storage
+RETRY_SECONDS = 5  # of Google Cloud Storage
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp")  # names of files that are being written
 
 
