@@ -16,7 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import torch as lazy_torch
+    import torch
+
+    lazy_torch = torch
 
     from pcore.config import TrialConfig, flatten, override, trial_id, unflatten
     from pcore.evaluation.evaluate import LengthResult, evaluate_lengths

@@ -129,7 +129,7 @@ def test_the_table_is_printed_before_any_figure_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def stop(results):
-        raise OSError("no figure today")
+        raise ValueError("no figure today")
 
     monkeypatch.setattr("analysis.figures.choose.draw_figures", stop)
     results = str(build_store(tmp_path).root)

@@ -97,7 +97,7 @@ def _conclude(arms: "Sequence[Arm]", say: Callable[[str], None]) -> tuple[Best, 
     best = {arm.label: winner for arm in arms if (winner := arm.best()) is not None}
     failed = [line for arm in arms for line in arm.failed]
     if missing := [arm.label for arm in arms if arm.label not in best]:
-        lines = "".join(f"\n  {line}" for line in failed)
+        lines = "".join(f"; {line}" for line in failed)
         raise ValueError(f"no configuration finished its rungs in: {', '.join(missing)}{lines}")
     if problem := next((arm.problem for arm in arms if arm.problem), ""):
         say(f"Optuna database incomplete ({problem}); the same command completes it")

@@ -168,7 +168,8 @@ def test_a_budget_runs_whole_replicates_or_refuses(tmp_path, capsys, tiny):
         store = Store(tmp_path)
         times = {"train_seconds": 90.0, "eval_seconds": 10.0, "first_step": 0}
         place = {"device": "cpu", "num_threads": 1, "host": socket.gethostname()}
-        store.write(changed, "ok", times | place)
+        counts = {"checkpoint": "last", "range": "train", "length": 1, "num_examples": 1}
+        store.write(changed, "ok", times | place, [], [counts | {"num_correct": 0}])
     flags = ["tiny", "--scale", "smoke", "--seeds", "3", "--executor", "inline"]
     assert command("plan", tmp_path, *flags) == 0
     assert "6 trials, 0 finished, 6 to run" in capsys.readouterr().out
