@@ -213,6 +213,7 @@ PUBLISHED = [
         (1, 4, 512, 128, 2048, 50 * K, K, 1e-4, 202, 10 * K, 30),
         200,
     ),
+    ("operand_lengths", "coupling", (1, 4, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30), 200),
     ("start_ablation", "random start", (1, 4, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30), 200),
     (
         "norm_ablation",
