@@ -210,7 +210,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
     path = os.path.abspath(os.fsdecode(name))
     inside, written = _watched[-1]
     own = tempfile.gettempdir() + "/"
-    if os.path.basename(path).startswith(".probe-"):
+    if os.path.basename(path).startswith((".probe-", "probe-")):
         return  # `doctor` asks whether the folder that it was given can be written
     if "__pycache__" in path or path.startswith(sys.pycache_prefix or "\0"):
         return  # Python keeps what it compiled
