@@ -8,8 +8,10 @@ python -m sweeps status [SWEEP ...]            done, missing, failed and stale t
 python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps cost                          how well durations are predicted
+python -m sweeps cancel TRIAL ...              end trials that run or wait, from any terminal
 python -m sweeps merge FROM INTO               add the results of another folder
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
+python -m sweeps dashboard                     MLflow's pages over the results
 python -m sweeps doctor                        whether this machine and cluster are fit to run
 python -m sweeps gc                            old checkpoints and leftovers
 """
@@ -102,6 +104,13 @@ def diagnose(given: argparse.Namespace) -> int:
     )
 
 
+def cancel(given: argparse.Namespace) -> int:
+    """End trials that run or wait, whoever runs them; --retry-errors runs them again."""
+    from sweeps.commands.cancel import cancel_trials
+
+    return cancel_trials(given.results, given.trials)
+
+
 def cost(given: argparse.Namespace) -> int:
     """How well durations are predicted: the cost model of `plan`, cross-validated."""
     from sweeps.commands.prices import show_cost
@@ -113,7 +122,16 @@ def mirror(given: argparse.Namespace) -> int:
     """Write MLflow anew from Parquet, for these sweeps or all."""
     from sweeps.commands.maintenance import rebuild_mirror
 
-    return rebuild_mirror(given.results, given.sweeps, given.scale, given.tracking_uri)
+    return rebuild_mirror(
+        given.results, given.sweeps, given.scale, given.tracking_uri, given.missing
+    )
+
+
+def dashboard(given: argparse.Namespace) -> int:
+    """MLflow's pages over a store: mirrors what is missing, opens the charts."""
+    from sweeps.commands.dashboard import show_dashboard
+
+    return show_dashboard(given.results, given.tracking_uri, given.port, not given.no_browser)
 
 
 def merge(given: argparse.Namespace) -> int:
@@ -173,6 +191,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command = add("why", why)
     command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
     add_results(command)
+    command = add("cancel", cancel)
+    command.add_argument("trials", nargs="+", metavar="TRIAL", help="id, or its first letters")
+    add_results(command)
     command = add("diagnose", diagnose)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
@@ -187,6 +208,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", default=None, help="default: all scales")
+    command.add_argument("--tracking-uri", default=None, help="default as in `run`")
+    command.add_argument("--missing", action="store_true", help="only what MLflow does not show")
+    add_results(command)
+    command = add("dashboard", dashboard)
+    command.add_argument("--port", type=parse_count, default=5000, help="default: 5000")
+    command.add_argument("--no-browser", action="store_true", help="print the addresses only")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
     add_results(command)
     command = add("merge", merge)

@@ -67,7 +67,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     skipped = [r for r in reporter.stats.get("skipped", []) if NEEDS_GPU not in str(r.longrepr)]
     for report in skipped:
-        reporter.write_line(f"\nNO_SKIPS is set, but {report.nodeid} was skipped: {report.longrepr}")
+        reporter.write_line(
+            f"\nNO_SKIPS is set, but {report.nodeid} was skipped: {report.longrepr}"
+        )
     if skipped:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -22,25 +22,30 @@ PACKAGES = ("torch", "ray", "mlflow", "pyarrow", "optuna")
 
 
 def rebuild_mirror(
-    results: str | None, sweeps: Sequence[str], scale: str | None, tracking_uri: str | None
+    results: str | None,
+    sweeps: Sequence[str],
+    scale: str | None,
+    tracking_uri: str | None,
+    missing: bool = False,
 ) -> int:
     """Write the runs of the views of these sweeps (none = all) at this scale (None = all) into
-    MLflow, in place of what it shows of them.
+    MLflow, in place of what it shows of them; missing: only what it does not show.
     """
-    from sweeps.engine.launch.tracking import Mirror, find_uri, shown_view
+    from sweeps.engine.launch.mirror.place import find_place, shown_view
+    from sweeps.engine.launch.mirror.process import Mirrored
 
     store = open_store(results)
-    uri = find_uri(tracking_uri, store)
-    views = chosen_views(store, sweeps, scale)
-    failed = False
-    for view in views:
-        shown = shown_view(store, *view)
-        mirror = Mirror(shown, store, uri, anew=True)
-        problem = mirror.close(view_folder(shown.view, store), patience=float("inf"))
-        print(
-            f"{shown.sweep} [{shown.scale}]: " + (problem or f"{len(shown.labels)} trials in {uri}")
-        )
-        failed = failed or problem is not None
+    place, failed = find_place(store, tracking_uri), False
+    for view in chosen_views(store, sweeps, scale):
+        shown, problem = shown_view(store, *view), ""
+        try:
+            folder = view_folder(shown.view, store)
+            if not (missing and place.shows(store, shown, folder)):
+                Mirrored(place, [shown]).complete([folder], live=False, anew=not missing)
+        except Exception as error:  # whatever the tracking server does
+            problem = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        print(f"{shown.title}: " + (problem or f"{len(shown.labels)} trials in {place.uri}"))
+        failed = failed or bool(problem)
     return 1 if failed else 0
 
 
@@ -130,9 +135,10 @@ def _storage(store: Store) -> Iterable[Finding]:
 
 
 def _tracking(store: Store, tracking_uri: str | None) -> Iterable[Finding]:
-    from sweeps.engine.launch.tracking import check_server, find_uri
+    from sweeps.engine.launch.mirror.place import find_place
+    from sweeps.engine.launch.mirror.tracking import check_server
 
-    uri = find_uri(tracking_uri, store)
+    uri = find_place(store, tracking_uri).uri
     problem = check_server(uri)
     fix = "start the server, or leave it: rows are kept, `python -m sweeps mirror` catches up"
     yield Finding(what="MLflow", state=problem or uri, fix=fix if problem else "")

@@ -44,6 +44,8 @@ class LaunchOptions:
     retry_errors: bool = False
     tracking_uri: str | None = None  # of MLflow; None: the default, see `tracking.find_uri`
     mlflow: bool = True
+    hooks: tuple[str, ...] = ()  # package.module:Class of each, see `launch.hooks`
+    notify: str | None = None  # shell command when the launch is over
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
@@ -105,6 +107,8 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
         retry_errors=getattr(given, "retry_errors", False),
         tracking_uri=getattr(given, "tracking_uri", None),
         mlflow=not getattr(given, "no_mlflow", True),
+        hooks=tuple(getattr(given, "hooks", ())),
+        notify=getattr(given, "notify", None),
         report=not getattr(given, "no_report", True),
     )
 
@@ -182,13 +186,22 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add_executor(parser)
     add = parser.add_argument
     add("--budget", type=parse_duration, help="run whole replicates that fit into this wall time")
-    add("--retry-errors", action="store_true", help="run again what failed with an error")
+    add("--retry-errors", action="store_true", help="run again what failed or was cancelled")
     add(
         "--tracking-uri",
         help="MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results)",
     )
     add("--no-report", action="store_true", help="do not draw table and figure at the end")
     add("--no-mlflow", action="store_true", help="do not mirror to MLflow")
+    add(
+        "--hook",
+        dest="hooks",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="own code that hears of every trial, e.g. sweeps.hooks.tensorboard:TensorBoard",
+    )
+    add("--notify", metavar="COMMAND", help="shell command when it is over, finds $PCORE_SUMMARY")
 
 
 def parse_count(text: str) -> int:

@@ -46,7 +46,7 @@ ROOMS = {
 LARGEST_FOLDER = 12  # entries beside `__init__.py`, the sweep scripts aside
 RIM = {
     "ray": {"sweeps/engine/launch/ray_tune.py", "sweeps/engine/launch/ray_cluster.py"},
-    "mlflow": {"sweeps/engine/launch/tracking.py"},
+    "mlflow": {"sweeps/engine/launch/mirror/tracking.py"},
     "optuna": {"sweeps/engine/search/study.py"},
 }
 NOT_FOR_PCORE = {"ray", "mlflow", "optuna", "pyarrow", "pandas", "scipy", "seaborn", "psutil"}

@@ -214,7 +214,7 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
 def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path, capsys):
     from mlflow.tracking import MlflowClient
 
-    from sweeps.engine.launch.tracking import local_uri
+    from sweeps.engine.launch.mirror.place import local_uri
 
     store = Store(tmp_path)
     flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]

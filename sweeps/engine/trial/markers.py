@@ -1,4 +1,5 @@
-"""Who runs a trial right now: `RESULTS/running/<trial_id>.json`, and what follows if it is gone.
+"""Who runs a trial right now: `RESULTS/running/<trial_id>.json`, and what follows if it is gone;
+who wants it to end: `RESULTS/cancelled/<trial_id>.txt`.
 
 A marker that an attempt finds is that of a dead one: a trial belongs to one launch (see launches)
 and within it to one worker. A worker killed between its shard and the end leaves a marker that
@@ -35,6 +36,24 @@ def running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
         folder.delete(marker)
 
 
+def ask_to_cancel(folder: Folder, name: str, reason: str) -> None:
+    """Ask for the end of a trial: its attempt sees it at its next report, or when it begins."""
+    folder.write(_request_name(name), reason.encode())
+
+
+def asked_to_cancel(folder: Folder, name: str) -> str:
+    """Why the trial has to end, in a sentence; empty if nobody asked."""
+    try:
+        return folder.read(_request_name(name)).decode()
+    except FileNotFoundError:
+        return ""
+
+
+def forget_request(folder: Folder, name: str) -> None:
+    """It was followed: the trial may be started again."""
+    folder.delete(_request_name(name))
+
+
 def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
     """If an earlier attempt at this trial died without a word, write its `lost` shard; how many
     attempts of this launch were lost so far.
@@ -66,11 +85,17 @@ def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
 
 
 def remove_markers(store: Store) -> None:
-    """Remove the markers of finished trials, whose workers died with the shard just written."""
-    for entry in store.folder.list("running"):
+    """Remove the markers of finished trials, whose workers died with the shard just written, and
+    requests that came too late.
+    """
+    for entry in [*store.folder.list("running"), *store.folder.list("cancelled")]:
         shard = store.visible_shard(Path(entry.name).stem)
         if shard is not None and shard.finished:
             store.folder.delete(entry.name)
+
+
+def _request_name(name: str) -> str:
+    return f"cancelled/{name}.txt"
 
 
 def _marker_name(name: str) -> str:

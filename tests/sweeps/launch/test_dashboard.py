@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from sweeps.engine.launch.launch import report_folder
-from sweeps.engine.launch.tracking import Mirror, local_uri, shown_plan
+from sweeps.engine.launch.mirror import charts
+from sweeps.engine.launch.mirror.place import find_place, local_uri, shown_plan
+from sweeps.engine.launch.mirror.process import Mirrored
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
 from tests.support.sweeps.tiny import make_sweep, run
@@ -31,9 +33,8 @@ def dashboard(tmp_path):
     assert run(make_sweep(), tmp_path, report=True) == 0
     store = Store(tmp_path)
     plan = make_plan(make_sweep(), "smoke", None, store, priced=False)
-    assert (
-        Mirror(shown_plan(plan), store, local_uri(store)).close(report_folder(plan, store)) is None
-    )
+    folder = report_folder(plan, store)
+    Mirrored(find_place(store, None), [shown_plan(plan)]).complete([folder], live=False)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -84,6 +85,8 @@ def test_a_browser_shows_the_sweep_and_its_curve_by_length(dashboard, tmp_path):
     client = MlflowClient(tracking_uri=local_uri(Store(tmp_path)))
     experiment = client.get_experiment_by_name("tiny [smoke]").experiment_id
     read_page(f"{dashboard}/#/experiments/{experiment}/runs", tmp_path / "p1", "tiny [smoke]")
+    titles = ("Exact match by length", "Training loss by step", "Group: two")
+    read_page(charts.page(dashboard, experiment), tmp_path / "p0", *titles)
     runs = client.search_runs([experiment])
     child = next(r for r in runs if r.info.run_name == "two · seed 1")
     page = f"{dashboard}/#/experiments/{experiment}/runs/{child.info.run_id}/model-metrics"
