@@ -33,7 +33,7 @@ ROOMS = {
         ("launch",),
         ("search",),
     ),
-    "sweeps": (("engine",), ("baseline", "commands")),
+    "sweeps": (("engine",), ("baseline", "commands", "hooks")),
     "analysis": (
         ("load",),
         ("configs", "statistics"),

@@ -131,6 +131,46 @@ def test_a_hook_that_cannot_work_is_refused_before_anything_runs(
     assert not (tmp_path / "results").exists()
 
 
+def test_tensorboard_gets_a_folder_of_curves_for_each_trial(tmp_path, monkeypatch):
+    pytest.importorskip("tensorboardX")
+    monkeypatch.setenv("PCORE_TENSORBOARD", str(tmp_path / "runs"))
+    hook = "sweeps.hooks.tensorboard:TensorBoard"
+    assert run(make_sweep(one={}), tmp_path / "results", "--hook", hook) == 0
+    names = sorted(folder.name.rpartition(" (")[0] for folder in (tmp_path / "runs").iterdir())
+    assert names == ["one, seed 0", "one, seed 1"]
+    for file in (tmp_path / "runs").rglob("events.*"):
+        assert all(name in file.read_bytes() for name in (b"loss", b"exact match by length/last"))
+
+
+def test_wandb_gets_a_run_for_each_trial(tmp_path, monkeypatch):
+    class Run:
+        def __init__(self, **facts):
+            self.facts, self.logged, self.code = facts, list[dict[str, object]](), None
+            runs.append(self)
+
+        def define_metric(self, *_, **__):
+            pass
+
+        def log(self, values):
+            self.logged.append(values)
+
+        def finish(self, exit_code):
+            self.code = exit_code
+
+    runs: list[Run] = []
+    module = ModuleType("wandb")
+    module.init = Run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    assert run(make_sweep(one={}), tmp_path, "--hook", "sweeps.hooks.wandb:WandB") == 0
+    assert [(r.facts["name"], r.facts["group"], r.code) for r in runs] == [
+        ("one, seed 0", "one", 0),
+        ("one, seed 1", "one", 0),
+    ]
+    for one in runs:
+        keys = {key for values in one.logged for key in values}
+        assert keys == {"step", "loss", "learning_rate", "grad_norm", "length", "exact_match/last"}
+
+
 def test_notify_runs_a_command_at_the_end(tmp_path, capsys):
     note = tmp_path / "note"
     command = f'echo "$PCORE_SWEEPS|$PCORE_EXIT_CODE|$PCORE_SUMMARY" > {note}'
