@@ -139,7 +139,7 @@ def test_tensorboard_gets_a_folder_of_curves_for_each_trial(tmp_path, monkeypatc
     names = sorted(folder.name.rpartition(" (")[0] for folder in (tmp_path / "runs").iterdir())
     assert names == ["one, seed 0", "one, seed 1"]
     for file in (tmp_path / "runs").rglob("events.*"):
-        assert all(name in file.read_bytes() for name in (b"loss", b"exact match by length/last"))
+        assert all(name in file.read_bytes() for name in (b"loss", b"exact_match_by_length/last"))
 
 
 def test_wandb_gets_a_run_for_each_trial(tmp_path, monkeypatch):

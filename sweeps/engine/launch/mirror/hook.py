@@ -16,18 +16,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from pcore.config import flatten
 from sweeps.engine.launch.hooks import Hook, Launch, TrialReport
-from sweeps.engine.launch.mirror.place import Place, Shown, shown_plan
+from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name, shown_plan
 from sweeps.engine.spec import Trial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.provenance import ROOT
 
 PATIENCE = 60.0  # seconds without a sign of life after which the end of a launch waits no longer
-Point: TypeAlias = tuple[str, float, int]  # name of a metric, value, step
 
 
 def points_of(report: TrialReport) -> list[Point]:
@@ -43,11 +42,6 @@ def points_of(report: TrialReport) -> list[Point]:
         )
         for one in report.measured
     ]
-
-
-def match_name(policy: str, second_length: int | None) -> str:
-    """The metric that holds exact match by length (its step)."""
-    return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")
 
 
 class Mirror(Hook):
@@ -85,9 +79,10 @@ class Mirror(Hook):
 
     def abandon(self) -> None:
         """The process sees the end of its input and marks what was running as killed."""
-        if self.process and self.process.stdin:
+        for pipe in (self.process.stdin, self.process.stdout) if self.process else ():
             with contextlib.suppress(OSError):
-                self.process.stdin.close()
+                if pipe:
+                    pipe.close()
 
     def finish(self) -> str:
         """Show what is missing and the reports; what went wrong, in a sentence."""
@@ -96,7 +91,8 @@ class Mirror(Hook):
         answer = self._listen(self.process)
         if answer is None:
             self.process.kill()
-        code = self.process.wait()
+        with self.process as ended:  # which closes its pipes
+            code = ended.wait()
         if answer is None:
             return f"{self.place.uri} took longer than {PATIENCE:.0f} s"
         return f"its process ended with code {code}" if code else answer

@@ -6,10 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from sweeps.engine.plan import Plan
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
+
+if TYPE_CHECKING:  # plans know prices, which the process of the mirror does not need
+    from sweeps.engine.plan import Plan
+
+Point: TypeAlias = tuple[str, float, int]  # name of a metric, value, step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +36,7 @@ class Shown:
         return f"{self.sweep} [{self.scale}]"
 
 
-def shown_plan(plan: Plan) -> Shown:
+def shown_plan(plan: "Plan") -> Shown:
     """A plan, for the mirror."""
     labels = {planned.trial.id: planned.trial.cell.label for planned in plan.trials}
     return Shown(sweep=plan.sweep.name, scale=plan.scale, claim=plan.sweep.claim, labels=labels)
@@ -108,3 +113,8 @@ def stamp(folder: Path) -> str:
     """Names and sizes of the report's files, to see whether they changed."""
     files = sorted(folder.glob("*")) if folder.is_dir() else []
     return ";".join(f"{file.name}:{file.stat().st_size}" for file in files)
+
+
+def match_name(policy: str, second_length: int | None) -> str:
+    """The metric that holds exact match by length (its step)."""
+    return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")

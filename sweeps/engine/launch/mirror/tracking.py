@@ -21,8 +21,7 @@ from typing import Any
 
 from pcore.config import SEEDS
 from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
-from sweeps.engine.launch.mirror.hook import Point, match_name
-from sweeps.engine.launch.mirror.place import Place, Shown
+from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name
 from sweeps.engine.store.store import Shard, Store
 
 BATCH_SECONDS = 1.0  # between two batches of curves of a sweep
