@@ -79,7 +79,8 @@ class ModelConfig:
     of them.
 
     attention_scale: none = raw dot products (published); log-length = times log(number of visible
-        keys).
+        keys). log_base: of that logarithm, so that with so many keys they are raw dot products; 0 =
+        e, which makes them several times as steep from the first step on.
     query_init: normal = query weights as random as the others (published); zero = all 0, so that
         no two positions attend to each other by chance at first (Yang et al. 2022,
         arXiv 2203.03466, appendix D.2).
@@ -105,6 +106,7 @@ class ModelConfig:
     )
     num_bits: int = field(default=0, metadata={"absent": 0})
     attention_sink: Literal["none", "learned"] = field(default="none", metadata={"absent": "none"})
+    log_base: int = field(default=0, metadata={"absent": 0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
