@@ -53,7 +53,12 @@ def cells(scale: Scale) -> list[Cell]:
                 "rings, alone": ALONE,
                 **({} if scale == "smoke" else {f"rings, up to {few[-1]} in a row": fewer}),
                 "rings, packed, learned sink": {"model.attention_sink": "learned"},
-                "rings, packed, plain attention": {"model.attention_scale": "none"},
+                "rings, packed, plain attention": {
+                    "model.attention_scale": "none",
+                    "model.log_base": 0,
+                },
+                "rings, packed, natural logarithm": {"model.log_base": 0},
+                "rings, packed, constant decay": {"optim.final_decay_fraction": 1.0},
                 "table, packed": table | fewer,
                 "table, alone": table | ALONE,
                 "coupled RoPE, packed": coupled_rope,
@@ -72,7 +77,7 @@ SWEEP = Sweep(
     title="Coupling, residue rings or packed rows: what carries to a thousand digits?",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "1@100", "laptop": "2x2@100", "paper": "4x2@100"},
+    seeds={"smoke": "1@300", "laptop": "2x2@300", "paper": "4x2@300"},
 )
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pcore.model.transformer import Transformer
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
 NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass
 MAX_KEYS = 6  # rows of a breakdown that are printed
+MAX_LISTED = 100  # characters of a list of position IDs; a longer one is counted
 MIN_EXPLAINED = 0.02  # by a breakdown that is printed
 
 
@@ -89,7 +90,10 @@ def describe_ids(model: Transformer, config: TrialConfig) -> Iterator[str]:
     for name, grades in zip(names, grade_visits(visits)[:, 1:].tolist(), strict=True):
         for grade in sorted(set(grades) - {OFTEN}):
             ids = tuple(i for i, other in enumerate(grades, start=1) if other == grade)
-            yield f"position IDs {VISITS[grade]} ({name}): {format_numbers(ids)}"
+            text = format_numbers(ids)
+            if len(text) > MAX_LISTED:
+                text = f"{len(ids):,} of {len(grades):,}"
+            yield f"position IDs {VISITS[grade]} ({name}): {text}"
 
 
 def _by_level(likenesses: Sequence[Likeness]) -> list[list[str]]:

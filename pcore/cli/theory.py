@@ -1,6 +1,7 @@
 """`pcore construct` and `pcore ceiling`: the papers' theorems, checked."""
 
 import argparse
+import math
 import time
 
 import torch
@@ -8,13 +9,16 @@ import torch
 from pcore.cli.models import choose_device
 from pcore.cli.parser import add_device, command_parser
 from pcore.cli.screen import format_time
+from pcore.encodings.residues import check_moduli
 from pcore.registry import nearest
 from pcore.theory import ceilings
+from pcore.theory.addition import max_digits_with_rings
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
     MIN_BITS,
     Construction,
     Score,
+    addition_with_rings,
     addition_with_scratchpad,
     check_hard,
     check_random,
@@ -24,6 +28,7 @@ from pcore.theory.exactness import (
 MAX_DIGITS = 4000  # Python prints no larger number unless it is told to
 MAX_OPERANDS = 1000
 MAX_BITS = 12
+MAX_IDS = 100_000
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -41,6 +46,7 @@ def construct(words: list[str]) -> int:
     parser.add_argument("name", metavar="NAME", help="addition, multiplication or scratchpad")
     parser.add_argument("--digits", type=int, help="length to check (default 100)")
     parser.add_argument("--operands", type=int, help="of the scratchpad (default 3)")
+    parser.add_argument("--moduli", help="of residue rings instead of signs, as 5,7,9 (addition)")
     parser.add_argument("--examples", type=int, help="random ones (default 100, --limits: 10)")
     parser.add_argument("--bits", type=int, help="P, bits of a position vector (default: least)")
     parser.add_argument("--dtype", help="float32 (default), float64, float16 or bfloat16")
@@ -48,11 +54,13 @@ def construct(words: list[str]) -> int:
     parser.add_argument("--limits", action="store_true", help="table of limits by P and dtype")
     parser.add_argument("--max-bits", type=int, help="largest P of the table (default 10)")
     args = parser.parse_args(words)
-    for option in ("digits", "bits", "dtype") if args.limits else ("max_bits",):
+    for option in ("digits", "bits", "dtype", "moduli") if args.limits else ("max_bits",):
         if getattr(args, option) is not None:
             flag = f"--{option.replace('_', '-')}"
             raise ValueError(f"{flag} {'does not go with' if args.limits else 'needs'} --limits")
     construction = _find_construction(args.name, args.operands)
+    if args.moduli is not None:
+        construction = _find_rings(args)
     if args.examples is None:
         args.examples = 10 if args.limits else 100
     _check_range("--examples", args.examples, 0, None)
@@ -89,6 +97,30 @@ def _find_construction(name: str, num_operands: int | None) -> Construction:
     return addition_with_scratchpad(num_operands)
 
 
+def _find_rings(args: argparse.Namespace) -> Construction:
+    """Of --moduli, which a length needs to be large enough."""
+    if args.name != "addition" or args.bits is not None:
+        other = args.name if args.name != "addition" else "--bits"
+        raise ValueError(f"--moduli {args.moduli} goes with addition alone, not with {other}")
+    moduli = parse_moduli(args.moduli)
+    most, wanted = max_digits_with_rings(moduli), 100 if args.digits is None else args.digits
+    if wanted > most:
+        raise ValueError(f"--moduli {args.moduli} adds up to {most:,} digits, not {wanted:,}")
+    return addition_with_rings(moduli)
+
+
+def parse_moduli(text: str) -> tuple[int, ...]:
+    """Pairwise coprime numbers above 1. Raises ValueError."""
+    try:
+        moduli = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--moduli {text!r} is not numbers like 5,7,9") from None
+    check_moduli(moduli, "--moduli")
+    if math.prod(moduli) > MAX_IDS:
+        raise ValueError(f"--moduli {text} tells more than {MAX_IDS:,} IDs apart")
+    return moduli
+
+
 def _run_check(construction: Construction, args: argparse.Namespace) -> int:
     """Build the model for a length and check it; exit code 0 if it is exact."""
     dtype = args.dtype or "float32"
@@ -102,10 +134,11 @@ def _run_check(construction: Construction, args: argparse.Namespace) -> int:
         raise ValueError(f"--bits {bits} is below {least}, which {num_digits} digits need")
     _check_range("--bits", bits, MIN_BITS, MAX_BITS)
     device, begin = choose_device(args.device), time.monotonic()
+    positions = f"P = {bits}" if args.moduli is None else f"moduli {args.moduli}"
     model = construction.make(bits).to(device=device, dtype=DTYPES[dtype])
     print(f"{construction.claim}; weights by hand, no training")
     print(
-        f"P = {bits}, d = {model.embedding.shape[1]}, {model.num_parameters:,} parameters, "
+        f"{positions}, d = {model.embedding.shape[1]}, {model.num_parameters:,} parameters, "
         f"built for up to {construction.max_digits(bits):,} digits; {dtype} on {device}"
     )
     hard = check_hard(model, construction, num_digits)

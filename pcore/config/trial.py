@@ -79,7 +79,8 @@ class ModelConfig:
     of them.
 
     attention_scale: none = raw dot products (published); log-length = times log(number of visible
-        keys).
+        keys). log_base: of that logarithm, so that with so many keys they are raw dot products; 0 =
+        e, which makes them several times as steep from the first step on.
     query_init: normal = query weights as random as the others (published); zero = all 0, so that
         no two positions attend to each other by chance at first (Yang et al. 2022,
         arXiv 2203.03466, appendix D.2).
@@ -105,6 +106,7 @@ class ModelConfig:
     )
     num_bits: int = field(default=0, metadata={"absent": 0})
     attention_sink: Literal["none", "learned"] = field(default="none", metadata={"absent": "none"})
+    log_base: int = field(default=0, metadata={"absent": 0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +139,8 @@ class DataConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimConfig:
     """AdamW. The learning rate rises linearly over `warmup_fraction` of the steps, then falls by a
-    cosine to `final_lr_fraction` of its top. `grad_clip`: largest global norm, 0 = off."""
+    cosine to `final_lr_fraction` of its top. `weight_decay` falls by a cosine over all steps to
+    `final_decay_fraction` of itself; 1 = constant. `grad_clip`: largest global norm, 0 = off."""
 
     learning_rate: float = 1e-4
     num_steps: int = 50_000
@@ -148,6 +151,7 @@ class OptimConfig:
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
+    final_decay_fraction: float = field(default=1.0, metadata={"absent": 1.0})
     grad_clip: float = 1.0
 
 

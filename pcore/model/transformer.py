@@ -156,6 +156,7 @@ class Attention(nn.Module):
         d, inner = config.d_model, config.num_heads * config.d_head
         self.layer = layer
         self.num_heads, self.scale = config.num_heads, config.attention_scale
+        self.log_base = config.log_base
         self.q = make_weight(inner, d, 1 / (d * config.d_head), rng)
         self.k = make_weight(inner, d, 1 / d, rng)
         self.v = make_weight(inner, d, 1 / d, rng)
@@ -216,7 +217,8 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B H R K"]:
         """attention_scale=log-length: times the logarithm of the number of visible keys."""
         if self.scale == "log-length":
-            q = q * (at + 1).log().to(q.dtype)[:, None, :, None]
+            logs = (at + 1).log() / (math.log(self.log_base) if self.log_base else 1.0)
+            q = q * logs.to(q.dtype)[:, None, :, None]
         return q * factor if factor != 1.0 else q
 
     def split(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N K"]:

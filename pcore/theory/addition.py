@@ -15,7 +15,16 @@ position IDs those of evaluation (relative ID + 1).
 A response digit c under a and b shows the carry out of its column: a + b - c is -1 or 0 without
 one, 9 or 10 with one. So PRE_SUM + (a + b - c)/10 + 0.21 is within 0.11 ... 0.21 of the next digit,
 or of that plus 10, and a ramp up and a ramp down for each digit tell which.
+
+With residue rings instead of signs (ours) the width is 17 plus the sum of the moduli, and operands
+of up to their product less 2 digits are exact. One block of rows suffices: the next ID is each ring
+turned by one, which the query matrix of head 1 does.
 """
+
+import math
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
 
 from pcore.tasks.addition import Addition
 from pcore.theory.formal import FormalTransformer
@@ -33,9 +42,13 @@ from pcore.theory.positions import (
     make_embedding,
     make_positions,
     make_read_out,
+    ring_vectors,
+    turn_rings,
 )
 
-NUM_ROWS = 17  # beside the two position blocks
+NUM_ROWS = 17  # beside the position blocks
+# From the rows so far: those of v_k, those of v_(k+1) and the table of positions.
+Positions = tuple[list[Form], list[Form], Tensor]
 
 
 def max_digits(num_bits: int) -> int:
@@ -52,14 +65,48 @@ def make_addition(
     2^P, those of the theorem.
     """
     scale = scale or default_scale(3 * max_digits(num_bits) + 4)
+
+    def place(rows: Rows) -> Positions:
+        here, following = rows.block("POS", num_bits), rows.block("NEXT_POS", num_bits)
+        return here, following, make_positions({0: here, 1: following}, num_ids, rows.width)
+
+    return _make(place, scale, num_bits)
+
+
+def max_digits_with_rings(moduli: Sequence[int]) -> int:
+    """The longest operands that these rings add: IDs 1 ... l + 2 need vectors of their own."""
+    return math.prod(moduli) - 2
+
+
+def make_addition_with_rings(
+    moduli: Sequence[int], *, scale: float | None = None, num_ids: int | None = None
+) -> FormalTransformer:
+    """The same with residue rings of pairwise coprime moduli, for operands of up to
+    `max_digits_with_rings(moduli)` digits, in float64.
+
+    IDs that agree in all rings but one score M less than equal ones, wherever they lie: twice the
+    scale of the signs makes up for it, and no confusion begins before the IDs repeat.
+    """
+    scale = scale or default_scale(3 * max_digits_with_rings(moduli) + 4, lead=1)
+
+    def place(rows: Rows) -> Positions:
+        here = rows.block("RING", sum(moduli))
+        table = make_positions({0: here}, num_ids, rows.width, ring_vectors(moduli))
+        return here, turn_rings(here, moduli), table
+
+    return _make(place, scale, len(moduli))
+
+
+def _make(place: Callable[[Rows], Positions], scale: float, match: int) -> FormalTransformer:
+    """match: the inner product of equal position vectors."""
     rows = Rows()
     num, is_bos, ones = (rows.one(name) for name in ("NUM", "IS_BOS", "FULL_ONES"))
     pre_sum, pre_carry, pre_eos = (rows.one(n) for n in ("PRE_SUM", "PRE_CARRY", "PRE_EOS"))
     digits, is_eos = rows.block("SUM", 10), rows.one("IS_EOS")
     assert rows.width == NUM_ROWS
-    here, following = rows.block("POS", num_bits), rows.block("NEXT_POS", num_bits)
+    here, following, positions = place(rows)
 
-    look = Lookup(scale, ones, is_bos)
+    look = Lookup(scale, ones, is_bos, match)
     heads = [
         HeadPlan(**look.by_position(following, here), writes=[(pre_sum, 3 * num)]),
         HeadPlan(
@@ -72,7 +119,7 @@ def make_addition(
     task = Addition()
     return FormalTransformer(
         make_embedding(task.vocab, num, {task.bos: is_bos}, ones, rows.width),
-        [make_positions({0: here, 1: following}, num_ids, rows.width)],
+        [positions],
         [BlockPlan(heads=heads, feed_forward=network)],
         make_read_out(task.vocab, digits, task.eos, is_eos, rows.width),
     )

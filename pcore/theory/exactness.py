@@ -4,7 +4,7 @@ Teacher-forced arg-max at every target, which is free-running exactness by induc
 `decode_freely` runs free as well.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -56,6 +56,17 @@ def addition_with_scratchpad(num_operands: int) -> Construction:
         make=scratchpad.make_scratchpad,
         max_digits=max_digits,
         hard_queries=lambda length: scratchpad.hard_queries(length, num_operands),
+    )
+
+
+def addition_with_rings(moduli: Sequence[int]) -> Construction:
+    """The construction with residue rings, which are what they are: P does nothing."""
+    return Construction(
+        claim="Addition with residue rings: 1 layer with 2 heads",
+        task=Addition(),
+        make=lambda _, **options: addition.make_addition_with_rings(moduli, **options),
+        max_digits=lambda _: addition.max_digits_with_rings(moduli),
+        hard_queries=addition.hard_queries,
     )
 
 

@@ -30,7 +30,7 @@ from pcore.evaluation.predict import autocast
 from pcore.model.compiled import Compiled, Loss
 from pcore.model.targets import NO_TARGET, TrainingBatch
 from pcore.model.transformer import Transformer
-from pcore.training.train import Diverged, Report, Run, learning_rate
+from pcore.training.train import Diverged, Report, Run, learning_rate, weight_decay
 from pcore.training.validate import task_name, validate
 
 ALIGNMENT = 64  # weights begin at multiples of this many numbers, which suits matrix kernels
@@ -197,9 +197,11 @@ class Stack:
         norms = torch.linalg.vector_norm(self.gradients, dim=1)
         self.gradients.mul_((self.limits / (norms + 1e-6)).clamp(max=1.0).unsqueeze(1))
         for run, rate in zip(self.runs, rates, strict=True):
-            run.optimizer.param_groups[0]["lr"] = rate
+            decay = weight_decay(run.config.optim, run.step)
+            run.optimizer.param_groups[0].update(lr=rate, weight_decay=decay)
         for group in self.optimizer.param_groups:
-            group["lr"] = rates[group["first"]]
+            own = self.runs[group["first"]].optimizer.param_groups[0]
+            group.update(lr=own["lr"], weight_decay=own["weight_decay"])
         self.optimizer.step()
         return losses, norms
 

@@ -156,8 +156,9 @@ class Run:
 
     def update(self, batch: TrainingBatch, rate: float) -> tuple[Tensor, Tensor]:
         """One optimizer step; the loss and the gradient norm, left on the device."""
+        decay = weight_decay(self.config.optim, self.step)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group.update(lr=rate, weight_decay=decay)
         loss = self.mean_loss.use(lambda function: self.backward(batch, function))
         limit = self.config.optim.grad_clip or math.inf
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=True)
@@ -339,5 +340,14 @@ def learning_rate(optim: OptimConfig, step: int) -> float:
     if step < warmup:
         return optim.learning_rate * (step + 1) / warmup
     progress = (step - warmup) / max(1, optim.num_steps - warmup)
-    low = optim.final_lr_fraction
-    return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
+    return optim.learning_rate * cosine(progress, optim.final_lr_fraction)
+
+
+def weight_decay(optim: OptimConfig, step: int) -> float:
+    """The decay of step 0, 1, ...: a cosine over all steps to `final_decay_fraction` of itself."""
+    return optim.weight_decay * cosine(step / optim.num_steps, optim.final_decay_fraction)
+
+
+def cosine(progress: float, low: float) -> float:
+    """From 1 at progress 0 to `low` at progress 1."""
+    return low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -11,6 +11,7 @@ from pcore.theory.constructed import check_constructed
 from pcore.vocab import DIGITS
 
 CHECKPOINTS = ("last", "best", "oracle")
+MAX_LOG_BASE = 1_000_000  # keys that are visible at once
 
 
 def validate(config: TrialConfig) -> None:
@@ -68,6 +69,7 @@ def _check_numbers(config: TrialConfig) -> None:
     fractions = {
         "optim.warmup_fraction": o.warmup_fraction,
         "optim.final_lr_fraction": o.final_lr_fraction,
+        "optim.final_decay_fraction": o.final_decay_fraction,
         "optim.beta1": o.beta1,
         "optim.beta2": o.beta2,
     }
@@ -90,6 +92,10 @@ def _check_numbers(config: TrialConfig) -> None:
     }.items():
         if values and min(values) < 1:
             raise ValueError(f"{name} holds {min(values)}, which is below 1")
+    if m.log_base and not 2 <= m.log_base <= MAX_LOG_BASE:
+        raise ValueError(f"model.log_base={m.log_base} is neither 0 nor in 2-{MAX_LOG_BASE:,}")
+    if m.log_base and m.attention_scale != "log-length":
+        raise ValueError(f"model.log_base={m.log_base} needs model.attention_scale=log-length")
     if d.max_length < d.min_length:
         raise ValueError(f"data.max_length={d.max_length} is below data.min_length={d.min_length}")
     if d.num_examples is not None and d.num_examples < o.batch_size:

@@ -121,7 +121,8 @@ def _attend(w: Mapping[str, Tensor], m, x: Tensor, future: Tensor) -> Tensor:
         for name in "qkv"
     )
     if m.attention_scale == "log-length":
-        q = q * (torch.arange(q.shape[2]) + 1).log()[:, None]
+        logs = (torch.arange(q.shape[2]) + 1).log() / math.log(m.log_base or math.e)
+        q = q * logs[:, None]
     scores = (q @ k.transpose(2, 3)).masked_fill(future, -math.inf)
     mixed = torch.softmax(scores, dim=3) @ v
     return mixed.transpose(1, 2).flatten(2) @ w["attention.o"].T

@@ -17,6 +17,7 @@ def run(pcore):
         ("addition", "P = 5, d = 27"),
         ("multiplication", "P = 5, d = 64"),
         ("scratchpad --operands 4", "P = 5, d = 39"),
+        ("addition --moduli 2,3,5", "moduli 2,3,5, d = 27"),
     ],
 )
 def test_construct_proves_a_length_with_the_least_number_of_bits(run, name, numbers):
@@ -61,6 +62,14 @@ def test_ceiling_prints_the_published_shares(run):
         ("construct addition --examples -1", "--examples -1 is below 0"),
         ("construct addition --digits 7 --bits 3", "--bits 3 is below 4, which 7 digits need"),
         ("construct addition --bits 13", "--bits 13 is above 12"),
+        ("construct addition --moduli 3,5", "--moduli 3,5 adds up to 13 digits, not 100"),
+        ("construct addition --moduli 4,6", "--moduli=4,6: 4 and 6 have the factor 2 in common"),
+        ("construct addition --moduli 5,1", "--moduli=5,1 holds 1, which is below 2"),
+        ("construct addition --moduli 5;7", "--moduli '5;7' is not numbers like 5,7,9"),
+        ("construct addition --moduli 101,991,2", "--moduli 101,991,2 tells more than 100,000 IDs"),
+        ("construct scratchpad --moduli 5,7", "--moduli 5,7 goes with addition alone, not with s"),
+        ("construct addition --moduli 5,7 --bits 3", "--moduli 5,7 goes with addition alone, not"),
+        ("construct addition --limits --moduli 5,7", "--moduli does not go with --limits"),
         ("construct addition --dtype float", "unknown dtype 'float'. Did you mean 'float64'?"),
         ("construct addition --device warp", "device 'warp' is not available here"),
         ("construct addition --limits --digits 4", "--digits does not go with --limits"),

@@ -1,5 +1,7 @@
 """`pcore attention`, `ablate`, `explain` and `reach`: what they print is what they count."""
 
+import re
+
 import pytest
 
 from pcore.cli import trained
@@ -68,6 +70,15 @@ def test_explain_prints_what_the_diagnosis_counts(save, pcore):
     assert "addition at length 6" in text
     assert "position IDs never trained (significance): 6-20" in text  # trained on 1-3 digits
     assert "bf16 autocast changes the verdict of" in text
+
+
+def test_explain_counts_position_ids_where_a_list_of_them_would_be_long(save, pcore):
+    rings = {"position.encoding": "residues", "position.moduli": (11, 13, 17, 19)}
+    far = {"position.max_position": 46_189, "position.start": "wrapped", "model.d_model": 64}
+    file = save(rings | far)
+    code, text, err = pcore("explain", file, "--examples", 10)
+    assert (code, err) == (0, "")
+    assert re.search(r"position IDs never trained \(significance\): [\d,]+ of 46,189\n", text)
 
 
 def breaks_beyond_4(moment):

@@ -1,5 +1,6 @@
 """The theorems' models, written by hand, are exact; and the weights do it, not the harness."""
 
+import math
 from collections.abc import Iterable
 
 import pytest
@@ -11,10 +12,11 @@ from pcore.evaluation.test_sets import make_test_set
 from pcore.model.targets import target_places
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
-from pcore.theory.addition import make_addition
+from pcore.theory.addition import make_addition, make_addition_with_rings
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
     Score,
+    addition_with_rings,
     addition_with_scratchpad,
     check,
     check_hard,
@@ -115,6 +117,35 @@ def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bi
     assert exact[-1][0] == construction.max_digits(num_bits)
     assert min(score.margin for _, score in exact) > 0.9
     assert (length, beyond.num_right) == (construction.max_digits(num_bits) + 1, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("moduli", [(2, 3), (3, 4), (2, 3, 5), (5, 7)])
+def test_rings_add_exactly_up_to_their_product_less_two_and_nothing_beyond(moduli, dtype):
+    construction, bound = addition_with_rings(moduli), math.prod(moduli) - 2
+    model = make_addition_with_rings(moduli, num_ids=bound + 3).to(dtype)
+    assert model.embedding.shape[1] == 17 + sum(moduli)
+    scores = [
+        check_hard(model, construction, length)
+        + check_random(model, construction.task, length, 20, name="rings")
+        for length in range(1, bound + 2)
+    ]
+    assert all(score.exact for score in scores[:-1])
+    assert min(score.margin for score in scores[:-1]) > 0.9
+    assert scores[-1].num_right == 0
+
+
+def test_rings_of_a_common_factor_are_exact_only_up_to_where_their_ids_repeat():
+    construction = addition_with_rings((4, 6))  # 12 IDs apart, not 24
+    model = make_addition_with_rings((4, 6))
+    scores = [check_hard(model, construction, length).exact for length in (9, 10, 11)]
+    assert scores == [True, True, False]
+
+
+def test_rings_have_the_rows_that_the_proof_tabulates():
+    model = make_addition_with_rings((2, 3))
+    assert row_of("addition", model, "653+49", 3) == [12, 9, 6, 0, 0]  # PRE_SUM
+    assert row_of("addition", model, "653+49", 4) == [0, 14, 9, 13, 0]  # PRE_CARRY
 
 
 @pytest.mark.parametrize("name", ["addition", "scratchpad"])

@@ -16,6 +16,7 @@ CHANGES = {
     "one layer": {"model.num_layers": 1},
     "two layers": {"model.num_layers": 2, "model.norm_placement": "pre"},
     "sharp": {"model.attention_scale": "log-length", "model.norm_placement": "post"},
+    "sharp, base 20": {"model.attention_scale": "log-length", "model.log_base": 20},
     "NoPE": {"position.encoding": "none"},
     "clipped": {"optim.grad_clip": 0.5},
 }

@@ -21,7 +21,8 @@ CLOSE = {"rel": 1e-5}
 MEMBERS = [
     {},
     {"seed": 1, "data_seed": 1, "optim.learning_rate": 1e-3, "optim.grad_clip": 0.2},
-    {"data_seed": 2, "position.ids": "sequential", "optim.weight_decay": 0.1},
+    {"data_seed": 2, "position.ids": "sequential", "optim.weight_decay": 0.1}
+    | {"optim.final_decay_fraction": 0.0},
     {"seed": 3, "position.start": "fixed", "optim.warmup_fraction": 0.5, "task.zero_pad": False},
 ]
 

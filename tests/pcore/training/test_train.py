@@ -12,7 +12,7 @@ from pcore.evaluation.test_sets import make_test_set
 from pcore.model.checkpoint import load_model, load_state, save_model, save_state
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
-from pcore.training.train import Candidate, Diverged, Run, learning_rate, train
+from pcore.training.train import Candidate, Diverged, Run, learning_rate, train, weight_decay
 from tests.support.same import ALL_POLICIES, assert_same, facts
 
 STREAMS = [
@@ -220,6 +220,31 @@ def test_a_schedule_without_warmup_or_decay_is_finite(fraction):
     assert all(0 < r <= optim.learning_rate for r in rates)
 
 
+def test_weight_decay_is_constant_or_falls_by_a_cosine():
+    constant = OptimConfig(weight_decay=0.3, num_steps=100)
+    assert {weight_decay(constant, s) for s in range(100)} == {0.3}
+    falling = OptimConfig(weight_decay=0.3, num_steps=100, final_decay_fraction=0.1)
+    decays = [weight_decay(falling, s) for s in (0, 50, 100)]
+    assert decays == pytest.approx([0.3, 0.3 * 0.55, 0.03])
+
+
+def test_each_step_decays_the_weights_by_its_own_amount(tiny_config, monkeypatch):
+    """With gradients of 0 AdamW only shrinks the weights: by 1 - rate * decay in every step."""
+    changes = {"optim.weight_decay": 0.3, "optim.final_decay_fraction": 0.0}
+    config = override(tiny_config, changes | {"optim.num_steps": 4})
+    run = Run(config, "cpu")
+    for parameter in run.parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    monkeypatch.setattr(run, "backward", lambda *_: torch.zeros(()))
+    before = run.model.embedding.detach().clone()
+    factor = 1.0
+    for step in range(4):
+        run.update(run.data.next_batch(), 0.01)
+        run.step += 1
+        factor *= 1 - 0.01 * weight_decay(config.optim, step)
+    torch.testing.assert_close(run.model.embedding.detach(), before * factor)
+
+
 def test_a_loss_that_is_not_finite_is_divergence(tiny_config):
     config = override(tiny_config, {"optim.learning_rate": 1e38, "optim.grad_clip": 0.0})
     with pytest.raises(Diverged, match="training loss is nan after step"):
@@ -314,6 +339,20 @@ def test_chosen_checkpoints_carry_their_step_and_weights(tiny_config):
         )
         assert same == (step == 12)
     assert len(last.results) == 3 * 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.log_base": 1, "model.attention_scale": "log-length"}, "log_base=1 is neither 0"),
+        ({"model.log_base": -3, "model.attention_scale": "log-length"}, "log_base=-3 is neither"),
+        ({"model.log_base": 40}, "log_base=40 needs model.attention_scale=log-length"),
+        ({"optim.final_decay_fraction": 1.5}, "final_decay_fraction=1.5 must be between 0 and 1"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(tiny_config, changes, message):
+    with pytest.raises(ValueError, match=message):
+        next(train(override(tiny_config, changes)))
 
 
 def test_a_configuration_that_cannot_work_is_refused_before_compute(tiny_config):

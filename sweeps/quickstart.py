@@ -1,0 +1,81 @@
+#!/usr/bin/env python
+"""Who adds numbers eight times as long as any in training? The sweep of `make sweep`.
+
+Not a published result. Published is the ordering (arXiv 2405.20671): position coupling far beyond
+the trained lengths, NoPE, random-start APE and RoPE nowhere beyond them. Expected at laptop scale:
+in every run coupling with residue rings and packed rows, one layer, is right on at least 95 % of
+the sums of 96 digits, the three others, three layers each, on at most 5 % of those of 18 and more;
+and all fit the trained lengths, 1-12. Coupling is the recipe of `thousand_digits` in half its steps
+and with 8 problems in a row instead of 32; the other arms take as many steps as they need to fit.
+What each part of coupling's recipe does: `packing_ablation`. Cost: see `--plan`; made for some
+seven minutes on two cores.
+"""
+
+from typing import Any
+
+from pcore.config import TrialConfig, override
+from sweeps.baseline import BASELINE_DEPTH, OTHERS, PAPER_BASELINE, addition, methods, packed
+from sweeps.engine.launch.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+TEST: dict[Scale, tuple[int, ...]] = {
+    "smoke": (5, 6, 12),
+    "laptop": (18, 24, 48, 96),
+    "paper": (45, 60, 120, 200),
+}
+# Long enough to fit, then rows of more and more problems: chosen as the recipe it shortens.
+SHORT: dict[Scale, dict[str, Any]] = {
+    "smoke": {},
+    "laptop": {
+        "data.problems_per_row": (1, 2, 4, 8),
+        "data.packing_begins": (0.55, 0.65, 0.75),
+        "optim.num_steps": 2000,
+    },
+    "paper": {},
+}
+NUM_EXAMPLES: dict[Scale, int] = {"smoke": 50, "laptop": 500, "paper": 2000}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Coupling, then each of the other methods at the depth that fits the trained lengths."""
+    tests = {
+        "eval.test_lengths": TEST[scale],
+        "eval.near_lengths": (),
+        "eval.num_examples": NUM_EXAMPLES[scale],
+    }
+    points = {"coupling, 1 layer": SHORT[scale]}
+    coupling = grid(override(packed(scale), tests), arm=arms(points))
+    depth, base = BASELINE_DEPTH[scale], override(addition(scale), tests)
+    published = PAPER_BASELINE if scale == "paper" else {}
+    others = {
+        f"{name}, {depth} layers": changes
+        | (longer_table(base, changes) if "position.max_position" in changes else {})
+        | {"model.num_layers": depth}
+        | (OTHERS[name] if scale == "laptop" else published)
+        for name, changes in methods(scale).items()
+        if name != "coupling"
+    }
+    return coupling + grid(base, arm=arms(others))
+
+
+def longer_table(base: TrialConfig, changes: dict[str, Any]) -> dict[str, Any]:
+    """Rows for the longest test; training starts where it did with fewer, since each row of a table
+    has to be trained.
+    """
+    rows, task = changes["position.max_position"], base.task
+    return {
+        "position.max_position": task.num_tokens(max(base.eval.test_lengths)),
+        "position.max_start": rows - task.num_tokens(base.data.max_length),
+    }
+
+
+SWEEP = Sweep(
+    name="quickstart",
+    title="Addition at eight times the trained length",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))
