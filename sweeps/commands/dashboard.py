@@ -13,12 +13,11 @@ import urllib.parse
 import urllib.request
 import webbrowser
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.launch.launch import view_folder
 from sweeps.engine.launch.mirror.charts import page
-from sweeps.engine.launch.mirror.place import Place, Shown, find_place, shown_view
+from sweeps.engine.launch.mirror.place import Place, Shown, find_home, find_place, shown_view
 from sweeps.engine.options import open_store
 from sweeps.engine.store.store import Store
 
@@ -35,7 +34,7 @@ def show_dashboard(
     Raises ValueError if the port is taken.
     """
     store = open_store(results)
-    place = find_place(store, tracking_uri, _home(store))
+    place = find_place(store, tracking_uri, find_home(store))
     shown = [shown_view(store, *view) for view in _views(store)]
     if place.database is None:
         _complete(store, place, shown)
@@ -50,21 +49,6 @@ def show_dashboard(
         _point(address, shown, browser)
         print("Ctrl-C ends it", flush=True)
         return server.wait()
-
-
-def _home(store: Store) -> Path | None:
-    """Where the mirror of rows that git tracks is: nothing is written beside what is published."""
-    if store.folder.remote:
-        return None
-    path = store.folder.local
-    command = ["git", "-C", str(path), "ls-files", "--", "views"]
-    try:
-        tracked = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    except OSError:  # neither git nor a folder
-        return None
-    if not tracked:
-        return None
-    return Path.cwd() / "results" / "dashboard" / f"{path.parent.name}-{path.name}"
 
 
 def _views(store: Store) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,21 @@ def find_place(store: Store, tracking_uri: str | None, home: Path | None = None)
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store, home)
     return Place(results=store.root, uri=uri, home=str(home or store.root))
+
+
+def find_home(store: Store) -> Path | None:
+    """Where the mirror of rows that git tracks is: nothing is written beside what is published."""
+    if store.folder.remote:
+        return None
+    path = store.folder.local
+    command = ["git", "-C", str(path), "ls-files", "--", "views"]
+    try:
+        tracked = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:  # neither git nor a folder
+        return None
+    if not tracked:
+        return None
+    return Path.cwd() / "results" / "dashboard" / f"{path.parent.name}-{path.name}"
 
 
 def local_uri(store: Store, home: Path | None = None) -> str:
