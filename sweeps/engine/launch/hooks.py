@@ -148,15 +148,18 @@ class News:
     """Turns the reports of trials, which repeat what was measured before, into what is new."""
 
     def __init__(self) -> None:
-        self.known: dict[str, int] = {}  # lengths told of each trial
+        self.known: dict[str, tuple[int, int]] = {}  # step and number of lengths told of each trial
 
     def begin(self, name: str) -> None:
         """An attempt at this trial begins: nothing has been told of it."""
-        self.known[name] = 0
+        self.known[name] = (-1, 0)
 
-    def read(self, name: str, report: Report) -> TrialReport:
-        """What this report of a trial says that the one before did not."""
-        first, self.known[name] = self.known[name], len(report.results)
+    def read(self, name: str, report: Report) -> TrialReport | None:
+        """What this report of a trial says that the one before did not, if anything."""
+        (step, first), told = self.known[name], (report.step, len(report.results))
+        if (step, first) == told:
+            return None
+        self.known[name] = told
         measured = tuple(
             Measured(
                 checkpoint=result.checkpoint,

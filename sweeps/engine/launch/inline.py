@@ -22,7 +22,8 @@ def run_inline(pending: Sequence[PlannedTrial], settings: Settings, progress: Pr
     cells = {planned.trial.id: cell_of(planned.trial.config) for planned in pending}
 
     def on_report(name: str, report: Report) -> None:
-        progress.advanced(name, news.read(name, report))
+        if new := news.read(name, report):
+            progress.advanced(name, new)
 
     for group in form_stacks(pending, settings, 1, lambda some: measure_gain(some, settings)):
         started: list[PlannedTrial] = []

@@ -160,8 +160,9 @@ class WorkerReporter:
         self.flush()
 
     def advanced(self, name: str, report: Report) -> None:
-        self.events.append({"trial": name, "report": asdict(self.news.read(name, report))})
-        if time.monotonic() - self.sent > REPORT_SECONDS:
+        if new := self.news.read(name, report):
+            self.events.append({"trial": name, "report": asdict(new)})
+        if self.events and time.monotonic() - self.sent > REPORT_SECONDS:
             self.flush()
 
     def say(self, text: str) -> None:

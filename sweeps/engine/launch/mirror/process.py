@@ -57,13 +57,17 @@ class Mirrored:
             self.experiments = [Experiment(client, s, self.store, self.place) for s in self.shown]
         return self.experiments
 
-    def write(self, experiment: Experiment, name: str, shard: Shard, anew: bool = False) -> None:
-        """Show what the visible shard of a trial says, unless that was done."""
-        notes = self.notes[experiment.shown.view]
-        if name in experiment.shown.labels and (anew or notes.get(name) != shard.name):
-            experiment.write(name, shard, anew)
-            self.tick()
-            self._note(experiment.shown.view, name, shard.name)
+    def write(self, experiment: Experiment, name: str, shard: Shard, anew: bool = False) -> bool:
+        """Show what the visible shard of a trial says; False if it is shown already."""
+        shown = self.notes[experiment.shown.view].get(name) == shard.name
+        if name not in experiment.shown.labels:
+            return False
+        if shown and not anew and name not in experiment.running:
+            return False
+        experiment.write(name, shard, anew)
+        self.tick()
+        self._note(experiment.shown.view, name, shard.name)
+        return True
 
     def complete(self, artifacts: Sequence[Path], live: bool, anew: bool = False) -> None:
         """Show what is missing of all sweeps, and their reports; of trials that another launch
@@ -74,12 +78,10 @@ class Mirrored:
             busy = {name for launch in others for name in launch.trials}
             visible = {n: shard for n, shard in self.store.visible().items() if n not in busy}
             for experiment, folder in zip(self.open(), artifacts, strict=True):
-                view = experiment.shown.view
-                for name in experiment.shown.labels:
-                    if name in visible:
-                        self.write(experiment, name, visible[name], anew)
-                files = stamp(folder)
-                if live or view in self.changed or self.notes[view].get("artifacts") != files:
+                view, files = experiment.shown.view, stamp(folder)
+                names = [name for name in experiment.shown.labels if name in visible]
+                new = [n for n in names if self.write(experiment, n, visible[n], anew)]
+                if live or new or self.notes[view].get("artifacts") != files:
                     experiment.finish(folder, live)
                     self._note(view, "artifacts", files)
             self.save()
@@ -112,7 +114,7 @@ class Follower:
     """Follows a launch. problem: what went wrong last, until it went well again."""
 
     def __init__(self, place: Place, shown: Sequence[Shown]):
-        self.mirrored = Mirrored(place, shown, lambda: print(flush=True))
+        self.mirrored = Mirrored(place, shown, _give_sign)
         self.live: dict[str, tuple[Mapping[str, Any], int]] = {}  # configuration, start
         self.problem, self.quiet_until = "", float("-inf")
 
@@ -190,6 +192,12 @@ class Follower:
 
     def _complete(self, artifacts: Sequence[Path]) -> None:
         self.mirrored.complete(artifacts, live=True)
+
+
+def _give_sign() -> None:
+    """Of life, to a launch that may be dead."""
+    with contextlib.suppress(OSError):
+        print(flush=True)
 
 
 def main() -> int:
