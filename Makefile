@@ -14,8 +14,8 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 .PHONY: sweep paper headline test test-slow bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
-sweep: .venv/installed  ## train the depth ablation at laptop scale, print its table, draw its figure
-	$(BIN)/python sweeps/depth_ablation.py --scale laptop --results $(RESULTS)
+sweep: .venv/installed  ## train four position methods at laptop scale, print their table, draw their figure
+	$(BIN)/python sweeps/quickstart.py --scale laptop --results $(RESULTS)
 
 paper: .venv/installed  ## what is missing of all sweeps, then the report; SCALE=smoke, laptop or paper
 	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow

@@ -1,6 +1,7 @@
 """What each command of `python -m analysis` does: read, compute, print, write."""
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +12,7 @@ from analysis.claims.verdicts import is_judged, judge, verdict_table
 from analysis.load import Results
 from analysis.tables import render
 from analysis.tables.comparison_table import comparison_table
+from analysis.tables.files import check_place, write_text
 from sweeps.commands.tables import TABLES
 from sweeps.engine.store.store import Store
 
@@ -19,16 +21,23 @@ SCALES = ("smoke", "laptop", "paper")
 
 def show_table(options: argparse.Namespace) -> int:
     """Print the table; write every rendering of it and every figure."""
-    from analysis.report.write import draw_section, write_tables
+    from analysis.report.write import draw_section, make_tables, write_tables
 
     results = _load(options)
     if not _has_runs(results):
         return 0
     folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
-    section = write_tables(results, folder)
+    section, texts = make_tables(results, folder)
     assert section.table is not None
     print(render.render_text(section.table), flush=True)
-    _print_written(draw_section(section, folder).files)
+    try:
+        write_tables(folder, texts)
+        _print_written(draw_section(section, folder).files)
+    except OSError as error:
+        if options.out:
+            raise
+        reason = f"{folder}: {error.strerror or error}"
+        print(f"not written, as the results folder cannot be: {reason}", file=sys.stderr)
     return 0
 
 
@@ -61,7 +70,7 @@ def make_report(options: argparse.Namespace) -> int:
     verdicts = judge(CLAIMS, loaded.values())
     for kind, text in render.render_files(verdict_table(verdicts)).items():
         file = out.parent / f"verdicts.{kind}"
-        file.write_text(text, encoding="utf-8", newline="\n")
+        write_text(file, text)
     counts = Counter(row.verdict for row in verdicts)
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     print(f"written: {_relative(build_report(sections, verdicts, out))}")
@@ -79,7 +88,7 @@ def compare(options: argparse.Namespace) -> int:
     frame = compare_results(a, b)
     print(render.render_text(comparison_table(frame, *options.view)))
     if options.out:
-        options.out.write_text(render.frame_csv(frame), encoding="utf-8", newline="\n")
+        write_text(options.out, render.frame_csv(frame))
         print(f"written: {_relative(options.out)}")
     return 0
 
@@ -119,7 +128,7 @@ def fill_files(options: argparse.Namespace) -> int:
     for file in options.files:
         text = fill(file)
         changed = text != file.read_text(encoding="utf-8")
-        file.write_text(text, encoding="utf-8", newline="\n")
+        write_text(file, text)
         print(f"{_relative(file)}: {'changed' if changed else 'unchanged'}")
     return 0
 
@@ -161,7 +170,7 @@ def show_views(options: argparse.Namespace) -> int:
 
 def _reports(results: str) -> Path:
     """The folder for tables and figures: in the results folder, or here for an object store."""
-    return Path("reports") if "://" in results else Path(results) / "reports"
+    return check_place(Path("reports") if "://" in results else Path(results) / "reports")
 
 
 def _report_order(view: load.ViewSummary) -> tuple[int, str, int]:

@@ -57,6 +57,9 @@ def _fill_block(words: list[str], file: Path, draw: bool) -> str:
         existing = ", ".join(figures) or "none"
         raise ValueError(f"{file}: {names[0]} has no figure {names[3]!r}; there: {existing}")
     drawn = figures[names[3]]
+    stem = file.parent / names[4]
+    if not stem.resolve().is_relative_to(file.parent.resolve()):
+        raise ValueError(f"{file}: the figure {names[4]} would be outside of {file.parent}")
     if draw:
-        style.save(drawn.figure, file.parent / names[4], kinds=("png",))
+        style.save(drawn.figure, stem, kinds=("png",))
     return f"![{results.title}]({names[4]}.png)\n\n*{results.title}. {drawn.caption}*\n"

@@ -139,8 +139,8 @@ def list_views(results: str | Path) -> list[ViewSummary]:
     """All views of a results folder, by name."""
     store, summaries = Store(results), []
     status = {name: shard.status for name, shard in store.visible().items()}
-    for sweep, scale in store.view_names():
-        view = store.load_view(sweep, scale).to_pandas()
+    for (sweep, scale), rows in store.views().items():
+        view = rows.to_pandas()
         trials = view["trial_id"].unique()
         summaries.append(
             ViewSummary(

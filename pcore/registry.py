@@ -73,11 +73,17 @@ def name_of(cls: type, table: Mapping[str, type]) -> str:
 
 
 def own_code_hashes(names: Mapping[str, str]) -> dict[str, str]:
-    """{"<field>.source": hash} for those fields whose value is a class of the user's own code."""
+    """{"<field>.source": hash} for those fields whose value is a class of the user's own code; of
+    several names, separated by commas, the hashes of own code in their order.
+    """
+    own = {
+        field: [part for part in dict.fromkeys(text.split(",")) if ":" in part]
+        for field, text in names.items()
+    }
     return {
-        f"{field}.source": source_hash(resolve(name, {}, field))
-        for field, name in names.items()
-        if ":" in name
+        f"{field}.source": ",".join(source_hash(resolve(name, {}, field)) for name in found)
+        for field, found in own.items()
+        if found
     }
 
 

@@ -9,6 +9,7 @@ python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps cost                          how well durations are predicted
 python -m sweeps cancel TRIAL ...              end trials that run or wait, from any terminal
+python -m sweeps verify                        read everything once; name what is damaged
 python -m sweeps merge FROM INTO               add the results of another folder
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
 python -m sweeps dashboard                     MLflow's pages over the results
@@ -134,6 +135,13 @@ def dashboard(given: argparse.Namespace) -> int:
     return show_dashboard(given.results, given.tracking_uri, given.port, not given.no_browser)
 
 
+def verify(given: argparse.Namespace) -> int:
+    """Read every file of the store once and name the bad ones; exit code 1 if there are any."""
+    from sweeps.commands.verify import verify_store
+
+    return verify_store(given.results, given.repair)
+
+
 def merge(given: argparse.Namespace) -> int:
     """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
     from sweeps.commands.merge import merge_stores
@@ -150,7 +158,7 @@ def doctor(given: argparse.Namespace) -> int:
 
 def gc(given: argparse.Namespace) -> int:
     """Remove old checkpoints and what dead processes left. Lists it unless --yes."""
-    from sweeps.commands.maintenance import collect_garbage
+    from sweeps.commands.garbage import collect_garbage
 
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
 
@@ -215,6 +223,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--port", type=parse_count, default=5000, help="default: 5000")
     command.add_argument("--no-browser", action="store_true", help="print the addresses only")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
+    add_results(command)
+    command = add("verify", verify)
+    command.add_argument("--repair", action="store_true", help="move bad files to quarantine/")
     add_results(command)
     command = add("merge", merge)
     command.add_argument("source", metavar="FROM", help="results folder, or s3://bucket/prefix")

@@ -486,6 +486,39 @@ PROVEN = (
     ),
 )
 
+OTHER_MIXERS = (
+    *(
+        Claim(
+            text=f"{positions}: {mixer} goes further than plain softmax attention",
+            published="so on other tasks; here nothing was tuned for it",
+            certainty="ours",
+            source=source,
+            sweep="mixer_ablation",
+            ordering=beats(f"{positions}, {mixer}", f"{positions}, softmax"),
+        )
+        for positions, mixer, source in (
+            ("coupling", "learned scale", "arXiv 2501.19399"),
+            ("coupling", "entmax", "arXiv 1905.05702"),
+            ("coupling", "sink", "docs/decisions/model.md"),
+            ("NoPE", "contextual positions", "arXiv 2405.18719"),
+            ("NoPE", "stick-breaking", "arXiv 2410.17980"),
+            ("NoPE", "looped", "arXiv 2409.15647"),
+            ("NoPE", "gated linear", "arXiv 2312.06635"),
+        )
+    ),
+    *(
+        Claim(
+            text=f"Coupling goes further than {mixer} without positions",
+            published="not published",
+            certainty="ours",
+            source="sweeps/mixer_ablation.py",
+            sweep="mixer_ablation",
+            ordering=beats("reference: coupling", f"NoPE, {mixer}"),
+        )
+        for mixer in ("contextual positions", "stick-breaking", "looped", "gated linear")
+    ),
+)
+
 CLAIMS: tuple[Claim, ...] = (
     *TRAIN_LENGTH,
     *METHODS,
@@ -499,4 +532,5 @@ CLAIMS: tuple[Claim, ...] = (
     *SCRATCHPAD,
     *OTHERS,
     *PROVEN,
+    *OTHER_MIXERS,
 )

@@ -19,6 +19,8 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.tables.files import check_place
+
 WIDTH = 5.5  # inches: the text width of a conference paper
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9", "#8C8C00")
 METHOD_COLORS = {  # encoding and IDs (or the encoding alone), by one colour in every figure
@@ -154,7 +156,7 @@ def save(figure: Figure, stem: str | Path, kinds: Sequence[str] = KINDS) -> list
     """Write `stem`.png (DPI), .pdf and .svg; the same figure gives the same bytes."""
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in kinds]
+    paths = [check_place(stem.with_name(f"{stem.name}.{kind}")) for kind in kinds]
     with apply():
         figure.set_dpi(DPI)  # at which text is as wide as in print; coarser pixels make it narrower
         figure.draw_without_rendering()  # lay out once, not again for every format

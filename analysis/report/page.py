@@ -15,6 +15,7 @@ from analysis.report.markup import Markup, element, join
 from analysis.report.model import Section
 from analysis.report.section import section_id, show_section
 from analysis.report.section_tables import completeness_words
+from analysis.tables.files import write_text
 from analysis.tables.sweep_tables import DASH
 
 TITLE = "Length generalization of Transformers: ablations"
@@ -62,7 +63,7 @@ def build_report(
     ]
     page = element("html", element("head", *head), element("body", *body), lang="en")
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(f"<!DOCTYPE html>\n{page}\n", encoding="utf-8", newline="\n")
+    write_text(out, f"<!DOCTYPE html>\n{page}\n")
     return out
 
 

@@ -1,5 +1,6 @@
 """The files of one sweep at one scale: tables, numbers and figures in a folder."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +11,20 @@ from analysis.statistics.comparisons import compare_with_first
 from analysis.tables import render
 from analysis.tables import sweep_tables as tables
 from analysis.tables.comparison_table import arms_table
+from analysis.tables.files import check_place, write_text
 
 
 def write_section(results: Results, folder: Path) -> Section:
     """Write every table and figure of a sweep into a folder; what the report shows of it."""
-    section = write_tables(results, folder)
+    section, texts = make_tables(results, folder)
+    write_tables(folder, texts)
     return draw_section(section, folder)
 
 
-def write_tables(results: Results, folder: Path) -> Section:
-    """Write every table of a sweep into a folder; the section has no figures yet."""
+def make_tables(results: Results, folder: Path) -> tuple[Section, dict[str, str]]:
+    """What the report shows of a sweep, without figures; and the tables to be written into a
+    folder, by file name.
+    """
     table = compared = None
     texts = dict[str, str]()
     if len(results.evaluation):
@@ -34,11 +39,16 @@ def write_tables(results: Results, folder: Path) -> Section:
             frame = compare_with_first(results, length)
             compared = arms_table(frame, results.name)
             texts |= _render(compared, "comparisons")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
     files = tuple(folder / name for name in texts)
-    return Section(results=results, table=table, comparisons=compared, figures=(), files=files)
+    section = Section(results=results, table=table, comparisons=compared, figures=(), files=files)
+    return section, texts
+
+
+def write_tables(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write the tables of a sweep, by file name."""
+    check_place(folder).mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_text(folder / name, text)
 
 
 def draw_section(section: Section, folder: Path) -> Section:

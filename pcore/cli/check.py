@@ -1,4 +1,4 @@
-"""`pcore check-encoding` and `pcore check-task`: own code against the rules."""
+"""`pcore check-encoding`, -task, -attention and -mixer: own code against the rules."""
 
 from collections.abc import Callable
 
@@ -17,6 +17,16 @@ def check_encoding(words: list[str]) -> int:
 def check_task(words: list[str]) -> int:
     """Print every rule for tasks, and whether it is kept."""
     return _check("task", conformance.check_task, words)
+
+
+def check_attention(words: list[str]) -> int:
+    """Print every rule for attention, and whether it is kept."""
+    return _check("attention", conformance.check_attention, words)
+
+
+def check_mixer(words: list[str]) -> int:
+    """Print every rule for mixers, and whether it is kept."""
+    return _check("mixer", conformance.check_mixer, words)
 
 
 def find_task(name: str) -> type[Task]:

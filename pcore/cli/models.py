@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pcore.config import TrialConfig, unflatten
+from pcore.config import OWN_CODE, TrialConfig, unflatten
 from pcore.encodings import Learned, find_encoding
 from pcore.model.checkpoint import unpack_model
 from pcore.model.transformer import Transformer
@@ -141,7 +141,7 @@ def _read_settings(data: bytes, file: Path) -> dict[str, Any]:
 
 
 def _refuse_own_code(flat: dict[str, Any], file: Path) -> None:
-    for field in ("task.name", "position.encoding"):
+    for field in OWN_CODE:
         if ":" in (name := str(flat.get(field, ""))):
             raise ValueError(
                 f"{file} names own code, {field}={name}, which would be imported and run: "

@@ -32,6 +32,8 @@ COMMANDS = {
     ),
     "check-encoding": Command("check", "Check an encoding of your own against the rules."),
     "check-task": Command("check", "Check a task of your own against the rules."),
+    "check-attention": Command("check", "Check an attention of your own against the rules."),
+    "check-mixer": Command("check", "Check a mixer of your own against the rules."),
     "construct": Command(
         "theory", "Build the model of a theorem by hand and check that it is exact."
     ),

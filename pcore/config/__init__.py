@@ -3,6 +3,7 @@
 from pcore.config.flat import (
     GROUPS,
     NUMERICS,
+    OWN_CODE,
     SEEDS,
     Scalar,
     canonical,
@@ -27,6 +28,7 @@ from pcore.config.trial import (
 __all__ = [
     "GROUPS",
     "NUMERICS",
+    "OWN_CODE",
     "SEEDS",
     "DataConfig",
     "EvalConfig",

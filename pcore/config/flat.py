@@ -36,6 +36,8 @@ GROUPS: dict[str, type] = {
     "eval": EvalConfig,
 }
 SEEDS = ("seed", "data_seed")
+# Fields whose value can be a class of the user's own, `package.module:Class`.
+OWN_CODE = ("task.name", "position.encoding", "model.attention", "model.mixer")
 
 
 def flatten(config: TrialConfig) -> dict[str, Scalar]:
@@ -98,7 +100,7 @@ def trial_id(config: TrialConfig) -> str:
 def canonical(config: TrialConfig) -> str:
     """The text that is hashed: sorted JSON of the flat dictionary and the numerics version.
 
-    A task or encoding of the user's own code brings the hash of its source with it.
+    Own code (a task, an encoding, an attention, mixers) brings the hash of its source with it.
     A field added later is declared with `metadata={"absent": value}`: with that value the trial
     hashes as it did before.
     """
@@ -108,7 +110,7 @@ def canonical(config: TrialConfig) -> str:
         for f in dataclasses.fields(values):
             if "absent" in f.metadata and getattr(values, f.name) == f.metadata["absent"]:
                 del flat[f"{group}.{f.name}"]
-    names = {name: str(flat[name]) for name in ("task.name", "position.encoding")}
+    names = {name: str(flat[name]) for name in OWN_CODE if name in flat}
     content = flat | own_code_hashes(names) | {"numerics": NUMERICS}
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 

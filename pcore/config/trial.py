@@ -90,6 +90,13 @@ class ModelConfig:
         head has one more key, learned and without a value, on which attention can rest where it
         finds nothing. Its logit grows with the query as all others do.
     num_bits: P of a constructed model, bits of a position vector; 0 = trained.
+    attention: how scores become weights, a name of `pcore.model.mixing.ATTENTIONS` or
+        `package.module:Class`; softmax = published.
+    mixer: what mixes tokens, a name of `pcore.model.mixing.MIXERS` or `package.module:Class`:
+        one for all layers, or one for each.
+    num_loops: how often the same layers run one after the other, with the same weights.
+    input_injection: add the embedded tokens where a loop begins again (Fan et al. 2024,
+        arXiv 2409.15647; there the number of loops grows with the length, here it is fixed).
     """
 
     num_layers: int = 1
@@ -107,6 +114,10 @@ class ModelConfig:
     num_bits: int = field(default=0, metadata={"absent": 0})
     attention_sink: Literal["none", "learned"] = field(default="none", metadata={"absent": "none"})
     log_base: int = field(default=0, metadata={"absent": 0})
+    attention: str = field(default="softmax", metadata={"absent": "softmax"})
+    mixer: tuple[str, ...] = field(default=("attention",), metadata={"absent": ("attention",)})
+    num_loops: int = field(default=1, metadata={"absent": 1})
+    input_injection: bool = field(default=False, metadata={"absent": False})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

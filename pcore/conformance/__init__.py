@@ -1,11 +1,21 @@
-"""Does an encoding or a task from the user's own code keep the rules that the rest relies on?
+"""Does own code (encoding, task, attention, mixer) keep the rules that the rest relies on?
 
-`check_encoding("package.module:Class")` and `check_task(...)` return one `Check` per rule; nothing
-is raised and nothing printed. `format_checks` makes the report. A second or two on one core.
+`check_encoding("package.module:Class")` and its like return one `Check` per rule; nothing is raised
+and nothing printed. `format_checks` makes the report. A second or two on one core.
 """
 
 from pcore.conformance.encodings import check_encoding
+from pcore.conformance.mixing import check_attention, check_mixer
 from pcore.conformance.report import Check, format_checks
 from pcore.conformance.tasks import check_task, make_task, memorise
 
-__all__ = ["Check", "check_encoding", "check_task", "format_checks", "make_task", "memorise"]
+__all__ = [
+    "Check",
+    "check_attention",
+    "check_encoding",
+    "check_mixer",
+    "check_task",
+    "format_checks",
+    "make_task",
+    "memorise",
+]

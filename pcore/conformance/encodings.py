@@ -1,198 +1,90 @@
-"""Rules for encodings, checked inside a tiny model after a few training steps on addition.
-
-The steps matter: a parameter that starts at zero has no effect before.
-"""
+"""Rules for encodings, checked inside a tiny model after a few training steps on addition."""
 
 from functools import partial
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from pcore.config import override
 from pcore.config.seeding import make_generator
-from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_config
-from pcore.encodings import Encoding, find_encoding
-from pcore.encodings.position_ids import select_relative_ids, test_position_ids
-from pcore.evaluation.generate import decode_freely
-from pcore.model.static import mean_loss
-from pcore.model.targets import make_batch, target_places
-from pcore.model.transformer import Transformer, make_model
-from pcore.training.train import train
+from pcore.conformance.bench import (
+    TOLERANCE,
+    Bench,
+    cached,
+    causality,
+    deterministic,
+    difference,
+    examples_apart,
+    free,
+    gradient,
+    padding,
+    targets_only,
+)
+from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check
+from pcore.encodings import find_encoding
+from pcore.model.transformer import make_model
 from pcore.training.validate import validate
 
-TOLERANCE = 3e-4  # of the largest logit: float32 at IDs of some thousands
 LARGEST_ID = 2100  # max_position of the checked model
 SHIFTS = (1, 7, 2000)  # added to all IDs
 
 
 def check_encoding(name: str) -> list[Check]:
     """Every rule for encodings. If the class does not train at all, only that is reported."""
-    bench: _Bench | None = None
+    bench: Bench | None = None
 
     def trains() -> str:
         nonlocal bench
-        bench = _Bench(name)
+        encoding = find_encoding(name)
+        settings = {"position.encoding": name, "position.max_position": LARGEST_ID}
+        bench = Bench(settings | encoding.needs)
         return f"{NUM_STEPS} steps on addition, then evaluated"
 
     first = run_check("trains and evaluates", trains)
     if bench is None:
         return [first]
     rules = {
-        "causality": _causality,
-        "padding invariance": _padding,
-        "examples apart": _examples_apart,
-        "targets only = everywhere": _targets_only,
-        "cached = uncached decoding": _cached,
-        "teacher-forced = free decoding": _free,
+        "causality": causality,
+        "padding invariance": padding,
+        "examples apart": examples_apart,
+        "targets only = everywhere": targets_only,
+        "cached = uncached decoding": cached,
+        "teacher-forced = free decoding": free,
         "uses_ids stated = measured": _uses_ids,
         "offset stated = measured": _offset,
         "ID bound": _bound,
         "levels": _levels,
         "gradient reaches parameters": _gradient,
-        "deterministic under seed": _deterministic,
+        "deterministic under seed": deterministic,
     }
     return [first, *(run_check(rule, partial(check, bench)) for rule, check in rules.items())]
 
 
-class _Bench:
-    """A trained tiny model around the encoding, and examples with arbitrary IDs."""
-
-    def __init__(self, name: str):
-        self.cls: type[Encoding] = find_encoding(name)
-        self.config = tiny_config(
-            {"position.encoding": name, "position.max_position": LARGEST_ID} | self.cls.needs
+def _uses_ids(bench: Bench) -> str:
+    plain = bench.logits(bench.tokens, bench.any_ids)
+    gap = difference(plain, bench.logits(bench.tokens, bench.other_ids))
+    if (gap > TOLERANCE) != bench.model.encoding.uses_ids:
+        raise Broken(
+            f"stated {bench.model.encoding.uses_ids}, but other IDs change logits by {gap:.1e}"
         )
-        with torch.random.fork_rng():
-            report = list(train(self.config))[-1]
-            self.model = make_model(self.config)
-        self.model.load_state_dict(report.checkpoints["last"])
-        self.model.eval()
-        rng = make_generator("conformance")
-        self.batch = self.config.task.sample_length(16, 3, rng)
-        relative_ids = select_relative_ids(self.batch, self.config.position, self.config.task)
-        self.ids = test_position_ids(relative_ids, self.config.position)
-        self.tokens = self.batch.tokens
-        self.any_ids = torch.randint(1, 60, self.ids.shape, generator=rng)
-        self.other_ids = torch.randint(1, 60, self.ids.shape, generator=rng)
-        vocab = len(self.config.task.vocab)
-        self.other_tokens = torch.randint(1, vocab, self.tokens.shape, generator=rng)
-
-    @torch.no_grad()
-    def logits(self, tokens: Tensor, ids: Tensor, *rest: Tensor) -> Float[Tensor, "B R V"]:
-        return self.model(tokens, ids, *rest)
+    return f"{bench.model.encoding.uses_ids}: other IDs change logits by {gap:.0e}"
 
 
-def _difference(a: Tensor, b: Tensor) -> float:
-    """Largest difference as a share of the largest logit; infinite if anything is not finite."""
-    if not (a.isfinite().all() and b.isfinite().all()):
-        return float("inf")
-    return float((a - b).abs().max() / a.abs().max())
-
-
-def _require_same(a: Tensor, b: Tensor, what: str) -> str:
-    gap = _difference(a, b)
-    if not gap <= TOLERANCE:
-        raise Broken(f"{what}: logits differ by {gap:.1e} of the largest")
-    return f"difference {gap:.0e} of the largest logit"
-
-
-def _causality(bench: _Bench) -> str:
-    """Nothing after a token, neither tokens nor IDs, changes the logits at it."""
-    plain = bench.logits(bench.tokens, bench.any_ids)
-    num_tokens = plain.shape[1]
-    for index in range(num_tokens - 1):
-        after = torch.arange(num_tokens) > index
-        tokens = torch.where(after, bench.other_tokens, bench.tokens)
-        ids = torch.where(after[:, None], bench.other_ids, bench.any_ids)
-        what = f"token {index} sees what comes after it"
-        _require_same(plain[:, : index + 1], bench.logits(tokens, ids)[:, : index + 1], what)
-    return f"{num_tokens - 1} tokens, later tokens and IDs replaced"
-
-
-def _padding(bench: _Bench) -> str:
-    """PAD with ID 0 on the right changes no logits at real tokens."""
-    plain, num_tokens = bench.logits(bench.tokens, bench.any_ids), bench.tokens.shape[1]
-    for extra in (1, 40):
-        tokens = torch.nn.functional.pad(bench.tokens, (0, extra))
-        ids = torch.nn.functional.pad(bench.any_ids, (0, 0, 0, extra))
-        padded = bench.logits(tokens, ids)[:, :num_tokens]
-        _require_same(plain, padded, f"{extra} PAD on the right act on real tokens")
-    return "1 and 40 PAD on the right"
-
-
-def _examples_apart(bench: _Bench) -> str:
-    plain = bench.logits(bench.tokens, bench.any_ids)
-    alone = [
-        bench.logits(bench.tokens[b : b + 1], bench.any_ids[b : b + 1])
-        for b in range(len(bench.tokens))
-    ]
-    return _require_same(plain, torch.cat(alone), "an example sees the others of its batch")
-
-
-def _targets_only(bench: _Bench) -> str:
-    """The last block asks for some queries only: biases must go by query IDs, not by row number."""
-    indices, _ = target_places(bench.batch.response_mask)
-    plain = bench.logits(bench.tokens, bench.any_ids)
-    chosen = plain.gather(1, indices.unsqueeze(2).expand(-1, -1, plain.shape[2]))
-    some = bench.logits(bench.tokens, bench.any_ids, indices)
-    return _require_same(chosen, some, "fewer queries than keys")
-
-
-@torch.no_grad()
-def _cached(bench: _Bench) -> str:
-    """Token by token with a KV cache gives the logits of one parallel pass."""
-    cache, parts = None, []
-    for end in range(1, bench.tokens.shape[1] + 1):
-        new, ids = bench.tokens[:, end - 1 : end], bench.any_ids[:, :end]
-        logits, cache = bench.model.decode_step(new, ids, cache)
-        parts.append(logits)
-    plain = bench.logits(bench.tokens, bench.any_ids)
-    return _require_same(plain, torch.cat(parts, dim=1), "decoding with a cache")
-
-
-def _free(bench: _Bench) -> str:
-    """Greedy free decoding with a cache; teacher forcing on what it wrote predicts just that.
-
-    By induction, exact match under teacher forcing is exact match of free decoding.
-    """
-    written = decode_freely(bench.model, bench.batch, bench.config)
-    num_query = bench.tokens.shape[1] - written.shape[1]
-    tokens = torch.cat([bench.tokens[:, :num_query], written], dim=1)
-    forced = bench.logits(tokens, bench.ids)[:, num_query - 1 : -1].argmax(dim=2)
-    eos = bench.config.task.vocab.index[bench.config.task.eos]
-    stopped = (written == eos).cumsum(dim=1) - (written == eos).long() > 0  # after EOS
-    if bad := int(((forced != written) & ~stopped).any(dim=1).sum()):
-        raise Broken(f"{bad} of {len(tokens)} examples decode differently when running freely")
-    return f"{len(tokens)} examples, {int((~stopped).sum())} tokens"
-
-
-def _uses_ids(bench: _Bench) -> str:
-    plain = bench.logits(bench.tokens, bench.any_ids)
-    gap = _difference(plain, bench.logits(bench.tokens, bench.other_ids))
-    if (gap > TOLERANCE) != bench.cls.uses_ids:
-        raise Broken(f"stated {bench.cls.uses_ids}, but other IDs change logits by {gap:.1e}")
-    return f"{bench.cls.uses_ids}: other IDs change logits by {gap:.0e}"
-
-
-def _offset(bench: _Bench) -> str:
+def _offset(bench: Bench) -> str:
     """Add a constant to all IDs."""
     plain = bench.logits(bench.tokens, bench.any_ids)
-    gaps = [_difference(plain, bench.logits(bench.tokens, bench.any_ids + s)) for s in SHIFTS]
+    gaps = [difference(plain, bench.logits(bench.tokens, bench.any_ids + s)) for s in SHIFTS]
     measured = "dependent" if max(gaps) > TOLERANCE else "invariant"
     detail = f"shifts of {', '.join(map(str, SHIFTS))} change logits by {max(gaps):.1e} at most"
-    if measured != bench.cls.offset:
-        raise Broken(f"stated {bench.cls.offset}, measured {measured}: {detail}")
+    if measured != bench.model.encoding.offset:
+        raise Broken(f"stated {bench.model.encoding.offset}, measured {measured}: {detail}")
     return f"{measured}: {detail}"
 
 
-def _bound(bench: _Bench) -> str:
+def _bound(bench: Bench) -> str:
     """Every ID that `validate` lets through has a finite effect; too small a bound is refused."""
     ids = bench.any_ids.clone()
     ids[:, -1] = LARGEST_ID
     if not bench.logits(bench.tokens, ids).isfinite().all():
         raise Broken(f"logits are not finite at max_position={LARGEST_ID}")
-    if not bench.cls.bounded:
+    if not bench.model.encoding.bounded:
         far = 20 * LARGEST_ID
         if not bench.logits(bench.tokens, bench.any_ids + far).isfinite().all():
             raise Broken(f"stated bounded=False, but logits are not finite at IDs around {far}")
@@ -204,7 +96,7 @@ def _bound(bench: _Bench) -> str:
     raise Broken("stated bounded=True, but max_position=5 is accepted where IDs go up to 6")
 
 
-def _levels(bench: _Bench) -> str:
+def _levels(bench: Bench) -> str:
     """Two levels of IDs work, or are refused with a ValueError."""
     config = override(bench.config, {"task.scratchpad": True})
     try:
@@ -217,36 +109,5 @@ def _levels(bench: _Bench) -> str:
     return "two levels work"
 
 
-def _gradient(bench: _Bench) -> str:
-    """The loss reaches every trainable tensor of the encoding."""
-    batch = make_batch(bench.tokens, bench.any_ids, bench.batch.response_mask)
-    bench.model.zero_grad(set_to_none=True)
-    mean_loss(bench.model, *batch).backward()
-    trainable = [(n, p) for n, p in bench.model.encoding.named_parameters() if p.requires_grad]
-    for name, parameter in trainable:
-        grad = parameter.grad
-        if grad is None or not grad.abs().max() > 0:
-            raise Broken(f"no gradient reaches {name}")
-        if not grad.isfinite().all():
-            raise Broken(f"the gradient of {name} is not finite")
-    names = ", ".join(name for name, _ in trainable)
-    return names or "no trainable parameters"
-
-
-def _deterministic(bench: _Bench) -> str:
-    """Weights and logits depend on the trial's seed alone, not on the global random state."""
-    models: list[Transformer] = []
-    outputs: list[Tensor] = []
-    with torch.random.fork_rng():
-        for global_seed in (1, 2):
-            torch.manual_seed(global_seed)
-            models.append(make_model(bench.config).train())
-            outputs.append(models[-1](bench.tokens, bench.any_ids).detach())
-        outputs.append(models[0](bench.tokens, bench.any_ids).detach())
-    first, second = (model.encoding.state_dict() for model in models)
-    for name, values in first.items():
-        if not torch.equal(values, second[name]):
-            raise Broken(f"two models of one seed start with different {name}")
-    if not all(torch.equal(outputs[0], other) for other in outputs[1:]):
-        raise Broken("two passes of one model, in training mode, give different logits")
-    return "same weights and logits under any global random state"
+def _gradient(bench: Bench) -> str:
+    return gradient(bench, [bench.model.encoding])

@@ -15,6 +15,7 @@ from torch import Tensor
 from pcore.config import TrialConfig
 from pcore.evaluation.evaluate import evaluate
 from pcore.evaluation.judge import Counts
+from pcore.model.mixing import SelfAttention
 from pcore.model.transformer import Block, Transformer
 from pcore.tasks.base import Batch
 
@@ -66,8 +67,12 @@ def silenced(*outputs: Tensor) -> Generator[None]:
 
 
 def _components(block: Block, d_head: int) -> Iterator[tuple[Component, int, list[Tensor]]]:
-    """(component, head, the weights that carry its output)."""
-    attention, feed_forward = block.attention.o.detach(), block.feed_forward.wo.detach()
+    """(component, head, the weights that carry its output); heads where there is attention."""
+    feed_forward = block.feed_forward.wo.detach()
+    if not isinstance(block.attention, SelfAttention):
+        yield "feed-forward", -1, [feed_forward]
+        return
+    attention = block.attention.o.detach()
     for head, columns in enumerate(attention.split(d_head, dim=1)):
         yield "head", head, [columns]
     yield "attention", -1, [attention]

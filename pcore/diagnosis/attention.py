@@ -5,13 +5,13 @@ from a forward pass of their own, `attention_weights`, because the fused kernel 
 evaluation does not return them. Source of the picture: arXiv 2405.20671, section on Theorem 5.1.
 """
 
-import math
 from dataclasses import dataclass
 from string import ascii_lowercase
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from pcore.config import TrialConfig
 from pcore.diagnosis.patterns import (
@@ -25,6 +25,7 @@ from pcore.diagnosis.patterns import (
 )
 from pcore.evaluation.predict import with_examples
 from pcore.evaluation.test_sets import evaluation_ids, make_test_set
+from pcore.model.mixing import SelfAttention
 from pcore.model.transformer import Transformer
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.training.validate import check_test_length, task_name
@@ -34,6 +35,10 @@ TOKENS_PER_BATCH = 8192  # bounds the memory of attention matrices, does not cha
 
 class NoExamples(ValueError):
     """Among the examples that were drawn there is none with the layout that is averaged."""
+
+
+class NoAttention(ValueError):
+    """A layer has another mixer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +73,8 @@ class AttentionMap:
 def attention_weights(
     model: Transformer, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
 ) -> Float[Tensor, "L B H T T"]:
-    """The attention weights of every layer, in float32; they add up to 1 if there is no sink.
+    """The attention weights of every layer, in float32, once for each loop; those of a softmax add
+    up to 1 if there is no sink. Raises NoAttention if a layer has none.
 
     Training and evaluation never come here; `tests/pcore/diagnosis/test_attention.py` holds it
     against them.
@@ -76,20 +82,29 @@ def attention_weights(
     x, weights = model.embed(tokens, ids), list[Tensor]()
     num_tokens = tokens.shape[1]
     at = torch.arange(num_tokens, device=tokens.device).expand_as(tokens)
-    hidden = torch.ones(num_tokens, num_tokens, device=x.device, dtype=torch.bool).triu(1)
+    visible = torch.ones(num_tokens, num_tokens, device=x.device, dtype=torch.bool).tril()
+    visible = visible.expand(len(x), 1, -1, -1)
     encoding, factor = model.encoding, model.attention_factor
-    for layer, block in enumerate(model.layers):
+    embedded = x
+    for number, block in enumerate(model.passes):
+        x, attention = model.enter(x, embedded, number), block.attention
+        if not isinstance(attention, SelfAttention):
+            mixer = model.config.mixer[attention.layer % len(model.config.mixer)]
+            raise NoAttention(f"layer {attention.layer + 1} has no attention: model.mixer={mixer}")
         normed = block.norm1(x)
-        q, k, _ = block.attention.project(normed, ids, normed, ids, encoding)
-        q = block.attention.scale_queries(q, at, factor)
+        q, k, _ = attention.project(normed, ids, normed, ids, encoding)
+        q = attention.scale_queries(q, at, factor)
         scores = (q @ k.transpose(2, 3)).float()
-        bias = encoding.bias(ids, ids, layer)
+        bias = encoding.bias(ids, ids, attention.layer)
         scores = scores if bias is None else scores + bias
-        scores = scores.masked_fill(hidden, -math.inf)
-        if block.attention.sink is not None:  # takes its share, and is no token
-            at_sink = q @ block.attention.sink.unsqueeze(2)
-            scores = torch.cat([at_sink.float(), scores], dim=3)
-        weights.append(scores.softmax(dim=3)[..., -num_tokens:])
+        seen = visible
+        if attention.sink is not None:  # takes its share, and is no token
+            at_sink = q @ attention.sink.unsqueeze(2)
+            scores, seen = (
+                torch.cat([at_sink.float(), scores], dim=3),
+                F.pad(visible, (1, 0), value=True),
+            )
+        weights.append(attention.weigh(scores, seen, q)[..., -num_tokens:])
         x, _ = block(x, ids, encoding, factor)
     return torch.stack(weights)
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from pcore.config import TrialConfig
-from pcore.diagnosis.attention import AttentionMap, NoExamples, average_attention
+from pcore.diagnosis.attention import AttentionMap, NoAttention, NoExamples, average_attention
 from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
 from pcore.evaluation.predict import with_examples
@@ -47,7 +47,7 @@ def mechanism_rows(
     for length in sorted({config.data.max_length, *choose_evenly(tested, 2)}):
         try:
             averaged = average_attention(model, config, length, num_examples)
-        except NoExamples:  # all of another layout than the largest: nothing to average
+        except (NoAttention, NoExamples):  # or all of another layout than the largest
             continue
         yield from _head_rows(averaged)
     for length in choose_evenly(tested, MAX_LENGTHS):

@@ -47,7 +47,8 @@ def count_train_tokens(config: TrialConfig) -> int:
 
 def count_example_flops(config: TrialConfig, length: int, per_row: int = 1) -> float:
     """Operations of the forward pass of one example: all blocks on all tokens, but the last block's
-    queries and feed-forward on targets only. per_row: examples of a row, all of which are its keys.
+    queries and feed-forward on targets only; other mixers counted as attention. per_row: examples
+    of a row, all of which are its keys.
     """
     m, num_tokens = config.model, config.task.num_tokens(length)
     layout = config.task.layout(config.task.largest_shape(length))
@@ -55,7 +56,7 @@ def count_example_flops(config: TrialConfig, length: int, per_row: int = 1) -> f
     inner = m.num_heads * m.d_head
     keys = 4 * m.d_model * inner
     queries = 4 * m.d_model * inner + 6 * m.d_model * m.d_ff + 4 * per_row * num_tokens * inner
-    inside = (m.num_layers - 1) * num_tokens * (keys + queries)
+    inside = (m.num_layers * m.num_loops - 1) * num_tokens * (keys + queries)
     outputs = num_targets * (queries + 2 * m.d_model * len(config.task.vocab))
     return inside + num_tokens * keys + outputs
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pcore.config import TrialConfig
 from pcore.encodings import find_encoding
+from pcore.model.mixing import mixing_parts
 
 Loss: TypeAlias = Callable[..., Tensor]
 T = TypeVar("T")
@@ -29,7 +30,14 @@ MAX_SHAPES = 64  # of a function in one process: shapes of batches times kinds o
 
 def can_compile(config: TrialConfig) -> bool:
     """Whether the loss of a trial is one graph: no Python code in it looks at values of tensors."""
-    return find_encoding(config.position.encoding).stackable
+    return not find_obstacle(config)
+
+
+def find_obstacle(config: TrialConfig) -> str:
+    """The setting whose code may look at values of tensors; "" if there is none."""
+    encoding = config.position.encoding
+    parts = {f"position.encoding={encoding}": find_encoding(encoding), **mixing_parts(config.model)}
+    return next((name for name, part in parts.items() if not part.stackable), "")
 
 
 class Compiled:

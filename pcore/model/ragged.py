@@ -4,7 +4,8 @@ Examples of like length stand side by side, in one long row of tokens.
 What treats each token by itself (embedding, projections, norms, feed-forward) works on the row;
 only attention goes part by part, each part padded to its own longest example. For CPUs, which pay
 for every padded token: padding of a uniform mixture of lengths is two fifths of all tokens. A GPU
-prefers batches of static shape (`pcore.model.static`). Losses and gradients are those of the padded
+prefers batches of static shape (`pcore.model.static`). Models that do not count each row by itself
+(`Part.separable`) take padded batches here too. Losses and gradients are those of the padded
 batch: `tests/pcore/model/test_ragged.py`.
 """
 
@@ -16,9 +17,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcore.model.shared_tokens import Projected, look_up, share_tokens
+from pcore.model.mixing import SelfAttention, take
+from pcore.model.shared_tokens import look_up, share_tokens
 from pcore.model.targets import NO_TARGET
-from pcore.model.transformer import Attention, Block, Transformer, take
+from pcore.model.transformer import Block, Transformer
 
 PART_TOKENS = 60  # what one more part costs, in tokens that could be computed instead
 
@@ -85,40 +87,58 @@ def make_ragged(
 
 def ragged_logits(model: Transformer, batch: RaggedBatch) -> Float[Tensor, "M V"]:
     """Logits at the M targets of a batch."""
-    queries, last = batch.queries[None], model.layers[-1]
     shared = share_tokens(model, batch.tokens, batch.ids)
-    x = model.embed(batch.tokens, batch.ids) if shared is None else None
-    for block in model.layers:
-        at = queries if block is last else None
+    x = embedded = model.embed(batch.tokens, batch.ids) if shared is None else None
+    for number, block in enumerate(model.passes):
+        at_targets = number == len(model.passes) - 1
+        at = batch.queries[None] if at_targets else None
         if x is None:
             assert shared is not None
-            projected = look_up(model, shared, at)
+            asked, *heads = look_up(model, shared, at)
+            mixed = _attend_parts(model, block, heads, batch, at_targets)
         else:
-            projected = _project(model, block, x, batch.ids, at)
-        attended = _mix_parts(model, block.attention, projected, batch, block is last)
-        x = block.finish(projected.x, attended)
+            x = x if embedded is None else model.enter(x, embedded, number)
+            mixed = _mix_parts(model, block, x, batch, at_targets)
+            asked = take(x, at)  # after the norm: in this order gradients always added up
+        x = block.finish(asked, mixed)
     assert x is not None
     return model.read_out(x)[0]
 
 
-def _project(
+def _mix_parts(
     model: Transformer,
     block: Block,
     x: Float[Tensor, "1 N D"],
-    ids: Int[Tensor, "1 N P"],
-    at: Int[Tensor, "1 M"] | None,
-) -> Projected:
-    normed = block.norm1(x)
-    return Projected(
-        take(x, at),
-        *block.attention.project(normed, ids, take(normed, at), take(ids, at), model.encoding),
-    )
-
-
-def _mix_parts(
-    model: Transformer, attention: Attention, p: Projected, batch: RaggedBatch, at_targets: bool
+    batch: RaggedBatch,
+    at_targets: bool,
 ) -> Float[Tensor, "1 Q D"]:
-    """`Attention.mix`, part by part; queries at the targets only, or everywhere."""
+    """The output of a block's mixer, part by part; queries at the targets only, or everywhere."""
+    normed, mixer = block.norm1(x), block.attention
+    if type(mixer) is SelfAttention:  # what derives from it may mix otherwise
+        at = batch.queries[None] if at_targets else None
+        asked, asked_ids = take(normed, at), take(batch.ids, at)
+        heads = mixer.project(normed, batch.ids, asked, asked_ids, model.encoding)
+        return _attend_parts(model, block, heads, batch, at_targets)
+    sizes = [part.num_rows * part.num_tokens for part in batch.parts]
+    mixed = list[Tensor]()
+    cut = zip(batch.parts, normed[0].split(sizes), batch.ids[0].split(sizes), strict=True)
+    for part, *pieces in cut:
+        rows, ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in pieces)
+        at = part.places if at_targets else None
+        output, _ = mixer(rows, ids, model.encoding, model.attention_factor, at)
+        mixed.append(output.flatten(0, 1))
+    return torch.cat(mixed)[None]
+
+
+def _attend_parts(
+    model: Transformer,
+    block: Block,
+    heads: Sequence[Tensor],
+    batch: RaggedBatch,
+    at_targets: bool,
+) -> Float[Tensor, "1 Q D"]:
+    """`SelfAttention.attend` of q, k and v, part by part."""
+    assert isinstance(block.attention, SelfAttention)
     indices = [part.places if at_targets else part.everywhere for part in batch.parts]
     num_queries = [at.numel() for at in indices]
     num_keys = [part.num_rows * part.num_tokens for part in batch.parts]
@@ -126,17 +146,17 @@ def _mix_parts(
     pieces = [
         whole.squeeze(0).split(sizes)
         for whole, sizes in (
-            (p.q.transpose(1, 2), num_queries),
-            (p.k.transpose(1, 2), num_keys),
-            (p.v.transpose(1, 2), num_keys),
+            (heads[0].transpose(1, 2), num_queries),
+            (heads[1].transpose(1, 2), num_keys),
+            (heads[2].transpose(1, 2), num_keys),
             (batch.ids, num_keys),
         )
     ]
     mixed = list[Tensor]()
     for part, at, *own in zip(batch.parts, indices, *pieces, strict=True):
-        *heads, ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in own)
-        q, k, v = (t.transpose(1, 2) for t in heads)
-        output = attention.mix(q, k, v, ids, at, model.encoding, model.attention_factor)
+        *parts, ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in own)
+        q, k, v = (t.transpose(1, 2) for t in parts)
+        output = block.attention.attend(q, k, v, ids, at, model.encoding, model.attention_factor)
         mixed.append(output.flatten(0, 1))
     return torch.cat(mixed)[None]
 

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from pcore.model.mixing import SelfAttention
 from pcore.model.transformer import LanguageModel, Transformer
 
 
@@ -76,16 +77,19 @@ def share_tokens(
 ) -> SharedTokens | None:
     """What the first block computes of a token and its IDs alone, once for each distinct pair.
 
-    None if more than half of the tokens are distinct, or the model has a forward pass of its own.
+    None if more than half of the tokens are distinct, or the model has a forward pass or a mixer of
+    its own, or reads the embedded tokens again.
     """
     if not isinstance(model, Transformer) or type(model).forward is not Transformer.forward:
+        return None
+    block, again = model.layers[0], model.config.input_injection
+    if not model.separable or again or type(block.attention) is not SelfAttention:
         return None
     distinct = find_distinct(tokens, ids, model.encoding.uses_ids)
     if not distinct.worth_sharing:
         return None
     ids = ids.flatten(0, 1)[distinct.examples][None]
     x = model.embed(tokens.flatten()[distinct.examples][None], ids)
-    block = model.layers[0]
     normed = block.norm1(x)
     heads = block.attention.project(normed, ids, normed, ids, model.encoding)
     q, k, v = (t.transpose(1, 2).flatten(2)[0] for t in heads)
@@ -94,7 +98,9 @@ def share_tokens(
 
 def look_up(model: Transformer, shared: SharedTokens, at: Int[Tensor, "B R"] | None) -> Projected:
     """What enters the attention of the first block, queries at some indices (None = all)."""
-    split, numbers = model.layers[0].attention.split, shared.numbers
+    attention, numbers = model.layers[0].attention, shared.numbers
+    assert isinstance(attention, SelfAttention)
+    split = attention.split
     asked = numbers if at is None else numbers.gather(1, at)
     return Projected(
         F.embedding(asked, shared.x),
@@ -116,13 +122,14 @@ def logits_from_shared(
         return model(tokens, ids, at)
     assert isinstance(model, Transformer)
     encoding, factor = model.encoding, model.attention_factor
-    first, *others = model.layers
+    first, *others = model.passes
     here = at if not others else None
     everywhere = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
     projected = look_up(model, shared, here)
     indices = everywhere if here is None else here
-    attended = first.attention.mix(*projected[1:], ids, indices, encoding, factor)
+    assert isinstance(first.attention, SelfAttention)
+    attended = first.attention.attend(*projected[1:], ids, indices, encoding, factor)
     x = first.finish(projected.x, attended)
-    for block in others:
-        x, _ = block(x, ids, encoding, factor, at if block is others[-1] else None)
+    for number, block in enumerate(others, start=1):
+        x, _ = block(x, ids, encoding, factor, at if number == len(others) else None)
     return model.read_out(x)

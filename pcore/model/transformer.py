@@ -5,16 +5,16 @@ the residual sum), gated GELU, tied output, attention scores without 1/sqrt(d_he
 initialisation stands in for it).
 Source: arXiv 2405.20671, appendix on architecture; checked against parameter counts in the tests.
 
-This file is the whole model. The same function is computed faster, with equal results, by
-`ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static` and `compiled` (GPUs)
-beside it; no other file is needed to know what is trained.
+This file and `mixing/self_attention.py` are the whole model. The same function is computed faster,
+with equal results, by `ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static`
+and `compiled` (GPUs) beside it; no other file is needed to know what is trained. What is not of the
+papers, other attention and what can stand in its place, is in `mixing` too.
 
 Shapes: B examples, T tokens, P levels of IDs, D d_model, H heads, K d_head, V vocabulary, R tokens
 whose next token is asked for. Right padding needs no mask: under the causal mask no token sees a
 later one.
 """
 
-import math
 from typing import TypeAlias, cast
 
 import torch
@@ -26,13 +26,10 @@ from pcore.config import ModelConfig, TrialConfig
 from pcore.config.seeding import make_generator
 from pcore.encodings import ENCODINGS, Encoding
 from pcore.encodings.position_ids import num_levels
+from pcore.model.mixing import State, find_mixer, make_weight, mixing_parts, take
 from pcore.registry import resolve
 
-# Of attention scores at once without gradients: 30,000 tokens never have all of theirs.
-SCORE_BYTES = {"cpu": 2**26, "gpu": 2**30}
-
-KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of one layer, "B H T K" each, keys rotated
-Cache: TypeAlias = list[KeysValues]  # one per layer
+Cache: TypeAlias = list[State]  # of each pass through a block
 
 
 class LanguageModel(nn.Module):
@@ -55,6 +52,7 @@ class Transformer(LanguageModel):
         self.blocks = nn.ModuleList(Block(config, layer, rng) for layer in range(config.num_layers))
         self.final_norm = make_norm(config)
         self.attention_factor = 1.0
+        self.separable = all(p.separable for p in mixing_parts(config).values())
 
     def forward(
         self,
@@ -67,9 +65,10 @@ class Transformer(LanguageModel):
         at: ascending indices into T; None = everywhere, R = T. The last block has queries there
         only: nothing else of its output is read.
         """
-        x = self.embed(tokens, ids)
-        for layer, block in enumerate(self.layers):
-            last = layer == len(self.layers) - 1
+        x = embedded = self.embed(tokens, ids)
+        for number, block in enumerate(self.passes):
+            x = self.enter(x, embedded, number)
+            last = number == len(self.passes) - 1
             x, _ = block(x, ids, self.encoding, self.attention_factor, at if last else None)
         return self.read_out(x)
 
@@ -80,12 +79,13 @@ class Transformer(LanguageModel):
 
         ids: those of all S tokens, cached and new.
         """
-        x = self.embed(tokens, ids[:, ids.shape[1] - tokens.shape[1] :])
+        x = embedded = self.embed(tokens, ids[:, ids.shape[1] - tokens.shape[1] :])
         new_cache: Cache = []
-        for layer, block in enumerate(self.layers):
-            past = cache[layer] if cache else None
-            x, keys_values = block(x, ids, self.encoding, self.attention_factor, past=past)
-            new_cache.append(keys_values)
+        for number, block in enumerate(self.passes):
+            x = self.enter(x, embedded, number)
+            past = cache[number] if cache else None
+            x, state = block(x, ids, self.encoding, self.attention_factor, past=past)
+            new_cache.append(state)
         return self.read_out(x), new_cache
 
     def embed(
@@ -95,6 +95,13 @@ class Transformer(LanguageModel):
         positions = self.encoding.embed(ids)
         return x if positions is None else x + positions
 
+    def enter(
+        self, x: Float[Tensor, "B N D"], embedded: Float[Tensor, "B N D"], number: int
+    ) -> Float[Tensor, "B N D"]:
+        """What pass `number` reads: where a loop begins again, the embedded tokens can come in."""
+        again = number > 0 and number % len(self.blocks) == 0
+        return x + embedded if again and self.config.input_injection else x
+
     def read_out(self, x: Float[Tensor, "B R D"]) -> Float[Tensor, "B R V"]:
         return F.linear(self.final_norm(x) * self.config.d_model**-0.5, self.embedding)
 
@@ -102,6 +109,11 @@ class Transformer(LanguageModel):
     def layers(self) -> "list[Block]":
         """The blocks with their type, which a `ModuleList` forgets."""
         return cast("list[Block]", list(self.blocks))
+
+    @property
+    def passes(self) -> "list[Block]":
+        """The blocks in the order in which they run: all of them, `num_loops` times."""
+        return self.layers * self.config.num_loops
 
 
 class Block(nn.Module):
@@ -112,7 +124,8 @@ class Block(nn.Module):
         pre, post = config.norm_placement != "post", config.norm_placement != "pre"
         self.norm1, self.norm3 = (make_norm(config) if pre else nn.Identity() for _ in range(2))
         self.norm2, self.norm4 = (make_norm(config) if post else nn.Identity() for _ in range(2))
-        self.attention = Attention(config, layer, rng)
+        mixer = find_mixer(config.mixer[layer % len(config.mixer)])
+        self.attention = mixer(config, layer, rng)  # the name that weights on disk have
         self.feed_forward = FeedForward(config, rng)
 
     def forward(
@@ -122,23 +135,14 @@ class Block(nn.Module):
         encoding: Encoding,
         factor: float,
         at: Int[Tensor, "B R"] | None = None,
-        past: KeysValues | None = None,
-    ) -> tuple[Float[Tensor, "B R D"], KeysValues]:
-        """The block's output at the indices `at` of x (None = everywhere), and all keys and values.
+        past: State | None = None,
+    ) -> tuple[Float[Tensor, "B R D"], State]:
+        """The block's output at the indices `at` of x (None = everywhere), and the layer's state.
 
-        x holds the last N of the S tokens, `past` the keys and values of those before.
+        x holds the last N of the S tokens, `past` the state after those before.
         """
-        num_past = ids.shape[1] - x.shape[1]
-        normed = self.norm1(x)
-        q, k, v = self.attention.project(
-            normed, ids[:, num_past:], take(normed, at), take(ids[:, num_past:], at), encoding
-        )
-        if past is not None:
-            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        everywhere = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
-        positions = num_past + (everywhere if at is None else at)
-        attended = self.attention.mix(q, k, v, ids, positions, encoding, factor)
-        return self.finish(take(x, at), attended), (k, v)
+        attended, state = self.attention(self.norm1(x), ids, encoding, factor, at, past)
+        return self.finish(take(x, at), attended), state
 
     def finish(
         self, x: Float[Tensor, "B R D"], attended: Float[Tensor, "B R D"]
@@ -146,83 +150,6 @@ class Block(nn.Module):
         """The block's output, from its input and that of attention."""
         x = self.norm2(x + attended)
         return self.norm4(x + self.feed_forward(self.norm3(x)))
-
-
-class Attention(nn.Module):
-    """Multi-head causal attention; softmax in float32."""
-
-    def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
-        super().__init__()
-        d, inner = config.d_model, config.num_heads * config.d_head
-        self.layer = layer
-        self.num_heads, self.scale = config.num_heads, config.attention_scale
-        self.log_base = config.log_base
-        self.q = make_weight(inner, d, 1 / (d * config.d_head), rng)
-        self.k = make_weight(inner, d, 1 / d, rng)
-        self.v = make_weight(inner, d, 1 / d, rng)
-        self.o = make_weight(d, inner, 1 / inner, rng)
-        if config.query_init == "zero":  # drawn all the same: the other weights stay what they are
-            nn.init.zeros_(self.q)
-        # Zero, not drawn: at first a key like any other on average, which moves no other weight.
-        sink = torch.zeros(config.num_heads, config.d_head)
-        self.sink = nn.Parameter(sink) if config.attention_sink == "learned" else None
-
-    def project(
-        self,
-        x: Float[Tensor, "B N D"],
-        ids: Int[Tensor, "B N P"],
-        queries: Float[Tensor, "B R D"],
-        query_ids: Int[Tensor, "B R P"],
-        encoding: Encoding,
-    ) -> tuple[Float[Tensor, "B H R K"], Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:
-        """q of the queries, k and v of x; q and k rotated by their IDs, q not yet scaled."""
-        q = encoding.rotate(self.split(F.linear(queries, self.q)), query_ids, self.layer)
-        k = encoding.rotate(self.split(F.linear(x, self.k)), ids, self.layer)
-        return q, k, self.split(F.linear(x, self.v))
-
-    def mix(
-        self,
-        q: Float[Tensor, "B H R K"],
-        k: Float[Tensor, "B H S K"],
-        v: Float[Tensor, "B H S K"],
-        ids: Int[Tensor, "B S P"],
-        at: Int[Tensor, "B R"],
-        encoding: Encoding,
-        factor: float,
-    ) -> Float[Tensor, "B R D"]:
-        """The output of attention from queries at the indices `at` of S tokens."""
-        q = self.scale_queries(q, at, factor)
-        size = q.shape[2] if torch.is_grad_enabled() else self.queries_at_once(q, k, encoding)
-        mixed: list[Tensor] = []
-        for first in range(0, q.shape[2], size):
-            some, q_part = at[:, first : first + size], q[:, :, first : first + size]
-            seen = k.shape[2] if size >= q.shape[2] else int(some.max()) + 1
-            bias = encoding.bias(take(ids, some), ids[:, :seen], self.layer)
-            mixed.append(attend(q_part, k[:, :, :seen], v[:, :, :seen], some, bias, self.sink))
-        whole = mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=2)
-        return F.linear(whole.transpose(1, 2).flatten(2), self.o)
-
-    def queries_at_once(
-        self, q: Float[Tensor, "B H R K"], k: Float[Tensor, "B H S K"], encoding: Encoding
-    ) -> int:
-        """Queries whose scores fit into SCORE_BYTES; all of them where a kernel keeps no scores."""
-        has_bias = type(encoding).bias is not Encoding.bias
-        if q.shape[2] == k.shape[2] and not has_bias and self.sink is None:
-            return q.shape[2]
-        kind = "cpu" if k.device.type == "cpu" else "gpu"
-        return max(1, SCORE_BYTES[kind] // (4 * len(k) * self.num_heads * k.shape[2]))
-
-    def scale_queries(
-        self, q: Float[Tensor, "B H R K"], at: Int[Tensor, "B R"], factor: float
-    ) -> Float[Tensor, "B H R K"]:
-        """attention_scale=log-length: times the logarithm of the number of visible keys."""
-        if self.scale == "log-length":
-            logs = (at + 1).log() / (math.log(self.log_base) if self.log_base else 1.0)
-            q = q * logs.to(q.dtype)[:, None, :, None]
-        return q * factor if factor != 1.0 else q
-
-    def split(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N K"]:
-        return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
@@ -240,48 +167,11 @@ class FeedForward(nn.Module):
         )
 
 
-def take(x: Tensor, at: Int[Tensor, "B R"] | None) -> Tensor:
-    """x "B T ..." at some indices of each row, "B R ..."; None = everywhere."""
-    return x if at is None else x.gather(1, at.unsqueeze(2).expand(-1, -1, x.shape[2]))
-
-
-def attend(
-    q: Float[Tensor, "B H R K"],
-    k: Float[Tensor, "B H S K"],
-    v: Float[Tensor, "B H S K"],
-    at: Int[Tensor, "B R"],
-    bias: Float[Tensor, "B H R S"] | None,
-    sink: Float[Tensor, "H K"] | None = None,
-) -> Float[Tensor, "B H R K"]:
-    """Values mixed by the softmax over the keys 0..at of each query; scores are not scaled.
-
-    sink: one more key that every query sees, with the value 0 and without a bias.
-    The fused kernel knows no gradient of a bias, so an encoding with one takes the plain way.
-    """
-    if sink is not None:
-        k = torch.cat([sink[:, None].to(k.dtype).expand(len(k), -1, -1, -1), k], dim=2)
-        v = F.pad(v, (0, 0, 1, 0))
-        at = at + 1
-        bias = None if bias is None else F.pad(bias, (1, 0))
-    elif bias is None and q.shape[2] == k.shape[2]:  # a query at every token
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
-    visible = (torch.arange(k.shape[2], device=k.device) <= at.unsqueeze(2)).unsqueeze(1)
-    if bias is None:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=1.0)
-    scores = (q @ k.transpose(2, 3)).float() + bias
-    return scores.masked_fill(~visible, -math.inf).softmax(dim=3).to(v.dtype) @ v
-
-
 def make_norm(config: ModelConfig) -> nn.Module:
     """RMSNorm, or LayerNorm without a bias; gain 1 at first, eps 1e-6."""
     if config.norm == "rms":
         return nn.RMSNorm(config.d_model, eps=1e-6)
     return nn.LayerNorm(config.d_model, eps=1e-6, bias=False)
-
-
-def make_weight(rows: int, columns: int, variance: float, rng: torch.Generator) -> nn.Parameter:
-    """A matrix of N(0, variance)."""
-    return nn.Parameter(torch.randn(rows, columns, generator=rng) * math.sqrt(variance))
 
 
 def make_model(config: TrialConfig) -> Transformer:

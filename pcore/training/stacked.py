@@ -27,7 +27,7 @@ from pcore.config import TrialConfig
 from pcore.encodings import ENCODINGS, find_encoding
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation.predict import autocast
-from pcore.model.compiled import Compiled, Loss
+from pcore.model.compiled import Compiled, Loss, can_compile, find_obstacle
 from pcore.model.targets import NO_TARGET, TrainingBatch
 from pcore.model.transformer import Transformer
 from pcore.training.train import Diverged, Report, Run, learning_rate, weight_decay
@@ -99,8 +99,8 @@ def train_stacked(
 
 
 def can_stack(config: TrialConfig) -> bool:
-    """Whether the trial is trained, and its encoding can be computed for many models at once."""
-    return config.model.kind == "trained" and find_encoding(config.position.encoding).stackable
+    """Whether the trial is trained, and its model can be computed for many trials at once."""
+    return config.model.kind == "trained" and can_compile(config)
 
 
 def stack_key(config: TrialConfig) -> StackKey:
@@ -148,8 +148,8 @@ def check_stackable(configs: Sequence[TrialConfig]) -> None:
     for config in configs:
         if not can_stack(config):
             raise ValueError(
-                f"position.encoding={config.position.encoding} cannot be stacked: what it computes "
-                "depends on the values of a batch"
+                f"{find_obstacle(config) or 'model.kind=constructed'} cannot be stacked: what it "
+                "computes may depend on the values of a batch"
             )
     first = dict(stack_key(configs[0]))
     for number, config in enumerate(configs[1:], start=1):

@@ -327,6 +327,8 @@ def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
 
 def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
     """Mean cross-entropy over all targets of a batch, almost without computing padding."""
+    if not model.separable:
+        return mean_loss(model, *batch)
     ragged = make_ragged(*batch)
     return F.cross_entropy(ragged_logits(model, ragged), ragged.targets, ignore_index=NO_TARGET)
 

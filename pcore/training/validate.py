@@ -1,9 +1,10 @@
 """Refuse configurations that cannot work, before any compute, with a sentence one can act on."""
 
-from pcore.config import PositionConfig, TrialConfig, format_numbers
-from pcore.encodings import ENCODINGS, find_encoding
+from pcore.config import ModelConfig, PositionConfig, TrialConfig, format_numbers
+from pcore.encodings import ENCODINGS, Encoding, find_encoding
 from pcore.encodings.position_ids import level_names, max_relative_ids, num_levels
 from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.model.mixing import Attention, mixing_parts
 from pcore.model.packing import check_packing
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
@@ -23,6 +24,7 @@ def validate(config: TrialConfig) -> None:
     _check_numbers(config)
     _check_ranges(config)
     _check_positions(config)
+    _check_mixing(config)
     check_packing(config)
 
 
@@ -44,6 +46,7 @@ def _check_numbers(config: TrialConfig) -> None:
         "model.d_model": m.d_model,
         "model.d_head": m.d_head,
         "model.d_ff": m.d_ff,
+        "model.num_loops": m.num_loops,
         "data.min_length": d.min_length,
         "optim.batch_size": o.batch_size,
         "eval.num_examples": e.num_examples,
@@ -111,6 +114,32 @@ def _check_numbers(config: TrialConfig) -> None:
             raise ValueError(f"eval.checkpoints: {name!r} is not one of: {', '.join(CHECKPOINTS)}")
     if "oracle" in e.checkpoints and not e.test_lengths:
         raise ValueError("eval.checkpoints: 'oracle' needs eval.test_lengths")
+
+
+def _check_mixing(config: TrialConfig) -> None:
+    model, encoding = config.model, find_encoding(config.position.encoding)
+    if len(model.mixer) not in (1, model.num_layers):
+        raise ValueError(
+            f"model.mixer has {len(model.mixer)} entries: give one for all layers, or one for each "
+            f"of the {model.num_layers}"
+        )
+    parts = mixing_parts(model)
+    for part in parts.values():
+        part.check(model)
+    if model.input_injection and model.num_loops == 1:
+        raise ValueError("model.input_injection has no meaning with model.num_loops=1")
+    if any(issubclass(part, Attention) for part in parts.values()):
+        return
+    mixers = ",".join(model.mixer)
+    for name in ("attention", "attention_scale", "attention_sink", "query_init"):
+        if (value := getattr(model, name)) != getattr(ModelConfig(), name):
+            raise ValueError(f"model.{name}={value} has no meaning with model.mixer={mixers}")
+    in_attention = encoding.uses_ids and encoding.embed is Encoding.embed
+    if in_attention and ":" not in mixers:
+        raise ValueError(
+            f"position.encoding={config.position.encoding} acts in attention, and "
+            f"model.mixer={mixers} has none"
+        )
 
 
 def _check_ranges(config: TrialConfig) -> None:

@@ -9,7 +9,10 @@ from pcore.model.checkpoint import unpack_model
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.options import open_store
 from sweeps.engine.spec import Scale
-from sweeps.engine.store.mechanism import FOLDER, mechanism_names
+from sweeps.engine.store.checks import check_checkpoint, name_once
+from sweeps.engine.store.mechanism import FOLDER, mechanism_names, read_mechanism
+from sweeps.engine.store.seal import BadFile
+from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 
 
@@ -28,7 +31,7 @@ def diagnose_trials(
     views = chosen_views(store, sweeps, scale)
     columns = (store.load_view(*view).column("trial_id") for view in views)
     trials = list(dict.fromkeys(name for column in columns for name in column.to_pylist()))
-    visible, analysed = store.visible(), {} if anew else mechanism_names(store.folder)
+    visible, analysed = store.visible(), set[str]() if anew else _analysed(store)
     ok = [name for name in trials if name in visible and visible[name].status == "ok"]
     kinds = store.load_shards([visible[name] for name in ok], "trial", ["trial_id", "model.kind"])
     built = {row["trial_id"] for row in kinds.to_pylist() if row["model.kind"] == "constructed"}
@@ -42,7 +45,12 @@ def diagnose_trials(
         file, began = f"checkpoints/{name}/last.pt", time.monotonic()
         try:
             data = store.folder.read(file)
+            check_checkpoint(data)
         except FileNotFoundError:
+            num_gone += 1
+            continue
+        except BadFile as error:
+            name_once(store.folder.path(file), str(error))
             num_gone += 1
             continue
         model, config = unpack_model(data, file)
@@ -55,3 +63,9 @@ def diagnose_trials(
         f"{store.folder.path(FOLDER)}"
     )
     return 0
+
+
+def _analysed(store: Store) -> set[str]:
+    """Trials whose mechanism file can be read."""
+    files = mechanism_names(store.folder)
+    return {name for name, file in files.items() if read_mechanism(store.folder, file) is not None}

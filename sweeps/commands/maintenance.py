@@ -1,10 +1,8 @@
-"""Looking after a store and a machine: `python -m sweeps mirror`, `doctor` and `gc`."""
+"""Looking after a mirror and a machine: `python -m sweeps mirror` and `doctor`."""
 
-import json
 import os
 import platform
 import shutil
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +13,6 @@ from sweeps.engine.launch.launch import view_folder
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import Resources, open_store
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.processes import Process
 from sweeps.engine.trial.provenance import ROOT
 
 PACKAGES = ("torch", "ray", "mlflow", "pyarrow", "optuna")
@@ -130,7 +127,7 @@ def _storage(store: Store) -> Iterable[Finding]:
         free = shutil.disk_usage(store.root).free / 1e9
         fix = "" if free > 1 else "free some space, or python -m sweeps gc --weights --yes"
         yield Finding(what="free disk", state=f"{free:.1f} GB", fix=fix)
-    for other in LaunchLease(store.folder).living():
+    for other in LaunchLease(store.folder).living(remove=False):
         yield Finding(what="running", state=f"{other} holds {len(other.trials)} trials")
 
 
@@ -173,59 +170,3 @@ def _cluster(store: Store, address: str | None) -> Iterable[Finding]:
     except (ValueError, ConnectionError, RuntimeError) as error:
         fix = "see the message; the head's address, its token, same code and shared results"
         yield Finding(what="Ray", state=str(error).splitlines()[0], fix=fix)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Garbage:
-    """A file below the results folder that nobody needs, its size in bytes, and why."""
-
-    name: str
-    size: int
-    why: str
-
-
-def collect_garbage(results: str | None, older_than: float, weights: bool, remove: bool) -> int:
-    """List, or remove, what no result depends on; never a shard or a view. older_than: seconds."""
-    store = open_store(results)
-    with LaunchLease(store.folder) as launch:
-        busy = {name for other in launch.living() for name in other.trials}
-        garbage = list(_garbage(store, older_than, weights, busy))
-        for item in garbage:
-            print(f"  {item.size:>12,}  {item.name}  ({item.why})")
-        total = sum(item.size for item in garbage) / 1e6
-        if remove:
-            store.folder.delete(item.name for item in garbage)
-            for item in garbage:
-                store.folder.remove_if_empty(item.name.rpartition("/")[0])
-    done = "removed" if remove else "would be removed (add --yes)"
-    print(f"{len(garbage)} files, {total:.1f} MB {done}")
-    return 0
-
-
-def _garbage(store: Store, age: float, weights: bool, busy: set[str]) -> Iterable[Garbage]:
-    visible, now = store.visible(), time.time()
-    for entry in store.folder.list("checkpoints"):
-        name, kind = entry.name.split("/")[1], entry.name.rpartition("/")[2]
-        if name in busy:
-            continue
-        finished = name in visible and visible[name].finished
-        if kind == "state.pt":
-            if finished:
-                yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")
-            elif now - entry.modified > age:
-                yield Garbage(name=entry.name, size=entry.size, why="state of an old attempt")
-        elif weights and finished and now - entry.modified > age:
-            yield Garbage(name=entry.name, size=entry.size, why="weights of a finished trial")
-    for entry in store.folder.list(hidden=True):
-        if entry.name.endswith(".tmp") and now - entry.modified > min(age, 86400.0):
-            yield Garbage(name=entry.name, size=entry.size, why="a write that was cut short")
-    for entry in store.folder.list("running"):
-        if entry.name.removeprefix("running/").removesuffix(".json") in busy:
-            continue
-        try:
-            owner = json.loads(store.folder.read(entry.name))["process"]
-        except (FileNotFoundError, ValueError):
-            continue
-        name = entry.name.removeprefix("running/").removesuffix(".json")
-        if Process(**owner).is_gone() and name in visible and visible[name].status == "ok":
-            yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")

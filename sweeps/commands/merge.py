@@ -1,7 +1,8 @@
 """Results of one store added to another: `python -m sweeps merge FROM INTO`.
 
 What both machines computed is kept once for each, as two attempts at a trial; readers see one. No
-result in INTO is ever changed, so a merge can be repeated at any time. States of unfinished trials
+result in INTO is ever changed, so a merge can be repeated at any time. Only sound files with names
+of ours are copied, and no link is followed. States of unfinished trials
 come along, of two the one that is further: the next slice goes on with it wherever it runs. Not
 copied: packs (made anew), markers of who runs, MLflow, reports.
 """
@@ -9,9 +10,12 @@ copied: packs (made anew), markers of who runs, MLflow, reports.
 from collections.abc import Iterable
 
 from pcore.model.checkpoint import read_progress
+from sweeps.engine.store.checks import name_once
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.mechanism import FOLDER as MECHANISM
+from sweeps.engine.store.names import kind_of
 from sweeps.engine.store.store import Store
+from sweeps.engine.store.verify import find_problem
 
 KINDS = {
     "trials": "shards",
@@ -40,6 +44,7 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
         print(line + (f", {len(other)} differ and stay as they were" if other else ""))
         for name in other:
             print(f"  {name}")
+    target.pack()
     finished = sum(shard.finished for shard in target.visible().values())
     print(f"{target.root} holds {finished} finished trials")
     return 0
@@ -66,13 +71,17 @@ def _copy(source: Store, target: Store, folder: str) -> tuple[int, int, list[str
     copied, same, other = 0, 0, list[str]()
     for name in _names(source, target, folder):
         if name not in there:
+            if problem := find_problem(source.folder, name):
+                name_once(source.folder.path(name), problem)
+                continue
             target.folder.write(name, source.folder.read(name))
             copied += 1
         elif _alike(source.folder, target.folder, name):
             same += 1
         elif name.endswith("/state.pt"):
             new = source.folder.read(name)
-            if read_progress(new) > read_progress(target.folder.read(name)):
+            further = read_progress(new) > read_progress(target.folder.read(name))
+            if further and not find_problem(source.folder, name):
                 target.folder.write(name, new)
                 copied += 1
             else:
@@ -94,7 +103,7 @@ def _names(source: Store, target: Store, folder: str) -> Iterable[str]:
         for name, shard in store.visible().items()
         if shard.finished
     }
-    names = [entry.name for entry in source.folder.list(folder)]
+    names = [entry.name for entry in source.folder.list(folder) if kind_of(entry.name)]
     return [n for n in names if not (n.endswith("/state.pt") and n.split("/")[1] in finished)]
 
 

@@ -88,8 +88,8 @@ def _groups(store: Store, cells: Sequence[MeasuredCell]) -> Mapping[str, list[Me
     }
     ids = store.load(record="trial", columns=["trial_id", "cell_id"]).to_pylist()
     cell_of = {row["trial_id"]: row["cell_id"] for row in ids}
-    for name, scale in store.view_names():
-        trials = store.load_view(name, scale).column("trial_id").to_pylist()
+    for (name, scale), view in store.views().items():
+        trials = view.column("trial_id").to_pylist()
         members = {cell_of.get(trial) for trial in trials}
         if chosen := [cell.measurement for cell in cells if cell.cell in members]:
             groups[f"{name} [{scale}] from the others"] = chosen

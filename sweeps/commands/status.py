@@ -34,7 +34,7 @@ def show_status(results: str | None, names: Sequence[str], scale: Scale, seeds: 
         print("\n\n".join(_sweep_status(sweep, scale, seeds, store) for sweep in sweeps))
     else:
         print(_store_status(store))
-    for other in LaunchLease(store.folder).living():
+    for other in LaunchLease(store.folder).living(remove=False):
         print(f"\nrunning: {other} holds {len(other.trials)} trials")
     return 0
 
@@ -63,13 +63,13 @@ def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -
 
 
 def _store_status(store: Store) -> str:
-    views = store.view_names()
+    views = store.views()
     if not views:
         return f"no sweep has been run into {store.root}"
     visible = store.visible()
     rows: list[tuple[str, ...]] = [("sweep", "scale", *COLUMNS[1:-1])]
-    for sweep, scale in views:
-        names = store.load_view(sweep, scale).column("trial_id").unique().to_pylist()
+    for (sweep, scale), view in views.items():
+        names = view.column("trial_id").unique().to_pylist()
         count = Counter(visible[n].status if n in visible else "missing" for n in names)
         known = [count[status] for status in ("ok", "diverged", "missing", "cancelled")]
         numbers = (len(names), *known[:3], len(names) - sum(known), known[3])
@@ -132,8 +132,8 @@ def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
 
 
 def _uses(name: str, store: Store) -> Iterable[str]:
-    for sweep, scale in store.view_names():
-        for row in store.load_view(sweep, scale).to_pylist():
+    for (sweep, scale), view in store.views().items():
+        for row in view.to_pylist():
             if row["trial_id"] == name:
                 table = f"reports/{sweep}-{scale}/table.*"
                 yield f"  {sweep} [{scale}], cell {row['cell']!r}, in {table}"

@@ -26,7 +26,7 @@ ADDITION = (
     "table_init_ablation",
     "attention_scale_ablation",
 )
-BEYOND = ("thousand_digits", "packing_ablation")
+BEYOND = ("quickstart", "thousand_digits", "packing_ablation", "mixer_ablation")
 OTHER_TASKS = (
     "multiplication_depth",
     "operands_ablation",

@@ -41,6 +41,29 @@ def test_table_prints_and_writes_everything(
         assert (tmp_path / "elsewhere" / Path(path).name).read_bytes() == content
 
 
+def test_a_table_of_a_store_that_cannot_be_written_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    results = str(build_store(tmp_path).root)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert main(["table", "depth_ablation", "--results", results]) == 0
+    said = capsys.readouterr()
+    assert "≥20 (2.5x)" in said.out
+    assert "not written, as the results folder cannot be: " in said.err
+    assert "Read-only file system" in said.err
+    there = ["table", "depth_ablation", "--results", results, "--out", str(tmp_path / "out")]
+    assert main(there) == 2
+    monkeypatch.undo()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "reports").symlink_to(tmp_path / "theirs")
+    assert main(["table", "depth_ablation", "--results", results]) == 2
+    assert "reports is a link, which is not followed" in capsys.readouterr().err
+    assert not list((tmp_path / "theirs").iterdir())
+
+
 def test_the_report_holds_every_sweep_and_the_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -21,7 +21,7 @@ from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.commands.tables import TABLES
 from sweeps.engine.spec import Cell
 from sweeps.engine.store.store import Store
-from tests.support.rows.example_store import view_rows, write_trial
+from tests.support.rows.example_store import make_evaluation, view_rows, write_trial
 
 OF_PAPERS = sorted(set(sweep_names()) - set(TABLES["beyond"]))  # what is ours alone has no settings
 
@@ -141,7 +141,7 @@ def stored(tmp_path):
     """Minesweeper at paper scale, one run of each cell."""
     cells = {cell.label: [cell.config] for cell, _ in paper_cells("minesweeper")}
     for (config,) in cells.values():
-        write_trial(Store(tmp_path), config)
+        write_trial(Store(tmp_path), config, evaluations=make_evaluation(9.0, 1.0, 0))
     Store(tmp_path).write_view(view_rows(cells, sweep="minesweeper", scale="paper"))
     return load_sweep(tmp_path, "minesweeper", "paper")
 

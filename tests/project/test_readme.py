@@ -20,8 +20,9 @@ PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 @pytest.fixture
 def own_code(tmp_path):
-    """A folder with the two modules of the README, as a user would have them."""
-    encoding, task = PYTHON_BLOCKS
+    """A folder with the modules of the README, as a user would have them."""
+    encoding, attention, task = PYTHON_BLOCKS
+    (tmp_path / "my_attention.py").write_text(attention)
     (tmp_path / "my_encodings.py").write_text(encoding)
     (tmp_path / "my_tasks.py").write_text(task)
     return tmp_path
@@ -35,7 +36,7 @@ def pcore(folder: Path, command: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["my_encodings:Decay", "my_tasks:Swap"])
+@pytest.mark.parametrize("name", ["my_encodings:Decay", "my_attention:Squared", "my_tasks:Swap"])
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in README.splitlines() if name in line]
     commands = [line for line in lines if line.startswith("pcore ")]

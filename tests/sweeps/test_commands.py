@@ -173,7 +173,8 @@ def test_gc_lists_first_and_removes_only_what_nobody_needs(tmp_path, capsys, tin
         f"checkpoints/{first.id}/state.pt": new,
         f"checkpoints/{other}/state.pt": old,
         f"checkpoints/{'f' * 16}/state.pt": new,
-        f"trials/{first.id[:2]}/.half.parquet.1234.tmp": old,
+        f"trials/{first.id[:2]}/.{first.id}-1-ok-01234567.parquet.89abcdef.tmp": old,
+        "packs/01234567-evaluation.parquet": old,
     }
     for name, when in planted.items():
         store.folder.write(name, b"x")
@@ -182,16 +183,50 @@ def test_gc_lists_first_and_removes_only_what_nobody_needs(tmp_path, capsys, tin
     capsys.readouterr()
     assert command("gc", tmp_path) == 0
     printed = capsys.readouterr().out
-    assert "3 files" in printed
+    assert "4 files" in printed
     assert "would be removed (add --yes)" in printed
     assert all((tmp_path / name).exists() for name in planted)
     assert command("gc", tmp_path, "--yes") == 0
-    assert [(tmp_path / name).exists() for name in planted] == [False, False, True, False]
+    assert [(tmp_path / name).exists() for name in planted] == [False, False, True, False, False]
     assert weights.exists()
     os.utime(weights, (old, old))
     assert command("gc", tmp_path, "--yes", "--weights") == 0
     assert not weights.exists()
     assert {shard.name for shard in store.shards()} == shards
+
+
+def test_gc_touches_nothing_that_is_not_ours(tmp_path, capsys, tiny):
+    """Not by its name, not behind a link, not in a folder that is no store."""
+    results, theirs = tmp_path / "results", tmp_path / "theirs"
+    store, trial = Store(results), tiny.trials("smoke")[0]
+    row = {"sweep": "tiny", "scale": "smoke", "cell": "a", "cell_order": 0, "trial_id": trial.id}
+    store.write_view([row])
+    shard = f".{trial.id}-1-ok-01234567.parquet"
+    ours = f"trials/{trial.id[:2]}/{shard}.89abcdef.tmp"
+    names = [
+        "trials/aa/.half.parquet.1234.tmp",
+        f"trials/{trial.id[:2]}/{shard}.tmp",
+        f"elsewhere/{shard}.89abcdef.tmp",
+        ".cache/big.01234567.tmp",
+        "trials/.git/x.tmp",
+        "checkpoints/mine/state.pt",
+        f"checkpoints/{trial.id}/notes.txt",
+        "packs/mine-evaluation.parquet",
+        "running/mine.json",
+    ]
+    for folder, kept in ((results, [ours, *names]), (theirs, [f"{'f' * 16}/state.pt", *names])):
+        for name in kept:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(b"{}")
+            os.utime(folder / name, (0, 0))
+    (results / "mechanism").symlink_to(theirs / "trials")
+    (results / "checkpoints" / ("e" * 16)).symlink_to(theirs / ("f" * 16))
+    before = {str(file) for file in tmp_path.rglob("*")}
+    assert command("gc", results, "--older-than", "1s", "--yes", "--weights") == 0
+    assert before - {str(file) for file in tmp_path.rglob("*")} == {str(results / ours)}
+    assert command("gc", theirs / "trials", "--yes") == 2
+    assert "is no results folder" in capsys.readouterr().err
+    assert not (theirs / "trials" / "launches").exists()
 
 
 def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):

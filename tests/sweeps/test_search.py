@@ -75,8 +75,8 @@ class Lab:
         tokens = self.num_correct if self.num_correct is not None else int(10000 * quality)
         row = {"checkpoint": "last", "length": 4, "num_examples": 100, "num_correct": 0}
         row |= {"num_tokens": 10000, "num_correct_tokens": tokens, "loss_sum": 10000 * far}
-        # Whoever reads these divides by zero.
-        poison = {"num_examples": 0, "num_tokens": 0, "num_correct": 9, "num_correct_tokens": 9}
+        # Whoever reads these divides by nothing.
+        poison = {"num_tokens": None, "num_correct_tokens": None}
         rows = [row | {"range": "near"}, row | poison | {"range": "test"}]
         rows += [row | poison | {"range": "near", "checkpoint": "oracle"}]
         self.store.write(config, "ok", {}, [], [*rows, row | poison | {"range": "train"}])

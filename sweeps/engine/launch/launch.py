@@ -42,6 +42,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     store, num_slots = Store(options.results), options.num_slots
     plans = plan_sweeps(sweeps, options, store)
     store.prepare()
+    store.pack()
     for plan in plans:
         store.write_view(view_rows(plan))
         print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
@@ -56,6 +57,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     with _told(launch, [*hooks, *_own_hooks(launch, options)]) as (listeners, ended):
         scheduler = Scheduler(options, store, listeners)
         complete = not pending or scheduler.run(launch.title, pending)
+        if pending:
+            store.pack()
         code = _report(plans, store, options, scheduler)
         ended.append(code if complete else FAILED)
     if pairs := _predicted_and_taken(pending, scheduler.outcomes):

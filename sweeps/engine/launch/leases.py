@@ -90,9 +90,11 @@ class LaunchLease:
             else:
                 time.sleep(POLL)
 
-    def living(self, trials: frozenset[str] | None = None) -> list[OtherLaunch]:
-        """The other launches that live (and hold some of these trials); the files of dead ones are
-        removed.
+    def living(
+        self, trials: frozenset[str] | None = None, remove: bool = True
+    ) -> list[OtherLaunch]:
+        """The other launches that live (and hold some of these trials). remove: the files of dead
+        ones.
         """
         launches: list[OtherLaunch] = []
         for entry in self.folder.list("launches"):
@@ -103,7 +105,8 @@ class LaunchLease:
                 continue
             concerns = trials is None or other.trials & trials
             if self._is_dead(other) if concerns else other.process.is_gone():
-                self.folder.delete([f"launches/{name}.beat", f"launches/{name}.json"])
+                if remove:
+                    self.folder.delete([f"launches/{name}.beat", f"launches/{name}.json"])
             elif concerns:
                 launches.append(other)
         return launches
@@ -123,17 +126,18 @@ class LaunchLease:
         return now - since > PATIENCE
 
     def _read(self, name: str) -> OtherLaunch | None:
+        """What the file of another launch says; None if it is gone or says nothing of the kind."""
         try:
             saved = json.loads(self.folder.read(f"launches/{name}.json"))
-        except (FileNotFoundError, ValueError):
+            return OtherLaunch(
+                name=name,
+                state=str(saved["state"]),
+                process=Process.of(saved["process"]),
+                started_at=str(saved["started_at"]),
+                trials=frozenset(map(str, saved["trials"])),
+            )
+        except (FileNotFoundError, ValueError, TypeError, LookupError):
             return None
-        return OtherLaunch(
-            name=name,
-            state=saved["state"],
-            process=Process(**saved["process"]),
-            started_at=saved["started_at"],
-            trials=frozenset(saved["trials"]),
-        )
 
     def _declare(self, state: str, trials: frozenset[str]) -> None:
         saved = {

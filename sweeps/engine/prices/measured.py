@@ -17,6 +17,7 @@ import torch
 
 from pcore.config import TrialConfig, unflatten
 from pcore.encodings import find_encoding
+from pcore.model.mixing import mixing_parts
 from sweeps.engine.prices.cost_model import MIN_STEPS, Measurement, count_amounts
 from sweeps.engine.store.store import Store
 
@@ -117,6 +118,7 @@ def _read(text: str) -> TrialConfig | None:
     try:
         config = unflatten(json.loads(text))
         find_encoding(config.position.encoding)
+        mixing_parts(config.model)
     except ValueError:
         return None
     return config

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from pcore.config import DataConfig, TrialConfig
+from pcore.config import DataConfig, ModelConfig, TrialConfig
 from pcore.evaluation.flops import count_example_flops, count_flops
 from pcore.training.train import Run, learning_rate
 from sweeps.engine.prices.cost_model import (
@@ -123,8 +123,10 @@ class _Pricing:
         return not min(self.steps) / FAR <= step <= max(self.steps) * FAR
 
     def _is_comparable(self, config: TrialConfig) -> bool:
-        """False for an encoding or task of the user's of which no trial was measured."""
-        ours = ":" not in config.position.encoding
+        """False for own code, and for attention that is not plain, that no measured trial had."""
+        m, default = config.model, ModelConfig()
+        ours = ":" not in config.position.encoding and m.attention == default.attention
+        ours = ours and m.mixer == default.mixer
         ours = ours and type(config.task).__module__.startswith("pcore.")
         return ours or _parts(config) in self.measured_parts
 
@@ -133,8 +135,9 @@ def _step_operations(amounts: Amounts) -> float:
     return amounts.train_operations / amounts.num_steps
 
 
-def _parts(config: TrialConfig) -> tuple[str, type]:
-    return config.position.encoding, type(config.task)
+def _parts(config: TrialConfig) -> tuple[object, ...]:
+    m = config.model
+    return config.position.encoding, type(config.task), m.attention, m.mixer
 
 
 def describe_error(pairs: Sequence[tuple[float, float]]) -> str:

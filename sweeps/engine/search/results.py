@@ -109,15 +109,18 @@ def best_of(
     folder = find_results(str(results) if results is not None else None)
     try:
         winners = json.loads(Folder(folder).read(_best_file(name, scale)))
+        return {
+            str(label): {key: value for key, value in entry.items() if "." in key}
+            for label, entry in winners.items()
+        }
+    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
+        file = Folder(folder).path(_best_file(name, scale))
+        raise ValueError(f"{file} holds no winners of a search: {error}") from error
     except FileNotFoundError:
         raise ValueError(
             f"{folder} holds no result of the search {name!r} at scale {scale}; run it first: "
             f"python sweeps/{name}.py --scale {scale} --results {folder}"
         ) from None
-    return {
-        label: {key: value for key, value in entry.items() if "." in key}
-        for label, entry in winners.items()
-    }
 
 
 def _best_file(name: str, scale: Scale) -> str:

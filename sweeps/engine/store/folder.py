@@ -3,11 +3,14 @@
 Everything the engine keeps is small files that are written whole and never changed: a name either
 holds all of its bytes or does not exist. Locally that is temporary file, fsync, rename; on S3 one
 upload, which becomes visible when it is complete. S3 endpoint and credentials come from the usual
-AWS_* variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...).
+AWS_* variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...). The folder itself may be a link; no link
+below it is followed, so nothing outside is ever read, written or deleted.
 """
 
 import contextlib
 import os
+import re
+import stat
 import uuid
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,15 +21,19 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 CANNOT = "cannot be read or written"
+TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp")  # names of files that are being written
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file: its name below the folder, its size in bytes, and when it was written (Unix time)."""
+    """A file: its name below the folder, its size in bytes, and when it was written (Unix time).
+    is_file: it is no link, pipe or device.
+    """
 
     name: str
     size: int
     modified: float
+    is_file: bool = True
 
 
 class StorageFailed(OSError):
@@ -81,16 +88,19 @@ class Folder:
             reason = error.strerror or error
             raise StorageFailed(f"{self.uri} {CANNOT}: {reason}") from error
 
-    def list(self, folder: str = "", hidden: bool = False) -> list[Entry]:
+    def list(self, folder: str = "", hidden: bool = False, links: bool = False) -> list[Entry]:
         """All files below `folder` (none if it does not exist), sorted by name; `hidden`: those
-        that are not finished instead.
+        that are not finished instead; `links`: also what is neither file nor folder.
         """
         with self.wrap_errors():
             found = self._list_remote(folder) if self.remote else self._list_local(folder)
             chosen = (entry for entry in found if ("/." in f"/{entry.name}") == hidden)
-            return sorted(chosen, key=lambda entry: entry.name)
+            return sorted((e for e in chosen if links or e.is_file), key=lambda entry: entry.name)
 
     def _list_local(self, folder: str) -> Iterator[Entry]:
+        if folder and (link := self._link_in(folder)):
+            yield Entry(link, 0, 0.0, is_file=False)
+            return
         todo = [folder]
         while todo:
             current = todo.pop()
@@ -100,12 +110,28 @@ class Folder:
             ):
                 for entry in entries:
                     name = f"{current}/{entry.name}" if current else entry.name
-                    if entry.is_dir():
+                    if entry.is_dir(follow_symlinks=False):
                         todo.append(name)
                         continue
                     with contextlib.suppress(FileNotFoundError):
-                        stat = entry.stat()
-                        yield Entry(name, stat.st_size, stat.st_mtime)
+                        found = entry.stat(follow_symlinks=False)
+                        is_file = stat.S_ISREG(found.st_mode)
+                        yield Entry(name, found.st_size, found.st_mtime, is_file)
+
+    def _link_in(self, name: str) -> str | None:
+        """The first part of a path below the folder that is a link."""
+        parts = name.split("/")
+        partial = ("/".join(parts[: i + 1]) for i in range(len(parts)))
+        return next((part for part in partial if os.path.islink(self.path(part))), None)
+
+    def _check_inside(self, name: str) -> None:
+        """Raise StorageFailed unless a file of this name is below the folder, not behind a link."""
+        parts = name.split("/")
+        if {"", ".", ".."} & set(parts):
+            raise StorageFailed(f"{self.uri} {CANNOT}: {name!r} is no name below it")
+        folder = "/".join(parts[:-1])
+        if not self.remote and folder and (link := self._link_in(folder)):
+            raise StorageFailed(f"{self.uri} {CANNOT}: {link} is a link, which is not followed")
 
     def _list_remote(self, folder: str) -> Iterator[Entry]:
         place = self.path(folder) if folder else self.base
@@ -117,9 +143,23 @@ class Folder:
                 yield Entry(name, info.size, info.mtime_ns / 1e9)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file. Raises FileNotFoundError."""
+        """The bytes of a file. Raises FileNotFoundError, also for a link, a pipe or a folder."""
         with self.wrap_errors():
-            return self._read_remote(name) if self.remote else Path(self.path(name)).read_bytes()
+            return self._read_remote(name) if self.remote else self._read_local(name)
+
+    def _read_local(self, name: str) -> bytes:
+        if (link := self._link_in(name)) is not None:
+            raise FileNotFoundError(f"{self.path(link)} is a link, which is not followed")
+        # Whoever opens a pipe would else wait for somebody to write into it.
+        opened = os.open(self.path(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise FileNotFoundError(f"{self.path(name)} is no file")
+        except FileNotFoundError:
+            os.close(opened)
+            raise
+        with os.fdopen(opened, "rb") as file:
+            return file.read()
 
     def _read_remote(self, name: str) -> bytes:
         """Asked for its length before a file is replaced and for its bytes after, S3 cuts it: then
@@ -133,19 +173,9 @@ class Folder:
                 break
         return data
 
-    def tail(self, name: str, size: int) -> bytes:
-        """The last bytes of a file; empty if it is shorter or gone."""
-        try:
-            with self.wrap_errors(), self.filesystem.open_input_file(self.path(name)) as file:
-                if (total := file.size()) < size:
-                    return b""
-                file.seek(total - size)
-                return file.read(size)
-        except FileNotFoundError:
-            return b""
-
     def write(self, name: str, data: bytes) -> None:
         """Write a file so that it is either whole or absent."""
+        self._check_inside(name)
         with self.wrap_errors():
             if self.remote:
                 with self._remote.open_output_stream(self.path(name)) as out:
@@ -177,18 +207,43 @@ class Folder:
             info = self._remote.get_file_info(self.path(name))
             return info.type == pafs.FileType.File
 
+    def holds(self, folder: str) -> bool:
+        """Whether there is a folder of this name, or any file below it."""
+        if not self.remote:
+            path = Path(self.path(folder))
+            return path.is_dir() and not path.is_symlink()
+        return bool(self.list(folder))
+
     def delete(self, names: str | Iterable[str]) -> None:
         """Remove files; those that are gone already are no error."""
         for name in [names] if isinstance(names, str) else names:
+            self._check_inside(name)
             with contextlib.suppress(FileNotFoundError), self.wrap_errors():
                 if self.remote:
                     self._remote.delete_file(self.path(name))
                 else:
                     Path(self.path(name)).unlink()
 
+    def move(self, old: str, new: str) -> None:
+        """Give a file or link another name; if that is taken, a number behind it. One that is gone
+        already is no error.
+        """
+        taken, name = 0, new
+        while self.exists(name) or (not self.remote and os.path.lexists(self.path(name))):
+            taken += 1
+            name = f"{new}.{taken}"
+        for changed in (old, name):
+            self._check_inside(changed)
+        with contextlib.suppress(FileNotFoundError), self.wrap_errors():
+            if self.remote:
+                self._remote.move(self.path(old), self.path(name))
+            else:
+                Path(self.path(name)).parent.mkdir(parents=True, exist_ok=True)
+                os.rename(self.path(old), self.path(name))
+
     def remove_if_empty(self, folder: str) -> None:
         """Remove an empty local folder; object stores have none."""
-        if not self.remote:
+        if not self.remote and not self._link_in(folder):
             with contextlib.suppress(OSError):
                 Path(self.path(folder)).rmdir()
 

@@ -6,19 +6,18 @@ Made from the weights of the last checkpoint (`pcore.diagnosis.mechanism`), so a
 and made again; it never decides whether a trial is finished.
 """
 
-import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from sweeps.engine.store.checks import few, name_once
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.packs import parquet_bytes
+from sweeps.engine.store.seal import BadFile, conform, read_parquet, seal
 
 MECHANISM = {
     "trial_id": pa.string(),
-    "kind": pa.string(),  # head, failures, cause
+    "kind": pa.string(),  # head, failures, cause, error
     "length": pa.int64(),
     "num_examples": pa.int64(),
     # kind == "head": averages over examples and over the queries from '=' on
@@ -55,6 +54,7 @@ MECHANISM = {
     "sentence": pa.string(),
 }
 SCHEMA = pa.schema(list(MECHANISM.items()))
+KINDS = {"head", "failures", "cause", "error"}
 FOLDER = "mechanism"
 
 
@@ -62,27 +62,50 @@ def write_mechanism(folder: Folder, name: str, rows: Iterable[Mapping[str, Any]]
     """Write the mechanism file of a trial and return its name."""
     file = f"{FOLDER}/{name[:2]}/{name}.parquet"
     table = pa.Table.from_pylist([{"trial_id": name, **row} for row in rows], schema=SCHEMA)
-    folder.write(file, parquet_bytes(table, compression="zstd"))
+    folder.write(file, seal(table, file, compression="zstd"))
     return file
 
 
 def mechanism_names(folder: Folder) -> dict[str, str]:
     """The mechanism file of each trial that has one, by trial id."""
-    names = [entry.name for entry in folder.list(FOLDER)]
-    return {name.rpartition("/")[2].removesuffix(".parquet"): name for name in names}
+    names: dict[str, str] = {}
+    for entry in folder.list(FOLDER, links=True):
+        if not entry.is_file:
+            name_once(folder.path(entry.name), "a link, which is not followed")
+        elif entry.name.endswith(".parquet"):
+            names[entry.name.rpartition("/")[2].removesuffix(".parquet")] = entry.name
+    return names
 
 
 def load_mechanism(folder: Folder, trial_ids: Iterable[str]) -> pa.Table:
-    """The rows of those trials that have a mechanism file.
-
-    Raises ValueError naming a file that cannot be read.
+    """The rows of those trials that have a mechanism file; one that is damaged is named and left
+    out, as if the trial had none.
     """
     known, tables = mechanism_names(folder), [SCHEMA.empty_table()]
     for name in trial_ids:
-        if name not in known:
-            continue
-        try:
-            tables.append(pq.read_table(io.BytesIO(folder.read(known[name])), schema=SCHEMA))
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{folder.path(known[name])} cannot be read: {error}") from error
+        if name in known and (rows := read_mechanism(folder, known[name])) is not None:
+            tables.append(rows)
     return pa.concat_tables(tables)
+
+
+def read_mechanism(folder: Folder, file: str) -> pa.Table | None:
+    """The rows of a mechanism file; None, and its name on stderr, if it is damaged or gone."""
+    try:
+        rows = check_mechanism(folder.read(file), file)
+    except FileNotFoundError:
+        return None
+    except BadFile as error:
+        name_once(folder.path(file), str(error))
+        return None
+    return rows
+
+
+def check_mechanism(data: bytes, file: str) -> pa.Table:
+    """The rows in the bytes of a mechanism file. Raises BadFile if they cannot be."""
+    rows = conform(read_parquet(data, file), SCHEMA)
+    trial = file.rpartition("/")[2].removesuffix(".parquet")
+    if others := set(rows.column("trial_id").to_pylist()) - {trial}:
+        raise BadFile(f"its rows have trial_id {few(others)}")
+    if unknown := set(rows.column("kind").to_pylist()) - KINDS:
+        raise BadFile(f"its rows have kind {few(unknown)}")
+    return rows

@@ -80,6 +80,10 @@ EVALUATION = {  # record == "evaluation"
     "wrong_at": pa.list_(pa.int32()),
     "samples": pa.string(),  # JSON: the first right and the first wrong example
 }
+COUNTS = (
+    *("num_examples", "num_correct", "num_tokens", "num_correct_tokens"),
+    *("num_missed_stop", "num_early_stop", "num_wrong_symbol"),
+)
 VIEW = {
     "sweep": pa.string(),
     "scale": pa.string(),

@@ -5,45 +5,34 @@ sweep consists of.
     RESULTS/views/<sweep>-<scale>.parquet                      the cells of a sweep and their trials
     RESULTS/packs/                                             copies for fast reading, see packs
 
-RESULTS is a local or shared folder or `s3://bucket/prefix`. Readers see one `ok` row set per trial;
-damaged or half-written files are as if they did not exist.
+RESULTS is a local or shared folder or `s3://bucket/prefix`. Readers see one `ok` row set per trial.
+Every file is checked before anything is drawn from it (`checks`); what fails is named once on
+stderr, and left out by all readers alike, so that its trial counts as missing and runs again.
 """
 
-import dataclasses
-import io
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from pcore.config import TrialConfig, flatten, trial_id, without_seeds
+from sweeps.engine.store.checks import (
+    check_shard,
+    name_once,
+    read_view,
+    say_once,
+)
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.packs import Packs, parquet_bytes, read_shards
+from sweeps.engine.store.names import Shard, parse_shard, parse_view
+from sweeps.engine.store.packs import CHUNK, Packs, map_parallel, read_shards
 from sweeps.engine.store.schema import Record, Status, schema, view_schema
+from sweeps.engine.store.seal import BadFile, seal
 
-MAGIC = b"PAR1"  # the last four bytes of every whole Parquet file
+GONE = "it is gone"
 FEW = 16  # trials up to which their folders are listed instead of the whole store
-LOOSE = 500  # shards outside of packs from which on reading packs them first
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shard:
-    """What the name of a shard says. name: below the results folder."""
-
-    name: str
-    trial_id: str
-    attempt: int
-    status: str
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing is left to run: diverged is a result."""
-        return self.status in ("ok", "diverged")
 
 
 class Store:
@@ -52,7 +41,8 @@ class Store:
     def __init__(self, root: str | Path):
         self.folder = Folder(root)
         self.packs = Packs(self.folder)
-        self._whole: set[str] = set()  # shards seen whole: they never change
+        self._sound: set[str] = set()  # shards that were checked: they never change
+        self._bad: dict[str, str] = {}  # why others are left out
 
     @property
     def root(self) -> str:
@@ -77,7 +67,8 @@ class Store:
         known = schema()
         flat = flatten(config)
         name = trial_id(config)
-        attempt = max((shard.attempt for shard in self.shards_of(name)), default=0) + 1
+        # Those that are left out count too.
+        attempt = max((shard.attempt for shard in self._list(name)), default=0) + 1
         common = {"trial_id": name, "attempt": attempt, "status": status}
         common |= {key: value for key, value in flat.items() if key in known.names}
         whole = {"cell_id": trial_id(without_seeds(config)), "config_json": json.dumps(flat)}
@@ -88,37 +79,65 @@ class Store:
             assert set(row) <= set(known.names), set(row) - set(known.names)
         unique = uuid.uuid4().hex[:8]
         file = f"{_shard_folder(name)}/{name}-{attempt}-{status}-{unique}.parquet"
-        self.folder.write(file, parquet_bytes(pa.Table.from_pylist(rows, schema=known)))
+        self.folder.write(file, seal(pa.Table.from_pylist(rows, schema=known), file))
         return file
 
     def shards(self) -> list[Shard]:
-        """All whole shards; sorted by trial and attempt."""
-        return self._parse("trials")
+        """All shards that are sound; sorted by trial and attempt."""
+        return self._check(self._list())
 
     def shards_of(self, name: str) -> list[Shard]:
-        """The whole shards of one trial, first attempt first."""
-        return [shard for shard in self._parse(_shard_folder(name), name) if shard.trial_id == name]
+        """The sound shards of one trial, first attempt first."""
+        return self._check(self._list(name))
 
-    def _parse(self, folder: str, prefix: str = "") -> list[Shard]:
-        found: list[Shard] = []
-        for entry in self.folder.list(folder):
-            parts = entry.name.rpartition("/")[2].removesuffix(".parquet").split("-")
-            if parts[0].startswith(prefix) and len(parts) == 4 and parts[1].isdigit():
-                found.append(Shard(entry.name, parts[0], int(parts[1]), parts[2]))
-        self._find_whole(shard.name for shard in found)
-        whole = [shard for shard in found if shard.name in self._whole]
-        return sorted(whole, key=lambda s: (s.trial_id, s.attempt, s.name))
+    def _list(self, name: str = "") -> list[Shard]:
+        """What there is by name, of one trial or of all."""
+        found = list[Shard]()
+        for entry in self.folder.list(_shard_folder(name) if name else "trials", links=True):
+            shard = parse_shard(entry.name)
+            if not entry.is_file:
+                if shard is None or not name or shard.trial_id == name:
+                    name_once(self.folder.path(entry.name), "a link, which is not followed")
+            elif shard is not None and (not name or shard.trial_id == name):
+                found.append(shard)
+        return sorted(found, key=lambda s: (s.trial_id, s.attempt, s.name))
 
-    def _find_whole(self, names: Iterable[str]) -> None:
-        """Add those of these shards to `_whole` that are."""
-        new = [name for name in names if name not in self._whole]
-        if self.folder.remote:  # shows complete uploads only; elsewhere a copy may be cut short
-            self._whole.update(new)
-            return
-        packed = self.packs.index() if len(new) > FEW else {}
-        for name in new:
-            if name in packed or self.folder.tail(name, len(MAGIC)) == MAGIC:
-                self._whole.add(name)
+    def _check(self, shards: list[Shard]) -> list[Shard]:
+        """Those of them that are sound: packed, or checked now."""
+        new = [s for s in shards if s.name not in self._sound and s.name not in self._bad]
+        index = self.packs.index() if len(new) > FEW else {}
+        self._sound.update(shard.name for shard in new if shard.name in index)
+        loose = [shard for shard in new if shard.name not in index]
+        if len(loose) > 2 * CHUNK:
+            say_once(f"reading {len(loose):,} files one by one; a launch packs them")
+        for shard, problem in zip(loose, map_parallel(self._problem, loose), strict=True):
+            if not problem or (not index and shard.name in self.packs.index()):
+                self._sound.add(shard.name)
+            elif problem != GONE:
+                self._bad[shard.name] = problem
+        for shard in shards:
+            if shard.name in self._bad:
+                name_once(self.folder.path(shard.name), self._bad[shard.name])
+        return [shard for shard in shards if shard.name in self._sound]
+
+    def _problem(self, shard: Shard) -> str:
+        """Why a shard is left out; empty if it is sound."""
+        try:
+            check_shard(self.folder, shard)
+        except FileNotFoundError:
+            return GONE
+        except BadFile as error:
+            return str(error)
+        return ""
+
+    def pack(self) -> None:
+        """Copy loose shards into packs, as long as there are CHUNK of them. Raises StorageFailed if
+        the folder cannot be written.
+        """
+        shards, index = self.shards(), self.packs.index()
+        loose = [shard for shard in shards if shard.name not in index]
+        for begin in range(0, len(loose) - CHUNK + 1, CHUNK):
+            self.packs.add(loose[begin : begin + CHUNK])
 
     def visible(self) -> dict[str, Shard]:
         """The one shard per trial that readers see: its first `ok` attempt, else its last
@@ -157,41 +176,78 @@ class Store:
         """Rows of these shards, visible or not."""
         known = schema()
         columns = columns or known.names
-        index, names = self.packs.index(), sorted(shard.name for shard in shards)
-        loose = [name for name in names if name not in index]
-        if len(loose) >= LOOSE and self.packs.add(loose):
-            index = self.packs.index()
-            loose = [name for name in loose if name not in index]
-        rows = None if record is None else ds.field("record") == record
-        tables = [read_shards(self.folder, loose, known, columns, rows)] if loose else []
-        if packed := [name for name in names if name in index]:
-            tables += self.packs.read(packed, record, columns)
-        empty = known.empty_table().select(columns)
-        return pa.concat_tables([empty, *tables]).combine_chunks()
+        index, loose = self.packs.index(), list[Shard]()
+        by_pack: dict[str, list[Shard]] = {}
+        for shard in sorted(shards, key=lambda s: s.name):
+            pack = index.get(shard.name)
+            (by_pack.setdefault(pack, []) if pack else loose).append(shard)
+        records = get_args(Record) if record is None else (record,)
+        tables = [known.empty_table().select(columns)]
+        for pack, members in by_pack.items():
+            names = [shard.name for shard in members]
+            try:
+                tables += [self.packs.read(pack, kind, names, columns) for kind in records]
+            except (FileNotFoundError, BadFile) as error:
+                name_once(self.folder.path(f"packs/{pack}-*.parquet"), str(error))
+                loose += self._check_loose(members)
+        tables += read_shards(self.folder, loose, columns, record)
+        return pa.concat_tables(tables).combine_chunks()
+
+    def _check_loose(self, shards: Sequence[Shard]) -> list[Shard]:
+        """Those of packed shards that are sound themselves."""
+        problems = map_parallel(self._problem, shards)
+        for shard, problem in zip(shards, problems, strict=True):
+            if problem and problem != GONE:
+                self._sound.discard(shard.name)
+                self._bad[shard.name] = problem
+                name_once(self.folder.path(shard.name), problem)
+        return [shard for shard in shards if shard.name in self._sound]
 
     def write_view(self, rows: list[dict[str, Any]]) -> str:
         """Write the view of one sweep at one scale: a row per trial with the columns of `VIEW`."""
         name = f"views/{rows[0]['sweep']}-{rows[0]['scale']}.parquet"
-        table = pa.Table.from_pylist(rows, schema=view_schema())
-        self.folder.write(name, parquet_bytes(table))
+        if parse_view(name) is None:
+            raise ValueError(f"a sweep at a scale cannot be called {name[6:-8]!r}")
+        self.folder.write(name, seal(pa.Table.from_pylist(rows, schema=view_schema()), name))
         return name
 
     def view_names(self) -> list[tuple[str, str]]:
-        """(sweep, scale) of all views, by name; a scale contains no hyphen."""
-        files = [e.name.removeprefix("views/") for e in self.folder.list("views")]
-        stems = [file.removesuffix(".parquet") for file in files if file.endswith(".parquet")]
-        return [(stem.rpartition("-")[0], stem.rpartition("-")[2]) for stem in stems]
+        """(sweep, scale) of all views that are sound, by name."""
+        return list(self.views())
+
+    def views(self) -> dict[tuple[str, str], pa.Table]:
+        """The rows of all views that are sound, by sweep and scale."""
+        views: dict[tuple[str, str], pa.Table] = {}
+        for entry in self.folder.list("views", links=True):
+            try:
+                if not entry.is_file:
+                    raise BadFile("a link, which is not followed")
+                rows = read_view(self.folder.read(entry.name), entry.name)
+            except FileNotFoundError:
+                continue
+            except BadFile as error:
+                name_once(self.folder.path(entry.name), str(error))
+                continue
+            if said := parse_view(entry.name):
+                views[said] = rows
+        return views
 
     def load_view(self, sweep: str, scale: str) -> pa.Table:
-        """The cells and trials of a sweep. Raises ValueError that lists the views that exist."""
+        """The cells and trials of a sweep. Raises ValueError that says what is wrong with the view,
+        or lists those that exist.
+        """
+        name = f"views/{sweep}-{scale}.parquet"
         try:
-            data = self.folder.read(f"views/{sweep}-{scale}.parquet")
+            return read_view(self.folder.read(name), name)
+        except BadFile as error:
+            raise ValueError(
+                f"{self.folder.path(name)}: {error}; the next run of {sweep} writes it anew"
+            ) from error
         except FileNotFoundError:
             existing = ", ".join("-".join(names) for names in self.view_names()) or "none"
             raise ValueError(
                 f"no view '{sweep}-{scale}' in {self.root}; there: {existing}"
             ) from None
-        return pq.read_table(io.BytesIO(data), schema=view_schema())
 
 
 def choose(shards: Iterable[Shard]) -> dict[str, Shard]:

@@ -22,8 +22,10 @@ from pcore.evaluation.flops import count_train_flops, count_train_tokens
 from pcore.model.checkpoint import pack_model, pack_state, unpack_state
 from pcore.model.transformer import make_model
 from pcore.training.train import Diverged, Report, train
+from sweeps.engine.store.checks import check_checkpoint
 from sweeps.engine.store.folder import StorageFailed
 from sweeps.engine.store.schema import REPORT, Status
+from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 from sweeps.engine.trial.markers import (
@@ -216,7 +218,8 @@ class Attempt:
         """The state that an earlier attempt left, if any."""
         try:
             data = self.store.folder.read(f"{self.folder}/state.pt")
-        except FileNotFoundError:
+            check_checkpoint(data)
+        except (FileNotFoundError, BadFile):
             return None
         state = unpack_state(data, self.config)
         if state:

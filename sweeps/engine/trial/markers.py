@@ -11,10 +11,11 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.store.folder import Folder, StorageFailed
+from sweeps.engine.store.names import KINDS
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import Process, this_process
 from sweeps.engine.trial.provenance import code_provenance
@@ -44,7 +45,7 @@ def ask_to_cancel(folder: Folder, name: str, reason: str) -> None:
 def asked_to_cancel(folder: Folder, name: str) -> str:
     """Why the trial has to end, in a sentence; empty if nobody asked."""
     try:
-        return folder.read(_request_name(name)).decode()
+        return folder.read(_request_name(name)).decode(errors="replace")
     except FileNotFoundError:
         return ""
 
@@ -62,12 +63,8 @@ def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
     """
     name = trial_id(config)
     marker = _marker_name(name)
-    try:
-        owner = json.loads(store.folder.read(marker))
-    except (FileNotFoundError, ValueError):
-        owner = None
-    if owner is not None:
-        process = Process(**owner["process"])
+    if (owner := read_marker(store.folder, marker)) is not None:
+        process = Process.of(owner["process"])
         patience = time.monotonic() + ZOMBIE_SECONDS
         while process.is_gone() is False and process != this_process():
             if time.monotonic() > patience:
@@ -84,12 +81,25 @@ def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
     return launches.count(launch)
 
 
+def read_marker(folder: Folder, marker: str) -> dict[str, Any] | None:
+    """Process, launch and start of who runs a trial; None if the file is gone or damaged."""
+    try:
+        owner = json.loads(folder.read(marker))
+        Process.of(owner["process"])
+        return {"process": owner["process"]} | {k: str(owner[k]) for k in ("launch", "started_at")}
+    except (FileNotFoundError, ValueError, TypeError, LookupError):
+        return None
+
+
 def remove_markers(store: Store) -> None:
     """Remove the markers of finished trials, whose workers died with the shard just written, and
     requests that came too late.
     """
     for entry in [*store.folder.list("running"), *store.folder.list("cancelled")]:
-        shard = store.visible_shard(Path(entry.name).stem)
+        kinds = (KINDS["marker"].fullmatch(entry.name), KINDS["request"].fullmatch(entry.name))
+        if (found := kinds[0] or kinds[1]) is None:
+            continue
+        shard = store.visible_shard(found["trial"])
         if shard is not None and shard.finished:
             store.folder.delete(entry.name)
 

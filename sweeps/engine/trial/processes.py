@@ -25,6 +25,16 @@ class Process:
             return None
         return _born(self.pid) != self.born
 
+    @staticmethod
+    def of(saved: Any) -> "Process":
+        """From the values of `as_dict`. Raises TypeError, LookupError or ValueError for others."""
+        return Process(
+            host=str(saved["host"]),
+            place=str(saved["place"]),
+            pid=int(saved["pid"]),
+            born=str(saved["born"]),
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)

@@ -30,6 +30,7 @@ from tests.support.rows.example_store import (
     build_store,
     example,
     make_config,
+    make_evaluation,
     view_rows,
     write_trial,
 )
@@ -169,7 +170,7 @@ def test_a_single_report_and_no_report_can_be_drawn(tmp_path: Path):
     store.write_view(view_rows({"a": [config]}))
     figure = figures.plot_losses(load_sweep(tmp_path, "depth_ablation", "laptop"))
     assert not lines_of(figure)
-    write_trial(store, config, "ok")
+    write_trial(store, config, "ok", make_evaluation(9.0, 1.0, 0))
     results = load_sweep(tmp_path, "depth_ablation", "laptop")
     assert np.isfinite(lines_of(figures.plot_losses(results))["a"].get_ydata()).all()
     style.save(figures.plot_losses(results), tmp_path / "one")

@@ -69,3 +69,13 @@ def test_a_block_that_cannot_be_filled_is_named(page, capsys, old, new, message)
     assert main(["fill", str(page)]) == 2
     assert message in capsys.readouterr().err
     assert page.read_text() == before
+
+
+@pytest.mark.parametrize("place", ["../outside", "linked/outside", "/tmp/outside"])
+def test_a_figure_outside_the_folder_of_the_page_is_refused(page, capsys, tmp_path, place):
+    (page.parent / "linked").symlink_to(tmp_path.parent)
+    text = page.read_text().replace("pictures/depth", place)
+    page.write_text(text)
+    assert main(["fill", str(page)]) == 2
+    assert f"the figure {place} would be outside of {page.parent}" in capsys.readouterr().err
+    assert page.read_text() == text

@@ -49,6 +49,10 @@ MODELS = [
     {"position.freeze_table": True, "position.start": "wrapped", "position.table_init": "rotation"},
     {"model.num_layers": 1, "model.attention_scale": "log-length", "eval.attention_factor": 1.6},
     {"position.ids": "candidates", "position.encoding": "mixture", "position.max_position": 30},
+    {"model.attention": "learned-scale", "model.mixer": "gated-linear,attention"},
+    {"model.attention": "entmax", "model.attention_sink": "learned"},
+    {"model.attention": "stick-breaking", "model.num_loops": 2, "model.input_injection": True},
+    {"model.attention": "contextual", "position.encoding": "none"},
 ]
 
 

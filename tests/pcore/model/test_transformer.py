@@ -9,10 +9,11 @@ from torch.nn import functional as F
 from pcore.config import TrialConfig, override
 from pcore.config.seeding import make_generator
 from pcore.diagnosis.attention import attention_weights
-from pcore.model import transformer as model_module
+from pcore.model.mixing import self_attention
+from pcore.model.mixing.self_attention import attend
 from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET, target_places
-from pcore.model.transformer import attend, make_model
+from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
 from pcore.training.train import ragged_loss
 from tests.support.reference import reference_logits
@@ -240,9 +241,13 @@ def test_scores_in_pieces_give_the_same_logits(tiny_config, monkeypatch, changes
         everywhere, some = model(*batch[:2]), model(*batch[:3])
         sizes = []
         monkeypatch.setattr(
-            model_module, "attend", lambda q, *rest: (sizes.append(q.shape[2]), attend(q, *rest))[1]
+            self_attention,
+            "attend",
+            lambda q, *rest: (sizes.append(q.shape[2]), attend(q, *rest))[1],
         )
-        monkeypatch.setitem(model_module.SCORE_BYTES, "cpu", 4 * 4 * 2 * batch.tokens.shape[1] * 2)
+        monkeypatch.setitem(
+            self_attention.SCORE_BYTES, "cpu", 4 * 4 * 2 * batch.tokens.shape[1] * 2
+        )
         torch.testing.assert_close(model(*batch[:2]), everywhere)
         torch.testing.assert_close(model(*batch[:3]), some)
     assert 2 in sizes

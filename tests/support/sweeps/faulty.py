@@ -15,7 +15,7 @@ Only this script reads the variables, the engine knows nothing of them:
     FAULT_KILL=12,before    SIGKILL itself before (or after, or amid) its 12th write of a file
     FAULT_CLOCK=86400       the wall clock jumps by so much, forwards and back, twice a second
     FAULT_COUNT=FILE        where the number of writes so far is noted
-    FAULT_LOOSE=5           shards from which on they are packed, and packs merged from two on
+    FAULT_LOOSE=5           shards from which on they are packed
 """
 
 import dataclasses
@@ -35,7 +35,6 @@ from sweeps.baseline import addition
 from sweeps.engine.launch import scheduler as runner
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Sweep, arms, grid
-from sweeps.engine.store import packs as store_packs
 from sweeps.engine.store import store
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.trial import attempt
@@ -95,7 +94,7 @@ def plant() -> None:
 
     runner.make_settings, attempt.train = settings, slow_train
     if loose := fault("LOOSE"):
-        store.LOOSE, store_packs.MAX_PACKS = int(loose), 2
+        store.CHUNK = int(loose)
     _plant_kill()
     if jump := float(fault("CLOCK", "0")):
         threading.Thread(target=_jump, args=(jump,), daemon=True).start()

@@ -11,6 +11,7 @@ import pytest
 from pcore.config import flatten
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import report_folder
+from sweeps.engine.launch.mirror.hook import PATIENCE
 from sweeps.engine.launch.mirror.place import Place, find_place, local_uri, shown_plan
 from sweeps.engine.launch.mirror.process import Follower, Mirrored
 from sweeps.engine.plan import make_plan
@@ -86,7 +87,7 @@ def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd)
     began = time.time()
     flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(tmp_path)]
     assert main(sweep, [*flags, "--tracking-uri", dead]) == 0
-    assert time.time() - began < 30
+    assert time.time() - began < PATIENCE + 45  # on a busy machine; otherwise some ten seconds
     assert [s.status for s in Store(tmp_path).shards()] == ["ok", "ok"]
     assert "MLflow mirror incomplete" in capfd.readouterr().err
 

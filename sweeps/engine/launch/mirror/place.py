@@ -79,9 +79,9 @@ class Place:
             return {}
         try:
             saved = json.loads(Folder(self.home).read(_notes_file(view)))
-        except (OSError, ValueError):
+            return dict(saved["written"]) if saved["uri"] == self.uri else {}
+        except (OSError, ValueError, TypeError, LookupError):
             return {}
-        return saved["written"] if saved["uri"] == self.uri else {}
 
     def write_notes(self, view: str, written: Mapping[str, str]) -> None:
         """What is forgotten is mirrored once more, in place of the old."""

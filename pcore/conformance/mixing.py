@@ -1,0 +1,164 @@
+"""Rules for own attention and own mixers, checked in every layer of a tiny model."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import stack_module_state
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from pcore.conformance.bench import (
+    Bench,
+    cached,
+    causality,
+    deterministic,
+    examples_apart,
+    free,
+    gradient,
+    padding,
+    require_same,
+    targets_only,
+)
+from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_config
+from pcore.model.mixing import find_attention, find_mixer, mixing_parts, self_attention
+from pcore.model.static import mean_loss
+from pcore.model.targets import TrainingBatch, make_batch
+from pcore.model.transformer import Transformer, make_model
+from pcore.training.stacked import stacked_losses
+from pcore.training.train import ragged_loss
+
+SIZES = (64, 128, 256)  # tokens at which work is measured
+MAX_GROWTH = 5.0  # of work when the number of tokens doubles: attention needs four times as much
+
+
+def check_attention(name: str) -> list[Check]:
+    """Every rule for attention. If the class does not train at all, only that is reported."""
+    return _check(lambda: find_attention(name), {"model.attention": name})
+
+
+def check_mixer(name: str) -> list[Check]:
+    """Every rule for mixers. If the class does not train at all, only that is reported."""
+    return _check(lambda: find_mixer(name), {"model.mixer": name})
+
+
+def _check(find: Callable[[], object], changes: dict[str, Any]) -> list[Check]:
+    bench: Bench | None = None
+
+    def trains() -> str:
+        nonlocal bench
+        find()
+        bench = Bench(changes)
+        return f"{NUM_STEPS} steps on addition, then evaluated"
+
+    first = run_check("trains and evaluates", trains)
+    if bench is None:
+        return [first]
+    rules = {
+        "causality": causality,
+        "padding invariance": padding,
+        "examples apart": examples_apart,
+        "targets only = everywhere": targets_only,
+        "cached = uncached decoding": cached,
+        "teacher-forced = free decoding": free,
+        "rows cut = rows padded": _separable,
+        "stacked = alone": _stackable,
+        "gradient reaches parameters": _gradient,
+        "deterministic under seed": deterministic,
+        "work grows as attention's": _work,
+    }
+    return [first, *(run_check(rule, partial(check, bench)) for rule, check in rules.items())]
+
+
+def _gradient(bench: Bench) -> str:
+    return gradient(bench, [block.attention for block in bench.model.layers])
+
+
+def _separable(bench: Bench) -> str:
+    """Rows cut at their own length, equal tokens computed once, queries in pieces: all is equal."""
+    model = bench.model
+    if not model.separable:
+        return "not declared (separable): rows are padded, queries asked at once"
+    rng = torch.Generator().manual_seed(0)
+    mixture = bench.config.task.sample_mixture(16, 1, 3, rng)
+    ids = torch.randint(1, 60, (*mixture.tokens.shape, bench.any_ids.shape[2]), generator=rng)
+    for copies in (1, 3):  # with copies, at most half of the tokens are distinct
+        tokens, mask = (t.repeat(copies, 1) for t in (mixture.tokens, mixture.response_mask))
+        batch = make_batch(tokens, ids.repeat(copies, 1, 1), mask)
+        whole, cut = (_gradients(model, loss(model, batch)) for loss in (_padded_loss, ragged_loss))
+        require_same(whole, cut, "rows cut at their own length", "gradient")
+    whole = bench.logits(bench.tokens, bench.any_ids)
+    with _pieces(bytes_at_once=1):
+        pieces = bench.logits(bench.tokens, bench.any_ids)
+    return require_same(whole, pieces, "queries in pieces")
+
+
+def _padded_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
+    return mean_loss(model, *batch)
+
+
+def _gradients(model: Transformer, loss: Tensor) -> Tensor:
+    """All gradients of a loss in one row."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+    return torch.cat([gradient.flatten() for gradient in found])
+
+
+@contextmanager
+def _pieces(bytes_at_once: int) -> Generator[None]:
+    """Scores of attention one query at a time."""
+    limit = self_attention.SCORE_BYTES["cpu"]
+    self_attention.SCORE_BYTES["cpu"] = bytes_at_once
+    try:
+        yield
+    finally:
+        self_attention.SCORE_BYTES["cpu"] = limit
+
+
+def _stackable(bench: Bench) -> str:
+    """Two models computed as one have the losses of each alone."""
+    if not all(part.stackable for part in mixing_parts(bench.config.model).values()):
+        return "not declared (stackable): neither stacked nor compiled"
+    models = [bench.model, make_model(bench.config).eval()]
+    trained, fixed = stack_module_state(models)  # pyright: ignore[reportArgumentType]
+    batch = make_batch(bench.tokens, bench.any_ids, bench.batch.response_mask)
+    doubled = (torch.stack([part, part]) for part in batch)
+    with torch.no_grad(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        together = stacked_losses(bench.model, trained, fixed, *doubled)
+        alone = torch.stack([mean_loss(model, *batch) for model in models])
+    return require_same(alone, together, "two models stacked", "loss")
+
+
+class _Written(TorchDispatchMode):
+    """Counts the bytes of all results of operations."""
+
+    num_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        found = (leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
+        self.num_bytes += sum(t.numel() * t.element_size() for t in found)
+        return out
+
+
+def _work(bench: Bench) -> str:
+    """Bytes written in a forward and backward pass: at most as attention's with the length."""
+    own = [_count_bytes(bench.model, size) for size in SIZES]
+    plain = _count_bytes(make_model(tiny_config({})), SIZES[-1])
+    growth = max(b / a for a, b in pairwise(own))
+    share = f"{own[-1] / plain:.1f} times the bytes of plain attention at {SIZES[-1]} tokens"
+    if growth > MAX_GROWTH:
+        raise Broken(f"twice the tokens take {growth:.1f} times the memory and time; {share}")
+    return f"twice the tokens, at most {growth:.1f} times the bytes; {share}"
+
+
+def _count_bytes(model: Transformer, num_tokens: int) -> int:
+    tokens = torch.ones(1, num_tokens, dtype=torch.long)
+    with _Written() as written:
+        model(tokens, tokens.unsqueeze(2)).sum().backward()
+    model.zero_grad(set_to_none=True)
+    return written.num_bytes

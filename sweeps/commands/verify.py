@@ -1,0 +1,34 @@
+"""Whether a store is sound: `python -m sweeps verify`."""
+
+from collections import Counter
+
+from sweeps.engine.options import open_store
+from sweeps.engine.store.names import FOLDERS, is_store
+from sweeps.engine.store.verify import Verified, verify_files
+
+QUARANTINE = "quarantine"
+
+
+def verify_store(results: str | None, repair: bool) -> int:
+    """Read every file of the store once, count them and name the bad ones; 1 if there are any.
+    repair: move these to `quarantine/` below the folder; 0 then.
+
+    Raises ValueError if the folder is no store.
+    """
+    store = open_store(results)
+    if not is_store(store.folder):
+        raise ValueError(f"{store.root} is no results folder: it has no {', '.join(FOLDERS[:3])}")
+    count, bad = Counter[str](), list[Verified]()
+    for found in verify_files(store.folder):
+        count[found.kind] += 1
+        if found.problem:
+            bad.append(found)
+            print(f"  {found.name}: {found.problem}", flush=True)
+    kinds = ", ".join(f"{number} x {kind}" for kind, number in sorted(count.items()))
+    print(f"{store.root}: {sum(count.values())} files ({kinds or 'none'}), {len(bad)} bad")
+    if not bad or not repair:
+        return 1 if bad else 0
+    for found in bad:
+        store.folder.move(found.name, f"{QUARANTINE}/{found.name}")
+    print(f"moved to {store.folder.path(QUARANTINE)}; trials that have no other attempt run again")
+    return 0

@@ -1,0 +1,215 @@
+"""What must be true of every file of a store before anything is drawn from it: the one place.
+
+A shard holds the attempt that its name says, counts that are possible, evaluations if it is `ok`,
+and the configuration whose hash its trial id is. A view holds trials of the sweep and scale that
+its name says. What fails is a BadFile with the reason.
+"""
+
+import functools
+import hashlib
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcore.config import GROUPS, NUMERICS, format_numbers, known_fields
+from pcore.tasks import TASKS
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.names import Shard, parse_view
+from sweeps.engine.store.schema import COUNTS, Record, schema, view_schema
+from sweeps.engine.store.seal import BadFile, conform, read_parquet
+
+CHECKED = [
+    *("record", "trial_id", "attempt", "status", "config_json"),
+    *("checkpoint", "range", "length", "outcomes", *COUNTS),
+]
+
+
+def read_shard(
+    folder: Folder, shard: Shard, columns: list[str] | None = None, known: bool = True
+) -> pa.Table:
+    """Rows of a shard: some columns or all, in the one schema. known: it was checked before.
+
+    Raises BadFile if it is unreadable, FileNotFoundError if it is gone.
+    """
+    table = read_parquet(folder.read(shard.name), shard.name, columns, known)
+    return conform(table, columns_of(columns))
+
+
+def columns_of(names: list[str] | None) -> pa.Schema:
+    """These columns of the one schema, or all."""
+    return schema() if names is None else pa.schema([schema().field(name) for name in names])
+
+
+def check_shard(folder: Folder, shard: Shard) -> None:
+    """Raise BadFile if a shard is damaged or says what cannot be."""
+    rows = read_shard(folder, shard, CHECKED, known=False)
+    for column in ("trial_id", "attempt", "status"):
+        values = rows.column(column).unique().to_pylist()
+        if values != [getattr(shard, column)]:
+            raise BadFile(f"its rows have {column} {few(values)}")
+    records = rows.column("record").to_pylist()
+    if unknown := set(records) - set(get_args(Record)):
+        raise BadFile(f"its rows have record {few(unknown)}")
+    if records.count("trial") != 1:
+        raise BadFile(f"{records.count('trial')} rows of the trial instead of one")
+    evaluations = rows.filter(pc.field("record") == "evaluation")
+    if shard.status == "ok" and not evaluations.num_rows:
+        raise BadFile("ok, but without evaluations")
+    _check_counts(evaluations)
+    text = rows.column("config_json")[records.index("trial")].as_py()
+    _check_config(text, shard.trial_id)
+
+
+def _check_counts(rows: pa.Table) -> None:
+    """0 <= right <= examples > 0 for examples and tokens, kinds of failures no more than failures,
+    outcomes as many as right ones.
+    """
+    if not rows.num_rows:
+        return
+    for column in ("checkpoint", "range", "length", "num_examples", "num_correct"):
+        if rows.column(column).null_count:
+            raise BadFile(f"evaluations without {column}")
+    for column, words in WORDS.items():
+        if unknown := set(rows.column(column).to_pylist()) - words:
+            raise BadFile(f"evaluations of {column} {few(unknown)}")
+    counts = {name: rows.column(name).to_numpy() for name in COUNTS}
+    examples, right = counts["num_examples"], counts["num_correct"]
+    lengths = rows.column("length").to_numpy()
+    _refuse((examples <= 0) | (right < 0) | (right > examples), lengths, right, examples)
+    tokens, right_tokens = counts["num_tokens"], counts["num_correct_tokens"]
+    wrong_tokens = (tokens <= 0) | (right_tokens < 0) | (right_tokens > tokens)
+    _refuse(wrong_tokens, lengths, right_tokens, tokens, " tokens")
+    kinds = [counts[name] for name in ("num_missed_stop", "num_early_stop", "num_wrong_symbol")]
+    many = (np.minimum.reduce(kinds) < 0) | (sum(kinds) > examples - right)
+    _refuse(many, lengths, np.nan_to_num(sum(kinds)), examples - right, " failures", "explained")
+    for outcomes, n, count in zip(
+        rows.column("outcomes").to_pylist(), examples, right, strict=True
+    ):
+        if outcomes is None:
+            continue
+        ones = int.from_bytes(outcomes).bit_count()
+        if len(outcomes) != (int(n) + 7) // 8 or ones != count:
+            raise BadFile(f"outcomes of {ones} right answers, counted as {count} of {n}")
+
+
+WORDS = {
+    "checkpoint": {"last", "best", "oracle"},
+    "range": {"train", "near", "test"},
+}
+
+
+def _refuse(
+    wrong: Any, lengths: Any, part: Any, whole: Any, what: str = "", verb: str = "right"
+) -> None:
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        counts = f"{part[i]:.0f} of {whole[i]:.0f}{what}"
+        raise BadFile(f"{counts} {verb} at length {lengths[i]}, which cannot be")
+
+
+def _check_config(text: str | None, trial_id: str) -> None:
+    try:
+        flat = json.loads(text or "")
+    except ValueError:
+        flat = None
+    if not isinstance(flat, dict) or any(isinstance(v, (dict, list)) for v in flat.values()):
+        raise BadFile("its config_json is no configuration")
+    ids = possible_ids(flat)
+    if ids and trial_id not in ids:
+        raise BadFile(f"its configuration is that of trial {ids[-1]}")
+
+
+def possible_ids(flat: Mapping[str, Any]) -> list[str]:
+    """The trial ids that a flat configuration has had, that of today last; nothing if it cannot be
+    known here: it names own code, which is not imported for this, or fields of another version.
+
+    The same as `pcore.config.trial_id`, without building the configuration.
+    """
+    task = flat.get("task.name")
+    if task not in TASKS or ":" in str(flat.get("position.encoding")):
+        return []
+    absent, known = _absent(str(task))
+    if not flat.keys() <= known:
+        return []
+    kept = {k: v for k, v in flat.items() if not (k in absent and _same(v, absent[k]))}
+    texts = (
+        json.dumps(kept | {"numerics": number}, sort_keys=True, separators=(",", ":"))
+        for number in range(1, NUMERICS + 1)
+    )
+    return [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts]
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a == b and isinstance(a, bool) == isinstance(b, bool)
+
+
+@functools.cache
+def _absent(task: str) -> tuple[dict[str, Any], frozenset[str]]:
+    """The fields that do not count at a certain value, with it; and all fields there are."""
+    values = {
+        f"{group}.{f.name}": f.metadata["absent"]
+        for group, cls in {"task": TASKS[task], **GROUPS}.items()
+        for f in fields(cls)
+        if "absent" in f.metadata
+    }
+    flat = {k: format_numbers(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    return flat, frozenset(known_fields(TASKS[task]))
+
+
+def read_view(data: bytes, name: str) -> pa.Table:
+    """The rows of a view. Raises BadFile if it is damaged or says what cannot be."""
+    if (said := parse_view(name)) is None:
+        raise BadFile("its name is not that of a sweep and a scale")
+    rows = conform(read_parquet(data, name), view_schema())
+    if not rows.num_rows:
+        raise BadFile("a view without trials")
+    for column, word in zip(("sweep", "scale"), said, strict=True):
+        values = rows.column(column).unique().to_pylist()
+        if values != [word]:
+            raise BadFile(f"its rows have {column} {few(values)}")
+    for column in ("cell", "cell_order", "trial_id"):
+        if rows.column(column).null_count:
+            raise BadFile(f"rows without {column}")
+    return rows
+
+
+def check_checkpoint(data: bytes) -> None:
+    """Raise BadFile unless every part of a file of torch has the checksum written with it; torch
+    does not look.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            broken = file.testzip()
+    except Exception as error:  # zipfile raises many kinds for a damaged file
+        raise BadFile(f"no readable checkpoint: {error}") from error
+    if broken:
+        raise BadFile(f"no readable checkpoint: {broken} is damaged")
+
+
+_said: set[str] = set()
+
+
+def name_once(path: str, reason: str) -> None:
+    """Say on stderr that a file is left out, once in the life of this process."""
+    say_once(f"left out: {path}: {reason}")
+
+
+def say_once(text: str) -> None:
+    """Say something on stderr, once in the life of this process."""
+    if text not in _said:
+        _said.add(text)
+        print(text, file=sys.stderr, flush=True)
+
+
+def few(values: Any) -> str:
+    """The first values, for a message."""
+    texts = sorted(map(str, values))
+    return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")

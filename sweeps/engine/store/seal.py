@@ -1,0 +1,96 @@
+"""Sealed Parquet: files that carry a hash of all their bytes and of the name they were written to.
+
+Whatever changes in such a file, and whatever other file stands under its name, the hash tells.
+Files of before have no seal: of these only what they say can be checked.
+"""
+
+import hashlib
+import io
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SEAL = re.compile(rb"pcore-seal:([0-9a-f]{64})")
+EMPTY = b"pcore-seal:" + b"0" * 64
+
+
+class BadFile(ValueError):
+    """A file is not what it should be; the message says why, for people, without its name."""
+
+
+def seal(table: pa.Table, name: str, compression: str = "none") -> bytes:
+    """A small Parquet file, to be written under this name below a results folder: footers cost more
+    than data, so no statistics and no copy of the schema.
+    """
+    out = io.BytesIO()
+    with pq.ParquetWriter(
+        out, table.schema, compression=compression, write_statistics=False, store_schema=False
+    ) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"seal": EMPTY.decode()})
+    data = out.getvalue()
+    at = data.rindex(EMPTY)
+    return _with_hash(data, at, _hash(data, at, name).encode())
+
+
+def is_sealed(data: bytes, name: str) -> bool:
+    """Whether these bytes carry a seal. Raises BadFile if it is broken, or that of another name."""
+    at = data.rfind(EMPTY[:11])
+    found = SEAL.match(data, at) if at >= 0 else None
+    if found is None:
+        return False
+    if found[1].decode() != _hash(_with_hash(data, at, b"0" * 64), at, name):
+        raise BadFile("its bytes are not those that were written under this name")
+    return True
+
+
+def read_parquet(
+    data: bytes, name: str, columns: list[str] | None = None, known: bool = False
+) -> pa.Table:
+    """The rows of a file read under this name, all its columns or those of `columns` that it has.
+
+    known: the whole of it was read before. Raises BadFile if it is damaged or no Parquet file.
+    """
+    in_part = is_sealed(data, name) or known
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        table = file.read(columns=columns if in_part else None, use_threads=False)
+        if not in_part:  # its bytes may be anything
+            table.validate(full=True)
+            kept = [c for c in columns or table.column_names if c in table.column_names]
+            table = table.select(kept)
+    except (pa.ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        raise BadFile(f"no readable Parquet file: {text[0][:200]}") from error
+    return table.replace_schema_metadata(None)
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of a schema: those that a file lacks are null, others are dropped.
+
+    Raises BadFile if a column has another type.
+    """
+    columns = []
+    names = set(table.column_names)
+    for field in schema:
+        if field.name not in names:
+            columns.append(pa.nulls(table.num_rows, field.type))
+            continue
+        column = table.column(field.name)
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowException, ValueError) as error:
+            raise BadFile(f"column {field.name} is {column.type}, not {field.type}") from error
+    return pa.table(columns, schema=schema)
+
+
+def _hash(data: bytes, at: int, name: str) -> str:
+    """Of bytes whose seal at this place is empty."""
+    assert data[at : at + len(EMPTY)] == EMPTY
+    return hashlib.sha256(name.encode() + b"\0" + data).hexdigest()
+
+
+def _with_hash(data: bytes, at: int, digits: bytes) -> bytes:
+    begin = at + len(EMPTY) - len(digits)
+    return data[:begin] + digits + data[at + len(EMPTY) :]

@@ -1,0 +1,122 @@
+"""Everything in a store read once: what each file is, and what is wrong with it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sweeps.engine.store.checks import check_checkpoint, check_shard, read_shard, read_view
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.mechanism import check_mechanism
+from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary, kind_of, parse_shard
+from sweeps.engine.store.packs import SHARD, file_name
+from sweeps.engine.store.schema import Record, schema
+from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verified:
+    """A file of a store. problem: why it is bad; empty if it is sound."""
+
+    name: str
+    kind: str  # of `names.KINDS`, "unfinished write" or "file of others"
+    problem: str = ""
+
+
+def verify_files(folder: Folder) -> Iterator[Verified]:
+    """Every file in the folders of a store, those of packs last."""
+    packs: dict[str, list[str]] = {}
+    for place in FOLDERS:
+        for entry in folder.list(place, hidden=True):
+            kind = "unfinished write" if is_temporary(entry.name) else "file of others"
+            yield Verified(name=entry.name, kind=kind)
+        for entry in folder.list(place, links=True):
+            kind = kind_of(entry.name) or "file of others"
+            if not entry.is_file:
+                problem = "a link, which is not followed"
+                yield Verified(name=entry.name, kind="link", problem=problem)
+            elif found := KINDS["pack"].fullmatch(entry.name):
+                packs.setdefault(found["pack"], []).append(entry.name)
+            else:
+                yield Verified(name=entry.name, kind=kind, problem=find_problem(folder, entry.name))
+    for pack, names in packs.items():
+        problem = _pack_problem(folder, pack)
+        yield from (Verified(name=name, kind="pack", problem=problem) for name in names)
+
+
+def find_problem(folder: Folder, name: str) -> str:
+    """What is wrong with a file that is no pack; empty if nothing is, or it is gone."""
+    kind = kind_of(name)
+    try:
+        if kind == "shard":
+            shard = parse_shard(name)
+            assert shard is not None
+            check_shard(folder, shard)
+        elif kind == "view" or (name.startswith("views/") and kind is None):
+            read_view(folder.read(name), name)
+        elif kind == "mechanism file":
+            check_mechanism(folder.read(name), name)
+        elif kind in ("state", "weights"):
+            check_checkpoint(folder.read(name))
+        elif kind and name.endswith(".json") and not _is_object(folder.read(name)):
+            raise BadFile("no JSON object")
+    except FileNotFoundError:
+        return ""
+    except ValueError as error:  # BadFile, and what json says
+        return str(error)
+    return ""
+
+
+def _is_object(data: bytes) -> bool:
+    return isinstance(json.loads(data), dict)
+
+
+def _pack_problem(folder: Folder, pack: str) -> str:
+    """What is wrong with a pack: a part, or that its rows are not those of its shards."""
+    try:
+        tables: dict[str, pa.Table] = {}
+        for record in get_args(Record):
+            name = file_name(pack, record)
+            data = folder.read(name)
+            if not is_sealed(data, name):
+                return "of before there were seals, or damaged: it is not read"
+            tables[record] = conform(read_parquet(data, name), schema().append(SHARD))
+    except FileNotFoundError:
+        return "a part of it is missing"
+    except BadFile as error:
+        return str(error)
+    expected, there = list[pa.Table](), set[str]()
+    for name in tables["trial"].column("shard").to_pylist():
+        if (shard := parse_shard(str(name))) is None:
+            return f"it claims {name!r}, which is no shard's name"
+        try:
+            rows = read_shard(folder, shard)
+        except (FileNotFoundError, BadFile):  # the copy outlives the shard
+            continue
+        there.add(shard.name)
+        expected.append(rows.append_column(SHARD, pa.array([name] * rows.num_rows, pa.string())))
+    if not expected:
+        return ""
+    whole = pa.concat_tables(expected)
+    for record, rows in tables.items():
+        copied = rows.filter(pc.field("shard").isin(list(there)))
+        if not _equal(copied, whole.filter(pc.field("record") == record)):
+            return "its rows are not those of its shards"
+    return ""
+
+
+def _equal(a: pa.Table, b: pa.Table) -> bool:
+    """Whether two tables hold the same; NaN is NaN."""
+    if a.num_rows != b.num_rows:
+        return False
+    for one, other in zip(a.combine_chunks().columns, b.combine_chunks().columns, strict=True):
+        left, right = one.combine_chunks(), other.combine_chunks()
+        if pa.types.is_floating(one.type):
+            bits = pa.int64() if one.type == pa.float64() else pa.int32()
+            left, right = left.view(bits), right.view(bits)
+        if not left.equals(right):
+            return False
+    return True

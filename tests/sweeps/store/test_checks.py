@@ -1,0 +1,321 @@
+"""Nothing is drawn from a file that says what cannot be: it is named, left out, and stays there."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.__main__ import main as analysis_main
+from analysis.load import list_views, load_sweep
+from pcore.config import TrialConfig, flatten, override, trial_id
+from pcore.tasks import TASKS
+from sweeps.__main__ import main
+from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.plan import trial_states
+from sweeps.engine.spec import Cell, Trial
+from sweeps.engine.store.checks import check_checkpoint, possible_ids
+from sweeps.engine.store.folder import Folder, StorageFailed
+from sweeps.engine.store.seal import BadFile, is_sealed, read_parquet, seal
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.markers import record_lost
+from tests.support.rows.mutations import CONFIGS, IDS, evaluation, make_store
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return make_store(tmp_path / "results")
+
+
+def file_of(store: Store, seed: int) -> Path:
+    return store.folder.local / store.shards_of(IDS[seed])[0].name
+
+
+def states(store: Store) -> list[str]:
+    """What a plan says of the three trials."""
+    cells = [Cell(label="x", config=config) for config in CONFIGS]
+    trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
+    return list(trial_states(trials, Store(store.root)).values())
+
+
+# Seals
+
+
+def test_a_seal_holds_for_its_name_and_bytes_only():
+    table = pa.table({"a": [1, 2]})
+    data = seal(table, "views/x")
+    assert is_sealed(data, "views/x")
+    assert read_parquet(data, "views/x").equals(table)
+    for other, name in ((data, "views/y"), (data[:30] + b"x" + data[31:], "views/x")):
+        with pytest.raises(BadFile, match="not those that were written under this name"):
+            read_parquet(other, name)
+
+
+def test_a_file_without_seal_is_read():
+    table, out = pa.table({"a": [1, 2]}), pa.BufferOutputStream()
+    pq.write_table(table, out)
+    data = out.getvalue().to_pybytes()
+    assert not is_sealed(data, "x")
+    assert read_parquet(data, "x").equals(table)
+
+
+# Rows
+
+
+IMPOSSIBLE = {
+    "500 of 10 right at length 5": {"num_correct": 500, "outcomes": None},
+    "-7 of 10 right": {"num_correct": -7, "outcomes": None},
+    "0 of 0 right": {"num_examples": 0, "num_correct": 0, "outcomes": None},
+    "101 of 100 tokens right": {"num_correct_tokens": 101},
+    "7 of 5 failures explained": {"num_missed_stop": 2},
+    "outcomes of 5 right answers, counted as 4 of 10": {"num_correct": 4, "num_wrong_symbol": 0},
+    "evaluations of range far": {"range": "far"},
+    "evaluations of checkpoint middle": {"checkpoint": "middle"},
+    "evaluations without length": {"length": None},
+}
+
+
+@pytest.mark.parametrize("reason", IMPOSSIBLE)
+def test_impossible_counts_are_named_and_left_out(store, capfd, reason):
+    """Also those that our own code wrote, with a seal."""
+    config = override(CONFIGS[0], {"seed": 7})
+    good = evaluation(2, 6, 0)
+    name = store.write(config, "ok", {}, [], [good, evaluation(5, 5, 0) | IMPOSSIBLE[reason]])
+    rows = Store(store.root).load(record="evaluation", columns=["trial_id"]).to_pylist()
+    assert {row["trial_id"] for row in rows} == set(IDS)
+    said = capfd.readouterr().err
+    assert said.count("left out") == 1
+    assert f"left out: {store.folder.path(name)}: {reason}" in said
+
+
+def test_ok_without_evaluations_and_rows_under_another_name_are_left_out(store, capfd):
+    config = override(CONFIGS[0], {"seed": 8})
+    store.write(config, "ok", {})
+    shutil.rmtree(store.folder.local / "packs")
+    victim, donor = file_of(store, 0), file_of(store, 1)
+    table = pq.read_table(donor).replace_schema_metadata(None)  # well-formed, without seal
+    pq.write_table(table, victim)
+    assert set(Store(store.root).visible()) == set(IDS[1:])
+    said = capfd.readouterr().err
+    assert "ok, but without evaluations" in said
+    assert f"{victim}: its rows have trial_id {IDS[1]}" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[1, 2]", "no configuration"),
+        ("null", "no configuration"),
+        ("{", "no configuration"),
+        (None, "no configuration"),
+        (json.dumps(flatten(CONFIGS[1])), f"its configuration is that of trial {IDS[1]}"),
+    ],
+)
+def test_a_configuration_of_another_trial_is_left_out(store, capfd, text, reason):
+    shutil.rmtree(store.folder.local / "packs")
+    file = file_of(store, 0)
+    table = pq.read_table(file).replace_schema_metadata(None)
+    column = pa.array([text] * table.num_rows, pa.string())
+    place = table.column_names.index("config_json")
+    pq.write_table(table.set_column(place, "config_json", column), file)
+    assert set(Store(store.root).visible()) == set(IDS[1:])
+    assert reason in capfd.readouterr().err
+    assert main(["why", IDS[0], "--results", store.root]) in (0, 2)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_hash_of_a_flat_configuration_is_the_trial_id(task):
+    for changes in (
+        {},
+        {"seed": 3, "optim.learning_rate": 1e-5, "model.attention_sink": "learned"},
+    ):
+        config = override(TrialConfig(), {"task.name": task} | changes)
+        flat = json.loads(json.dumps(flatten(config)))
+        assert possible_ids(flat)[-1] == trial_id(config)
+
+
+def test_own_code_is_not_imported_for_a_check(monkeypatch):
+    monkeypatch.setattr("importlib.import_module", lambda *a: pytest.fail("imported"))
+    assert possible_ids({"task.name": "evil:Task", "position.encoding": "none"}) == []
+    assert possible_ids({"task.name": "addition", "position.encoding": "evil:E"}) == []
+
+
+# What follows
+
+
+def test_a_bad_shard_runs_again_as_a_new_attempt_and_stays_there(store):
+    shutil.rmtree(store.folder.local / "packs")
+    file = file_of(store, 0)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    assert states(store) == ["missing", "done", "done"]
+    name = Store(store.root).write(CONFIGS[0], "ok", {}, [], [evaluation(5, 5, 0)])
+    assert f"{IDS[0]}-2-ok-" in name
+    assert states(store) == ["done", "done", "done"]
+    assert file.read_bytes() == data
+
+
+def test_a_packed_copy_outlives_its_shard(store, capfd):
+    file = file_of(store, 0)
+    rows = sorted(map(str, Store(store.root).load().to_pylist()))
+    file.write_bytes(b"")
+    assert sorted(map(str, Store(store.root).load().to_pylist())) == rows
+    assert states(store) == ["done", "done", "done"]
+    assert not capfd.readouterr().err
+    assert main(["verify", "--results", store.root]) == 1
+    assert file.name in capfd.readouterr().out
+
+
+def test_bad_views_stop_no_command(store, capfd):
+    views = store.folder.local / "views"
+    shutil.copy(views / "tiny-smoke.parquet", views / "renamed-smoke.parquet")
+    (views / "garbage.parquet").write_bytes(b"PAR1")
+    (views / "noscale-.parquet").write_bytes(b"")
+    empty = {"sweep": [], "scale": [], "cell": [], "cell_order": [], "trial_id": []}
+    pq.write_table(pa.table(empty), views / "empty-smoke.parquet")
+    for command in (["status"], ["why", IDS[0]], ["gc"]):
+        assert main([*command, "--results", store.root]) == 0
+    assert [(view.sweep, view.scale) for view in list_views(store.root)] == [
+        ("other", "smoke"),
+        ("tiny", "smoke"),
+    ]
+    said = capfd.readouterr().err
+    for name in ("renamed-smoke", "garbage", "noscale-", "empty-smoke"):
+        assert said.count(f"{name}.parquet: ") == 1, said
+    with pytest.raises(ValueError, match=r"empty-smoke.parquet: a view without trials"):
+        Store(store.root).load_view("empty", "smoke")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}'])
+def test_an_odd_small_file_stops_nothing(store, text):
+    root = store.folder.local
+    (root / "launches" / "x.json").write_text(text)
+    (root / "running" / f"{IDS[0]}.json").write_text(text)
+    (root / "running" / "...json").write_text(text)
+    assert LaunchLease(store.folder).living(remove=False)[0].name == "0123456789ab"
+    assert record_lost(store, CONFIGS[0]) == 0
+    assert main(["status", "--results", store.root]) == 0
+
+
+def test_a_checkpoint_with_a_flipped_bit_is_no_checkpoint(store):
+    data = bytearray(store.folder.read(f"checkpoints/{IDS[0]}/state.pt"))
+    check_checkpoint(bytes(data))
+    data[data.index(torch_bytes())] ^= 1
+    with pytest.raises(BadFile, match="no readable checkpoint"):
+        check_checkpoint(bytes(data))
+
+
+def torch_bytes() -> bytes:
+    """A part of the weights in the state of the store."""
+    return b"\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40"  # 1.0, 2.0, 3.0
+
+
+# Only ours is touched
+
+
+def test_nothing_is_written_read_or_deleted_behind_a_link(tmp_path):
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    for folder in (outside, root):
+        folder.mkdir()
+    (outside / "theirs").write_text("theirs")
+    (root / "views").symlink_to(outside)
+    (root / "file").symlink_to(outside / "theirs")
+    folder = Folder(root)
+    assert folder.list() == folder.list("views") == []
+    assert [e.name for e in folder.list(links=True)] == ["file", "views"]
+    for name in ("views/new", "views/theirs", "../outside/theirs", "/x", "a//b"):
+        with pytest.raises(StorageFailed):
+            folder.write(name, b"ours")
+        with pytest.raises(StorageFailed):
+            folder.delete(name)
+    for name in ("file", "views/theirs"):
+        with pytest.raises(FileNotFoundError):
+            folder.read(name)
+    folder.write("file", b"ours")  # in place of the link
+    assert (outside / "theirs").read_text() == "theirs"
+    assert [file.name for file in outside.iterdir()] == ["theirs"]
+
+
+def test_a_root_that_is_a_link_is_followed(tmp_path):
+    store = make_store(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert Store(tmp_path / "link").visible().keys() == store.visible().keys()
+
+
+def test_reading_commands_write_nothing_and_create_no_folder(store, tmp_path):
+    def tree() -> dict[str, float]:
+        return {str(file): file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+
+    before = tree()
+    for command in (["status"], ["gc"], ["verify"], ["why", IDS[0]]):
+        assert main([*command, "--results", store.root]) == 0, command
+    assert analysis_main(["list", "--results", store.root]) == 0
+    load_sweep(store.root, "tiny", "smoke")
+    assert tree() == before
+    missing = str(tmp_path / "missing")
+    assert main(["gc", "--results", missing]) == 2
+    assert main(["verify", "--results", missing]) == 2
+    assert main(["status", "--results", missing]) == 0
+    assert tree() == before
+
+
+def test_repair_moves_bad_files_to_quarantine_and_deletes_none(store, capfd):
+    root = store.folder.local
+    shard, view = file_of(store, 2), root / "views" / "tiny-smoke.parquet"
+    for file in (shard, view):
+        file.write_bytes(file.read_bytes()[:-20] + bytes(20))
+    pack = next((root / "packs").glob("*-trial.parquet"))
+    pack.write_bytes(pack.read_bytes() + b"x")
+    (root / "running" / f"{IDS[2]}.json").symlink_to("/etc/hostname")
+    count = sum(1 for _ in root.rglob("*.*"))
+    assert main(["verify", "--results", store.root]) == 1
+    said = capfd.readouterr().out
+    assert "6 bad" in said, said
+    assert said.count("packs/") == 3, "a pack is three files"
+    assert main(["verify", "--repair", "--results", store.root]) == 0
+    assert sum(1 for _ in root.rglob("*.*")) == count
+    assert (root / "quarantine" / shard.relative_to(root)).is_file()
+    assert (root / "quarantine" / "running" / f"{IDS[2]}.json").is_symlink()
+    assert main(["verify", "--results", store.root]) == 0
+    assert states(store) == ["done", "done", "missing"]
+    shutil.copy(root / "quarantine" / shard.relative_to(root), shard)
+    assert main(["verify", "--repair", "--results", store.root]) == 0
+    assert (root / "quarantine" / f"{shard.relative_to(root)}.1").is_file()
+
+
+def test_a_pack_that_is_no_copy_of_its_shards_is_found(store, capfd):
+    """Sealed and possible, but not what the shards say."""
+    name = next(n.name for n in store.folder.list("packs") if n.name.endswith("-report.parquet"))
+    table = read_parquet(store.folder.read(name), name)
+    place = table.column_names.index("step")
+    steps = pa.array([9] * table.num_rows, pa.int64())
+    store.folder.write(name, seal(table.set_column(place, "step", steps), name))
+    assert main(["verify", "--results", store.root]) == 1
+    assert f"{name}: its rows are not those of its shards" in capfd.readouterr().out
+
+
+def test_a_merge_takes_what_is_ours_and_sound_and_follows_no_link(store, tmp_path, capfd):
+    source, target, theirs = store.folder.local, tmp_path / "target", tmp_path / "theirs"
+    make_store(theirs)
+    bad = file_of(store, 0)
+    bad.write_bytes(bad.read_bytes()[:-20] + bytes(20))
+    shutil.rmtree(source / "packs")
+    (source / "checkpoints" / "notes.txt").write_text("theirs")
+    (source / "checkpoints" / IDS[1]).symlink_to(theirs / "checkpoints" / IDS[0])
+    (source / "views" / "linked-smoke.parquet").symlink_to("/etc/hostname")
+    (source / "views" / "garbage-smoke.parquet").write_bytes(b"garbage")
+    assert main(["merge", str(source), str(target)]) == 0
+    copied = {str(file.relative_to(target)) for file in target.rglob("*") if file.is_file()}
+    assert not [name for name in copied if "notes" in name or "linked" in name or "garbage" in name]
+    assert not [name for name in copied if name.startswith(f"checkpoints/{IDS[1]}")]
+    assert set(Store(target).visible()) == set(IDS[1:])
+    said = capfd.readouterr().err
+    assert bad.name in said
+    assert "garbage-smoke.parquet" in said
+    target.joinpath("trials").rename(tmp_path / "moved")
+    target.joinpath("trials").symlink_to(tmp_path / "moved")
+    assert main(["merge", str(theirs), str(target)]) == 1, "the target has a link"
+    assert "trials is a link, which is not followed" in capfd.readouterr().err

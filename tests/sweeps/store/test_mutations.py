@@ -1,0 +1,135 @@
+"""Whatever happens to the files of a store: no traceback, and what is not named has not changed."""
+
+import hashlib
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pcore.model.checkpoint import unpack_state
+from sweeps.__main__ import main
+from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.store import checks
+from sweeps.engine.store.mechanism import load_mechanism
+from sweeps.engine.store.seal import BadFile
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.markers import read_marker
+from tests.support.rows.mutations import CONFIGS, IDS, Mutator, evaluation, make_store
+
+STATE = f"checkpoints/{IDS[0]}/state.pt"
+
+
+def observe(root: Path) -> dict[str, object]:
+    """What readers draw from a store, by the file that it comes from."""
+    store, seen = Store(root), dict[str, object]()
+    rows = store.load().to_pylist()
+    for name in IDS:
+        seen[f"trials/{name[:2]}/{name}"] = [row for row in rows if row["trial_id"] == name]
+        seen[f"mechanism/{name[:2]}/{name}"] = load_mechanism(store.folder, [name]).to_pylist()
+    for (sweep, scale), view in store.views().items():
+        seen[f"views/{sweep}-{scale}"] = view.to_pylist()
+    try:
+        data = store.folder.read(STATE)
+        checks.check_checkpoint(data)
+        if state := unpack_state(data, CONFIGS[0]):
+            seen[STATE] = (state["step"], state["weights"].tolist())
+    except (FileNotFoundError, BadFile):
+        pass
+    LaunchLease(store.folder).living(remove=False)
+    for name in IDS:
+        read_marker(store.folder, f"running/{name}.json")
+    return seen
+
+
+def tree(root: Path) -> dict[str, str]:
+    """What is there, links as links."""
+    return {
+        str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest()
+        if file.is_file() and not file.is_symlink()
+        else str(file.is_symlink())
+        for file in root.rglob("*")
+    }
+
+
+def try_mutations(tmp_path: Path, capfd, count: int, seed: int, commands: int) -> Counter[str]:
+    """How many mutations were named, and how many had no effect; commands: run them too after every
+    so manieth.
+    """
+    base, mutator, outcome = tmp_path / "base", Mutator(seed, tmp_path / "theirs"), Counter[str]()
+    make_store(base)
+    whole = observe(base)
+    for i in range(count):
+        root = tmp_path / f"store{i}"
+        shutil.copytree(base, root)
+        done = f"{i}: {mutator.mutate(root)}"
+        capfd.readouterr()
+        seen, named = observe(root), capfd.readouterr().err
+        assert "Traceback" not in named
+        changed = [name for name in whole if seen.get(name) != whole[name]]
+        for name in changed:
+            assert not seen.get(name), f"{done}: {name} has other rows"
+            mentioned = name in named or f"{name.rpartition('/')[0]}:" in named
+            mentioned |= f"{name.partition('/')[0]}:" in named or name == STATE
+            assert mentioned, f"{done}: {name} is gone without a word"
+        outcome["named" if changed or "left out" in named else "without effect"] += 1
+        if i % commands == 0:
+            check_commands(root, done)
+        shutil.rmtree(root)
+    return outcome
+
+
+def check_commands(root: Path, done: str) -> None:
+    """Listing commands end with an exit code and change nothing."""
+    before = tree(root)
+    listing = (["status"], ["gc"], ["verify"], ["why", IDS[2]], ["cost"])
+    for command in listing:
+        assert main([*command, "--results", str(root)]) in (0, 1, 2), done
+    assert tree(root) == before, done
+
+
+def test_sixty_mutations_are_named_or_without_effect(tmp_path, capfd):
+    outcome = try_mutations(tmp_path, capfd, 60, seed=0, commands=20)
+    assert outcome["named"] >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_thousand_mutations_are_named_or_without_effect(tmp_path, capfd):
+    outcome = try_mutations(tmp_path, capfd, 2000, seed=1, commands=10)
+    with capfd.disabled():
+        print(f"\n2,000 mutations: {dict(outcome)}, 0 silent")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_fifteen_hundred_bit_flips_of_a_shard_are_named_or_without_effect(tmp_path, capfd):
+    flips(tmp_path, capfd, 1500)
+
+
+def test_forty_bit_flips_of_a_shard_are_named_or_without_effect(tmp_path, capfd):
+    flips(tmp_path, capfd, 40)
+
+
+def flips(tmp_path: Path, capfd, count: int) -> None:
+    """A flip in a store of one trial: its rows are those of before, or there are none and it is
+    named.
+    """
+    store, rng, outcome = Store(tmp_path), random.Random(2), Counter[str]()
+    rows = [evaluation(length, 10 - length, 0) for length in (2, 5)]
+    file = tmp_path / store.write(CONFIGS[0], "ok", {"wall_seconds": 1.0}, [{"step": 1}], rows)
+    whole, expected = file.read_bytes(), Store(tmp_path).load()
+    for _ in range(count):
+        at = rng.randrange(8 * len(whole))
+        data = bytearray(whole)
+        data[at // 8] ^= 1 << at % 8
+        file.write_bytes(data)
+        checks._said.clear()
+        capfd.readouterr()
+        found = Store(tmp_path).load()
+        named = f"left out: {file}: " in capfd.readouterr().err
+        assert found.num_rows == 0 if named else found.equals(expected), at
+        outcome["named" if named else "without effect"] += 1
+    with capfd.disabled():
+        print(f"\n{count} flips of one bit: {dict(outcome)}, 0 silent")
