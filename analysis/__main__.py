@@ -16,23 +16,24 @@ import sys
 from pathlib import Path
 
 from analysis.commands import COMMANDS, SCALES
-from sweeps.engine.store.location import find_results
+from pcore.cli.parser import Parser, first_line
+from sweeps.engine.store.location import find_existing
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command: 0, or 2 and one sentence on stderr if what was asked for does not exist."""
-    options = _parse(arguments)
     try:
-        if "results" in options:
-            options.results = find_results(options.results)
+        options = _parse(arguments)
+        for name in {"results", "a", "b"} & set(vars(options)):
+            setattr(options, name, find_existing(getattr(options, name)))
         return COMMANDS[options.command](options)
     except (ValueError, OSError) as error:
-        print(f"analysis: {error}", file=sys.stderr)
+        print(f"analysis: {first_line(error)}", file=sys.stderr)
         return 2
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m analysis",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -66,7 +67,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add["attention"]("--length", type=int, help="default: the longest trained one")
     add["attention"]("--examples", type=int, default=1000, help="default: 1000")
     add["attention"]("--out", type=Path, help="files to write, without extension")
+    add["attention"]("--trust-code", action="store_true", help="import own code that it names")
     options = parser.parse_args(arguments)
+    if "sweeps" in options:
+        options.sweeps = [_stem(name) for name in options.sweeps]
     if "sweep" in options:
         options.view = (_stem(options.sweep), options.scale)
     return options

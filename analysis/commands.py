@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from analysis import load
-from analysis.claims.published import CLAIMS
-from analysis.claims.verdicts import is_judged, judge, verdict_table
 from analysis.load import Results
 from analysis.tables import render
 from analysis.tables.comparison_table import comparison_table
 from analysis.tables.files import check_place, write_text
-from sweeps.commands.tables import TABLES
 from sweeps.engine.store.store import Store
+from sweeps.tables import TABLES
 
 SCALES = ("smoke", "laptop", "paper")
 
@@ -43,10 +41,19 @@ def show_table(options: argparse.Namespace) -> int:
 
 def make_report(options: argparse.Namespace) -> int:
     """Write verdicts, tables and figures of all sweeps in the store as one HTML file."""
+    from analysis.claims.published import CLAIMS
+    from analysis.claims.verdicts import is_judged, judge, verdict_table
     from analysis.report.page import build_report
     from analysis.report.write import write_section
 
     views = load.list_views(options.results)
+    known = sorted({view.sweep for view in views})
+    for name in options.sweeps:
+        if name not in known:
+            raise ValueError(
+                f"no sweep to report on called {name!r} in {options.results}; "
+                f"{load.suggest(name, known)}"
+            )
     selected = [
         (view.sweep, view.scale)
         for view in sorted(views, key=_report_order)
@@ -137,11 +144,11 @@ def draw_attention(options: argparse.Namespace) -> int:
     """Draw what the heads of a trained model attend to, next to the construction."""
     from analysis.figures import style
     from analysis.figures.attention import plot_attention
+    from pcore.cli.models import choose_device, open_model
     from pcore.diagnosis.attention import average_attention
-    from pcore.model.checkpoint import load_model
 
-    model, config = load_model(options.model)
-    length = options.length or config.data.max_length
+    model, config = open_model(options.model, choose_device("cpu"), trust_code=options.trust_code)
+    length = config.data.max_length if options.length is None else options.length
     attention = average_attention(model, config, length, options.examples)
     stem = options.out or options.model.with_name(f"{options.model.stem}-attention-{length}")
     _print_written(style.save(plot_attention(attention), stem))
@@ -174,7 +181,7 @@ def _reports(results: str) -> Path:
 
 
 def _report_order(view: load.ViewSummary) -> tuple[int, str, int]:
-    """The order of sweeps/commands/tables.py, then all others by name; large scales first."""
+    """The order of sweeps/tables.py, then all others by name; large scales first."""
     order = TABLES["paper"]
     index = order.index(view.sweep) if view.sweep in order else len(order)
     return index, view.sweep, -SCALES.index(view.scale)

@@ -10,10 +10,12 @@ decided here, once:
   reduce n.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,7 @@ from sweeps.engine.store.mechanism import MECHANISM, load_mechanism
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW
 from sweeps.engine.store.store import Store
 
+Coordinate: TypeAlias = int | float | str  # of a cell on an axis
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
 KEYS = ["checkpoint", "range", "length", "second_length"]
@@ -37,6 +40,15 @@ LENGTHS = [
     "eval.second_lengths",
     "eval.checkpoints",
 ]
+# Fields of a task that say how an example is written, not what is asked: test sets of trials that
+# differ in these alone hold the same questions in the same order.
+FORMATS = {
+    "addition": (
+        *("task.zero_pad", "task.reverse_query", "task.reverse_response", "task.scratchpad"),
+        *("task.index_hints", "task.num_hints", "task.random_hints"),
+    ),
+    "parity": ("task.scratchpad",),
+}
 
 
 def no_mechanism() -> pd.DataFrame:
@@ -70,6 +82,13 @@ class Results:
     def name(self) -> str:
         """Title, sweep and scale, for the heads of tables."""
         return f"{self.title} ({self.sweep}, {self.scale})"
+
+    @property
+    def command(self) -> str:
+        """What runs the sweep again."""
+        script = f"python sweeps/{self.sweep}.py"
+        changed = f"python -m sweeps run '{self.sweep}'"
+        return f"{changed if '~' in self.sweep else script} --scale {self.scale}"
 
     def at(self, checkpoint: str) -> "Results":
         """The same sweep at another checkpoint policy.
@@ -181,8 +200,25 @@ def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataF
     parts = [ok] + [_zeros(run, ok) for _, run in diverged.iterrows()]
     joined = pd.concat([p for p in parts if len(p)] or [ok], ignore_index=True)
     joined["exact_match"] = joined["num_correct"] / joined["num_examples"]
+    questions = {run["trial_id"]: _name_questions(run) for _, run in trials.iterrows()}
+    columns = (joined[name] for name in ("trial_id", "num_examples", "test_set"))
+    joined["asked"] = [
+        f"{questions[trial]} n={count}" if questions[trial] else test_set
+        for trial, count, test_set in zip(*columns, strict=True)
+    ]
     order = ["cell_order", "cell", "seed", "data_seed", "trial_id", *KEYS]
     return joined.drop(columns=LENGTHS).sort_values(order, kind="stable", ignore_index=True)
+
+
+def _name_questions(run: pd.Series) -> str | None:
+    """What a trial asks at any length, whatever its format; None for tasks of one format. Other
+    code may draw other questions."""
+    formats = FORMATS.get(run["task.name"])
+    if formats is None:
+        return None
+    names = [name for name in run.index if name.startswith("task.") and name not in formats]
+    names = ["code_hash", *names]
+    return " ".join(f"{name}={run[name]}" for name in names if pd.notna(run[name]))
 
 
 def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
@@ -205,6 +241,13 @@ def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
     rows[["outcomes", "samples"]] = None
     rows["loss_sum"] = np.nan
     return rows.astype(ok.dtypes.to_dict())
+
+
+def cell_axes(results: Results) -> dict[str, dict[str, Coordinate]]:
+    """Where each cell is on the axes of the sweep, by their names; {} where its view is older."""
+    first = results.view.drop_duplicates("cell")
+    texts = zip(first["cell"], first["axes"], strict=True)
+    return {str(cell): json.loads(text) if isinstance(text, str) else {} for cell, text in texts}
 
 
 def trained_ranges(results: Results) -> dict[str, tuple[int, int]]:

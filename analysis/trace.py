@@ -99,6 +99,6 @@ def describe_trace(traced: Trace, results: Results, folder: str) -> str:
             *lines,
             "",
             f"configuration and attempts: python -m sweeps why {first} --results {folder}",
-            f"the sweep again: python sweeps/{results.sweep}.py --scale {results.scale}",
+            f"the sweep again: {results.command}",
         ]
     )

@@ -6,13 +6,17 @@ An entry of a table of contents, or `package.module:Class` from the user's own c
 import hashlib
 import importlib
 import inspect
+import string
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+LETTERS = frozenset(string.ascii_letters + "_")  # ranges of lengths, 5-200:5, have none
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -70,6 +74,34 @@ def name_of(cls: type, table: Mapping[str, type]) -> str:
         if entry is cls:
             return name
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def describe_error(error: Exception) -> str:
+    """What somebody's own code raised, and in which line, in one sentence."""
+    reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in frames if "site-packages" not in f.filename] or frames
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {reason}{where}"
+
+
+def own_code(flat: Mapping[str, object]) -> dict[str, str]:
+    """The values of a flat dictionary that name code of somebody's own, by field."""
+    texts = {field: value for field, value in flat.items() if isinstance(value, str)}
+    return {field: t for field, t in texts.items() if ":" in t and set(t) & LETTERS}
+
+
+def check_loaded(flat: Mapping[str, object], where: str = "a file") -> None:
+    """Raise ValueError if a flat dictionary out of a file names own code that this process has not
+    imported: importing runs it, and who wrote the file is not known. What the user's own script or
+    command line names has been imported by then.
+    """
+    for field, name in own_code(flat).items():
+        if name.partition(":")[0] not in sys.modules:
+            raise ValueError(
+                f"{where} names own code, {field}={name}, which would be imported and run: "
+                "give --trust-code if you trust it"
+            )
 
 
 def own_code_hashes(names: Mapping[str, str]) -> dict[str, str]:

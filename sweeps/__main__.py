@@ -5,8 +5,10 @@ python -m sweeps plan depth_ablation           what is missing, its predicted du
 python -m sweeps run depth_ablation            run what is missing (several sweeps at once: fine)
 python -m sweeps run --for core                run what a table of the report lacks
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
+python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
 python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
+python -m sweeps replicate SWEEP               run stored trials again: how far off do they end?
 python -m sweeps cost                          how well durations are predicted
 python -m sweeps cancel TRIAL ...              end trials that run or wait, from any terminal
 python -m sweeps verify                        read everything once; name what is damaged
@@ -21,20 +23,23 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from pcore.diagnosis.mechanism import NUM_EXAMPLES
+from pcore.cli.parser import Parser
+from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
-from sweeps.commands.tables import TABLES
+from sweeps.engine.changes import change_sweeps
 from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
-from sweeps.engine.launch.launch import run_sweeps
 from sweeps.engine.options import (
     add_results,
     add_run,
     add_size,
     parse_count,
+    parse_cpus,
     parse_duration,
     read_options,
 )
 from sweeps.engine.spec import SCALES, Sweep
+from sweeps.engine.store.location import find_existing, find_results
+from sweeps.tables import TABLES
 
 # The functions below turn a parsed command line into the typed call of a command; their docstrings
 # are its help. Imports inside them keep `python -m sweeps list` fast.
@@ -42,9 +47,11 @@ from sweeps.engine.spec import SCALES, Sweep
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes as those of a sweep script."""
-    given = _parse(argv)
-    command: Callable[[argparse.Namespace], int] = given.function
     try:
+        given = _parse(argv)
+        command: Callable[[argparse.Namespace], int] = given.function
+        if command in READING:
+            find_existing(given.results)
         return command(given)
     except EXPECTED as error:
         return exit_code("sweeps", error)
@@ -65,28 +72,41 @@ def list_sweeps(given: argparse.Namespace) -> int:
 
 def plan(given: argparse.Namespace) -> int:
     """Missing trials, their predicted duration and cost; runs nothing."""
-    return show_plan(_chosen(given.sweeps, given.tables), read_options(given))
+    return show_plan(_chosen(given), read_options(given))
 
 
 def run(given: argparse.Namespace) -> int:
     """Run what the store lacks of these sweeps, as one launch."""
-    return run_sweeps(_chosen(given.sweeps, given.tables), read_options(given))
+    from sweeps.engine.launch.launch import run_sweeps
+
+    return run_sweeps(_chosen(given), read_options(given))
 
 
-def _chosen(names: Sequence[str], tables: Sequence[str]) -> list[Sweep]:
-    """The sweeps of these names and tables. Raises ValueError if there are none."""
-    sweeps = [find_sweep(name) for name in names]
-    sweeps += [sweep for table in tables for sweep in find_table(table)]
+def _chosen(given: argparse.Namespace) -> list[Sweep]:
+    """The sweeps that were named, or whose tables were, with what is changed. Raises ValueError if
+    there are none.
+    """
+    sweeps = [find_sweep(name) for name in given.sweeps]
+    sweeps += [sweep for table in given.tables for sweep in find_table(table)]
     if not sweeps:
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
-    return sweeps
+    return change_sweeps(sweeps, given.sets, given.axes)
 
 
 def status(given: argparse.Namespace) -> int:
     """Done, missing, failed and stale trials per cell, and who runs now."""
     from sweeps.commands.status import show_status
 
-    return show_status(given.results, given.sweeps, given.scale, given.seeds)
+    sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
+    return show_status(given.results, sweeps, given.scale, given.seeds)
+
+
+def trials(given: argparse.Namespace) -> int:
+    """Id, seeds, state, result and weights of every trial of these sweeps."""
+    from sweeps.commands.trials import show_trials
+
+    sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
+    return show_trials(given.results, sweeps, given.scale, given.seeds)
 
 
 def why(given: argparse.Namespace) -> int:
@@ -101,7 +121,13 @@ def diagnose(given: argparse.Namespace) -> int:
     from sweeps.commands.diagnose import diagnose_trials
 
     return diagnose_trials(
-        given.results, given.sweeps, given.scale, given.examples, given.device, given.anew
+        given.results,
+        given.sweeps,
+        given.scale,
+        given.examples,
+        given.device,
+        given.anew,
+        given.trust_code,
     )
 
 
@@ -110,6 +136,13 @@ def cancel(given: argparse.Namespace) -> int:
     from sweeps.commands.cancel import cancel_trials
 
     return cancel_trials(given.results, given.trials)
+
+
+def replicate(given: argparse.Namespace) -> int:
+    """Run a sample of stored trials again, elsewhere, and say how far from the store they end."""
+    from sweeps.commands.replicate import replicate as run_again
+
+    return run_again(given.results, given.sweep, given.scale, given.trials, given.seed, given.into)
 
 
 def cost(given: argparse.Namespace) -> int:
@@ -121,7 +154,7 @@ def cost(given: argparse.Namespace) -> int:
 
 def mirror(given: argparse.Namespace) -> int:
     """Write MLflow anew from Parquet, for these sweeps or all."""
-    from sweeps.commands.maintenance import rebuild_mirror
+    from sweeps.commands.dashboard import rebuild_mirror
 
     return rebuild_mirror(
         given.results, given.sweeps, given.scale, given.tracking_uri, given.missing
@@ -146,12 +179,13 @@ def merge(given: argparse.Namespace) -> int:
     """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
     from sweeps.commands.merge import merge_stores
 
-    return merge_stores(given.source, given.target, weights=not given.no_weights)
+    source, target = find_existing(given.source), find_results(given.target)
+    return merge_stores(source, target, weights=not given.no_weights)
 
 
 def doctor(given: argparse.Namespace) -> int:
     """Whether this machine (and the cluster) can run sweeps; every problem with its fix."""
-    from sweeps.commands.maintenance import examine
+    from sweeps.commands.doctor import examine
 
     return examine(given.results, given.tracking_uri, given.ray_address)
 
@@ -163,15 +197,28 @@ def gc(given: argparse.Namespace) -> int:
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
 
 
+READING = (
+    status,
+    trials,
+    why,
+    cancel,
+    diagnose,
+    cost,
+    mirror,
+    dashboard,
+    gc,
+)  # they make no folder
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m sweeps",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    def add(name: str, function: Callable[[argparse.Namespace], int]) -> Parser:
         text = (function.__doc__ or "").rstrip(".")
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(function=function)
@@ -187,13 +234,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             action="append",
             default=[],
             metavar="TABLE",
-            help="all sweeps of a table of the report (sweeps/commands/tables.py), e.g. core",
+            help="all sweeps of a table of the report (sweeps/tables.py), e.g. core",
         )
         add_size(command)
         add_results(command)
         add_run(command)
     command = add("status", status)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
+    add_size(command)
+    add_results(command)
+    command = add("trials", trials)
+    command.add_argument("sweeps", nargs="+", metavar="SWEEP")
     add_size(command)
     add_results(command)
     command = add("why", why)
@@ -208,10 +259,22 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     command.add_argument("--anew", action="store_true", help="also trials analysed before")
+    command.add_argument(
+        "--trust-code", action="store_true", help="import and run own code that weights name"
+    )
+    add_results(command)
+    command = add("replicate", replicate)
+    command.add_argument("sweep", metavar="SWEEP", help="name, or path of a script")
+    command.add_argument("--scale", choices=SCALES, default="laptop", help="default: laptop")
+    command.add_argument("--trials", type=parse_count, default=2, help="how many (default: 2)")
+    command.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    command.add_argument(
+        "--into", default="replicas", metavar="FOLDER", help="for the reruns (default: replicas)"
+    )
     add_results(command)
     command = add("cost", cost)
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument("--cpus-per-trial", type=float, default=1, help="of measured trials")
+    command.add_argument("--cpus-per-trial", type=parse_cpus, default=1, help="of measured trials")
     add_results(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")

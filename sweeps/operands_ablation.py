@@ -12,7 +12,7 @@ the steadiest (at laptop scale the depth of the core sweeps). Cost: see `--plan`
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import BASELINE_DEPTH, addition, coupling_by_depth, without_coupling
+from sweeps.baseline import BASELINE_DEPTH, addition, coupling_by_depth, sharp, without_coupling
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -38,13 +38,17 @@ DEPTHS: dict[Scale, tuple[int, ...]] = {
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Coupling at every depth, the reference first; then the other methods."""
+    """Coupling at every depth, the reference first; the other methods; four operands, not at
+    laptop scale."""
     base = override(addition(scale), {"task.num_operands": 3} | SETTING[scale])
     points = coupling_by_depth(scale, DEPTHS[scale])
     depth = BASELINE_DEPTH[scale]
     shape = {"model.num_layers": depth} | ({"optim.batch_size": 800} if scale == "paper" else {})
     for name, changes in without_coupling(base, 1023 if scale == "paper" else 0).items():
         points[f"{name}, {depth} layers"] = changes | shape
+    if scale != "laptop":
+        four = {"task.num_operands": 4, "model.num_layers": max(DEPTHS[scale])}
+        points[f"4 operands, coupling, {max(DEPTHS[scale])} layers"] = four | sharp(scale)
     return grid(base, arm=arms(points))
 
 

@@ -8,7 +8,7 @@ the sums of 96 digits, the three others, three layers each, on at most 5 % of th
 and all fit the trained lengths, 1-12. Coupling is the recipe of `thousand_digits` in half its steps
 and with 8 problems in a row instead of 32; the other arms take as many steps as they need to fit.
 What each part of coupling's recipe does: `packing_ablation`. All cells are compared with the first.
-Cost: see `--plan`; made for some seven minutes on two cores.
+Cost: see `--plan`.
 """
 
 from typing import Any

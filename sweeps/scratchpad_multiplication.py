@@ -4,18 +4,19 @@
 Figure of the follow-up (arXiv 2410.15787): N x M multiplication, both trained on 1-10 digits,
 coupling on three levels, next to NoPE and FIRE. Published (abstract): with a scratchpad and
 coupling both lengths are extended approximately 2-3 times; that this means about 20 x 15 digits is
-read from figures. The published arm without a scratchpad, trained on both lengths at once, cannot
-be posed by our task, whose second number then has a fixed length; two arms stand near it, M = 2
-(the first paper's) and M = the longest trained (a string with leading zeros allowed). Tests go to
-30 x 30, which the published limits of IDs, 70 and 35, hold. Expected at laptop scale: only coupling
-with a scratchpad leaves the trained square. All cells are compared with the first, coupling with a
-scratchpad. Cost: see `--plan`.
+read from figures. The published arms without a scratchpad, trained on both lengths at once, cannot
+be posed by our task, whose second number then has a fixed length; coupling stands near them with
+M = 1, M = 2 (the first paper's) and M = the longest trained (a string with leading zeros allowed),
+NoPE, RoPE and FIRE with the last of these; these three and RoPE with a scratchpad not at laptop
+scale. Tests go to 30 x 30, which the published limits of IDs, 70 and 35, hold. Expected at laptop
+scale: only coupling with a scratchpad leaves the trained square. All cells are compared with the
+first, coupling with a scratchpad. Cost: see `--plan`.
 """
 
 from typing import Any
 
-from pcore.config import override
-from sweeps.baseline import FIRE, FOLLOW_UP, addition, sharp
+from pcore.config import TrialConfig, override
+from sweeps.baseline import FIRE, FOLLOW_UP, addition, methods, sharp
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -61,7 +62,8 @@ TASK = {
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Three methods with a scratchpad; coupling without, at two fixed second lengths."""
+    """Four methods with a scratchpad; coupling without, at three fixed second lengths; the others
+    without, at the longest."""
     base = override(addition(scale), TASK | SETTING[scale])
     one_level = {
         "position.max_positions": (),
@@ -73,10 +75,26 @@ def cells(scale: Scale) -> list[Cell]:
         "scratchpad, FIRE": FIRE | one_level,
     }
     plain = {"task.scratchpad": False} | one_level
-    for second in sorted({1 if scale == "smoke" else 2, base.data.max_length}):
+    for second in sorted({1, 2, base.data.max_length}):
         own = {"task.second_length": second}
         points[f"no scratchpad, coupling, M = {second}"] = plain | own | sharp(scale)
+    if scale != "laptop":
+        points |= _uncoupled(base, scale, plain | {"task.second_length": base.data.max_length})
     return grid(base, arm=arms(points))
+
+
+def _uncoupled(base: TrialConfig, scale: Scale, plain: dict[str, Any]) -> dict[str, Any]:
+    """RoPE with a scratchpad; NoPE, RoPE and FIRE without, changed by `plain`."""
+    tested = max(base.eval.test_lengths), max(base.eval.second_lengths)
+    wide = {"position.max_positions": (), "position.max_position": base.task.num_tokens(*tested)}
+    rope = methods(scale)["RoPE"]
+    end = f"M = {plain['task.second_length']}"
+    return {
+        "scratchpad, RoPE": rope | wide,
+        f"no scratchpad, NoPE, {end}": plain | {"position.encoding": "none"},
+        f"no scratchpad, RoPE, {end}": plain | rope | wide,
+        f"no scratchpad, FIRE, {end}": plain | FIRE,
+    }
 
 
 SWEEP = Sweep(

@@ -19,6 +19,7 @@ from analysis.configs import cell_configs
 from analysis.load import Results
 from analysis.tables.sweep_tables import Table, TableCell
 from pcore.config import unflatten
+from pcore.registry import own_code
 
 FILE = Path(__file__).with_name("hyperparameters.toml")
 FIELDS = {  # names of the file: fields of a configuration that are compared as they are
@@ -134,7 +135,12 @@ def _inherit(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]
 
 
 def describe(flat: Mapping[str, Any], runs: int) -> dict[str, Any]:
-    """A flat configuration in the fields of the file; those that mean nothing for it left out."""
+    """A flat configuration in the fields of the file; those that mean nothing for it left out.
+
+    Own code is not imported: its cells stand there with its name alone.
+    """
+    if names := own_code(flat):
+        return {"code": ", ".join(f"{field}={name}" for field, name in names.items()), "runs": runs}
     config = unflatten(flat)
     values = {name: _value(config, path) for name, path in FIELDS.items()}
     position, lengths = config.position, config.eval.test_lengths

@@ -9,6 +9,7 @@ from analysis.figures import heat_maps
 from analysis.figures.axes import find_axes
 from analysis.figures.axis import plot_axis, plot_grid
 from analysis.figures.compute import has_costs, plot_compute
+from analysis.figures.facets import find_facets, plot_facets, plot_maps
 from analysis.figures.lengths import plot_lengths, plot_losses
 from analysis.figures.mechanism import plot_failures, plot_patterns
 from analysis.load import COUNTED, Results
@@ -29,8 +30,14 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
     """All figures that the rows of a sweep allow, drawn one at a time."""
     policy = f"Checkpoint: {results.checkpoint}."
     if len(results.evaluation):
-        caption = f"Exact match against length, a line per cell. {policy}"
-        yield SweepFigure(name="lengths", caption=caption, figure=plot_lengths(results))
+        facets = find_facets(results)
+        if facets is None:
+            caption = f"Exact match against length, a line per cell. {policy}"
+            yield SweepFigure(name="lengths", caption=caption, figure=plot_lengths(results))
+        else:
+            caption = f"Exact match against length, a panel per {facets.names[0]}. {policy}"
+            figure = plot_facets(results, facets)
+            yield SweepFigure(name="lengths", caption=caption, figure=figure)
         yield from _draw_axes(results, policy)
         if heat_maps.has_second_lengths(results):
             first, second = heat_maps.size_names(results)
@@ -55,6 +62,12 @@ def _draw_axes(results: Results, policy: str) -> Iterator[SweepFigure]:
     if len(axes) == 2 and choose_lengths(results).solve is not None:
         caption = f"Exact match and generalizable length (L95) over {names}. {policy}"
         yield SweepFigure(name="grid", caption=caption, figure=plot_grid(results))
+        return
+    facets = find_facets(results)
+    if facets and choose_lengths(results).solve is not None:
+        caption = f"Exact match beyond the trained lengths over {', '.join(facets.names)}. "
+        caption += policy
+        yield SweepFigure(name="grid", caption=caption, figure=plot_maps(results, facets))
 
 
 def _draw_mechanism(results: Results, policy: str) -> Iterator[SweepFigure]:

@@ -37,7 +37,7 @@ def plot_lengths(results: Results) -> Figure:
     cells = [cell for cell in results.cells if (curves["cell"] == cell).any()]
     with style.apply():
         figure, axes = style.new_figure(2.7, len(cells), max(map(len, cells), default=1))
-        _scale_lengths(axes, results)
+        scale_lengths(axes, results)
         _mark_ranges(axes, results, styles)
         handles = []
         for cell in cells:
@@ -111,7 +111,7 @@ def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
         )
 
 
-def _scale_lengths(axes: Axes, results: Results) -> None:
+def scale_lengths(axes: Axes, results: Results) -> None:
     """A logarithmic axis where a linear one would squeeze the trained lengths into a corner."""
     longest = results.evaluation["length"].max()
     trained = [high for _, high in trained_ranges(results).values()]

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from analysis.figures.cell_styles import CellStyle
-from analysis.statistics.bootstrap import LEAST_BOOTSTRAP
+from analysis.statistics.intervals import LEAST_BAND
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 BANDS = {
-    "bootstrap": "95 % bootstrap interval",
-    "crossed bootstrap": "95 % bootstrap interval over model and data seeds",
+    "order statistics": "interval of the median",
+    "crossed order statistics": "interval of the median over model and data seeds",
 }
 
 
@@ -26,7 +26,7 @@ def draw_median(
     style: CellStyle,
     factor: float = 100,
 ) -> Line2D:
-    """The medians in `stats` (times factor), and a band where runs suffice for a bootstrap."""
+    """The medians in `stats` (times factor), and a band where there are runs enough."""
     x = np.asarray(list(x), dtype=float)
     has_band = stats["interval"].isin(list(BANDS)).to_numpy()
     if has_band.any():
@@ -60,13 +60,13 @@ def draw_runs(
     runs: Sequence[Hashable],
     style: CellStyle,
 ) -> None:
-    """Runs as dots, or each as a thin line where they are too few for a bootstrap.
+    """Runs as dots, or each as a thin line where they are too few for a band.
 
     runs: which run each point belongs to.
     """
     points = pd.DataFrame({"x": list(x), "y": y.to_numpy(dtype=float), "run": list(runs)})
     look: dict[str, Any] = {"color": style.color, "zorder": 2}
-    if points["run"].nunique() >= LEAST_BOOTSTRAP:
+    if points["run"].nunique() >= LEAST_BAND:
         dots = {"marker": ".", "linestyle": "none", "markersize": 3.6, "markeredgewidth": 0}
         axes.plot(points["x"], points["y"], label="_runs", alpha=0.6, **dots, **look)
         return

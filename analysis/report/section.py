@@ -53,9 +53,8 @@ def _show_claim(claim: str) -> Iterator[Markup]:
 
 def _show_facts(section: Section, out: Path) -> Markup:
     results = section.results
-    command = f"python sweeps/{results.sweep}.py --scale {results.scale}"
     facts: dict[str, str] = {
-        "Command": element("code", command),
+        "Command": element("code", results.command),
         "Cost": _describe_cost(results),
         "Complete": section_tables.completeness_words(results),
     }

@@ -1,8 +1,9 @@
 """Differences between cells: arms of a sweep against a reference, or two result sets.
 
-Runs with the same seed and data seed are *paired* if both cells answered the same test set: what
-the two share cancels in their difference. A diverged run is wrong on every example of any test
-set. Reported: the median difference with the interval of `analysis.statistics.bootstrap`, and
+Runs with the same seed and data seed are *paired* if both cells answered the same questions (in
+whatever format): what the two share cancels in their difference. A diverged run is wrong on every
+example of any test set. Reported: the median difference with the interval of
+`analysis.statistics.intervals`, and
 
 - the exact two-sided sign test of the pairs, ties left out: it is about new seeds. It takes
   pairs as independent, although in a cross (4x2) some share a seed. n pairs cannot reach a p below
@@ -12,25 +13,26 @@ set. Reported: the median difference with the interval of `analysis.statistics.b
   `num_lost` (examples that only the cell, only the reference has right) describe. Of the one-sided
   p of K pairs, `p_mcnemar` = (K - u + 1) * p_(u) with u = K // 2 + 1, which is valid under any
   dependence and says that *more than half* of the pairs differ (partial conjunction: Benjamini &
-  Heller 2008, Biometrics 64:1215); the better of the two directions is taken and doubled. For one
-  pair this is the ordinary exact McNemar test;
+  Heller 2008, Biometrics 64:1215); the better of the two directions is taken, named in
+  `mcnemar_favors`, and doubled. For one pair this is the ordinary exact McNemar test;
 - p adjusted by Holm over the rows of one table that have a p. `least_p_holm` is the smallest
   adjusted p that the table could have shown: above 0.05, there are too few seeds to decide.
 """
 
 from collections.abc import Sequence
 from math import comb
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from analysis.load import Results
-from analysis.statistics import bootstrap
+from analysis.statistics import intervals
 from analysis.statistics.runs import SEEDS
 
 WHOLE = ["n", "n_reference", "n_pairs", "wins", "ties", "losses"]
 EXAMPLES = ["num_mcnemar", "num_gained", "num_lost"]
+Side = Literal["cell", "reference"]
 
 
 def compare_arms(
@@ -144,14 +146,14 @@ def compare_runs(
 
 def _compare_paired(differences: pd.Series) -> dict[str, Any]:
     num_pairs, seeds = len(differences), differences.index.to_list()
-    low, high = bootstrap.median_interval(differences.to_numpy(), seeds)
+    low, high = intervals.median_interval(differences.to_numpy(), seeds)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     return {
         "n_pairs": num_pairs,
         "difference_median": differences.median(),
         "low": low,
         "high": high,
-        "interval": bootstrap.interval_kind(num_pairs, seeds),
+        "interval": intervals.interval_kind(num_pairs, seeds),
         "wins": wins,
         "ties": num_pairs - wins - losses,
         "losses": losses,
@@ -162,13 +164,13 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
 
 def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     seeds = ours.index.to_list(), theirs.index.to_list()
-    low, high = bootstrap.difference_interval(ours.to_numpy(), theirs.to_numpy(), seeds)
+    low, high = intervals.difference_interval(ours.to_numpy(), theirs.to_numpy(), seeds)
     return {
         "difference_median": ours.median() - theirs.median(),
         "low": low,
         "high": high,
-        "interval": bootstrap.difference_kind(seeds),
-        "p_permutation": bootstrap.permutation_test(ours.to_numpy(), theirs.to_numpy()),
+        "interval": intervals.difference_kind(seeds),
+        "p_permutation": intervals.permutation_test(ours.to_numpy(), theirs.to_numpy()),
         "least_p": min(1.0, 2 / comb(len(ours) + len(theirs), len(ours))),
     }
 
@@ -187,7 +189,8 @@ def compare_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, An
                 counts.append(tuple(np.sum(known, axis=0).tolist()))
     gained, lost = np.sum(counts, axis=0).tolist() if counts else (None, None)
     numbers = {"num_mcnemar": len(counts), "num_gained": gained, "num_lost": lost}
-    return numbers | {"p_mcnemar": mcnemar_test(counts)}
+    p, favors = mcnemar_test(counts)
+    return numbers | {"p_mcnemar": p, "mcnemar_favors": favors}
 
 
 def sign_test(wins: int, losses: int) -> float:
@@ -195,19 +198,21 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * binomial_tail(max(wins, losses), wins + losses))
 
 
-def mcnemar_test(discordant: Sequence[tuple[int, int]]) -> float:
-    """p of McNemar's exact test over pairs of runs, from the (gained, lost) examples of each.
+def mcnemar_test(discordant: Sequence[tuple[int, int]]) -> tuple[float, Side | None]:
+    """p of McNemar's exact test over pairs of runs, from the (gained, lost) examples of each, and
+    which side it favors.
 
-    Combined as the module says; nan without pairs.
+    Combined as the module says; nan without pairs; no side if both directions are as good.
     """
     if not discordant:
-        return np.nan
+        return np.nan, None
     majority = len(discordant) // 2 + 1
-    directions = [
+    gained, lost = (
         sorted(binomial_tail(pair[side], sum(pair)) for pair in discordant)[majority - 1]
         for side in (0, 1)
-    ]
-    return min(1.0, 2 * (len(discordant) - majority + 1) * min(directions))
+    )
+    favors: Side | None = None if gained == lost else "cell" if gained < lost else "reference"
+    return min(1.0, 2 * (len(discordant) - majority + 1) * min(gained, lost)), favors
 
 
 def binomial_tail(least: int, num_trials: int) -> float:
@@ -244,11 +249,17 @@ def _exact_match(rows: pd.DataFrame, lengths: Sequence[int]) -> pd.Series:
 
 
 def _share_test_sets(arm: pd.DataFrame, reference: pd.DataFrame) -> bool:
-    """Whether all runs answered the same examples; rows of diverged runs fit any test set."""
+    """Whether all runs answered the same questions: one test set, or one in several formats. Rows
+    of diverged runs fit any."""
+    known = [name for name in ("test_set", "asked") if name in arm]
+    return any(_share(arm, reference, name) for name in known)
+
+
+def _share(arm: pd.DataFrame, reference: pd.DataFrame, name: str) -> bool:
     sets = []
     for rows in (arm, reference):
         rows = rows[rows["status"] != "diverged"]
-        keys = zip(rows["length"], rows["second_length"].fillna(0), rows["test_set"], strict=True)
+        keys = zip(rows["length"], rows["second_length"].fillna(0), rows[name], strict=True)
         sets.append(set(keys))
     are_named = all(isinstance(name, str) and name for _, _, name in sets[0] | sets[1])
     one_each = len({key[:2] for key in sets[0]}) == len(sets[0])

@@ -2,18 +2,18 @@
 
 All functions are pure and take or return frames with the columns of `Results.evaluation`; exact
 match is a fraction in [0, 1]. How the interval of a median is made:
-`analysis.statistics.bootstrap`.
+`analysis.statistics.intervals`.
 
 A run *solves* a length if its exact match is above 0.95. L95 of a run: the largest tested length
 such that it and every smaller tested length (train, near and test together) is solved; 0 if the
 smallest is not. If the largest tested length is solved, L95 is a lower bound and shown as "≥". L95
-of a cell: the same rule on the median over its runs (the authors' rule); its interval is the
-bootstrap of that rule (L95 of the median curve of each resample; whole runs are resampled, with all
-their lengths), below 5 runs the least and the largest L95 of a run. With second lengths, a length
-has the *smallest* exact match over the second lengths tested with it.
+of a cell: the same rule on the median over its runs (the authors' rule); its interval: the same
+rule on the lower and the upper ends of the medians' intervals, so that it always holds the L95. It
+covers length by length, not all lengths at once. With second lengths, a length has the *smallest*
+exact match over the second lengths tested with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,16 +21,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.load import CELL, KEYS, KINDS, RUN
-from analysis.statistics.bootstrap import (
-    LEAST_BOOTSTRAP,
-    LEVEL,
-    Interval,
-    Seeds,
-    interval_kind,
-    median_interval,
-    percentiles,
-    resample_above,
-)
+from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_interval
 from pcore.evaluation.stopping import SOLVED
 
 SEEDS = ["seed", "data_seed"]
@@ -134,40 +125,41 @@ def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
     """L95 of every cell with its interval, of one checkpoint, cells in order; see the module.
 
     l95_high_is_lower_bound: the upper end of the interval is the largest tested length.
+    l95_is_near: L95 is a length of the near range, on which recipes are tuned.
     """
+    near = evaluation[evaluation["range"] == "near"]
+    near_lengths = set(zip(near["cell"], near["length"], strict=True))
     rows = []
-    for (order, cell), runs in run_curves(evaluation).groupby(["cell_order", "cell"], sort=True):
-        table = runs.pivot(index=[*SEEDS, "trial_id"], columns="length", values="exact_match")
-        seeds = table.index.to_frame()[SEEDS].to_numpy()
-        lengths = [int(length) for length in table.columns.to_numpy()]
-        l95 = generalizable_length(lengths, table.median())
-        interval = l95_interval(table.to_numpy(), lengths, seeds)
-        kind, ends_above = interval_kind(len(table), seeds), interval.high == lengths[-1]
-        rows.append([cell, order, len(table), *l95, *interval, ends_above, kind])
-    names = ["n", "l95", "l95_is_lower_bound", "l95_low", "l95_high", "l95_high_is_lower_bound"]
-    return pd.DataFrame(rows, columns=[*CELL, *names, "interval"])
+    for (order, cell), curve in cell_curves(evaluation).groupby(["cell_order", "cell"], sort=True):
+        l95, low, high = (
+            generalizable_length(curve["length"], curve[name]) for name in ("median", "low", "high")
+        )
+        is_near = (cell, l95.length) in near_lengths
+        fewest = curve.sort_values("n", kind="stable").iloc[0]
+        row = [cell, order, fewest["n"], *l95, is_near, low.length, *high, fewest["interval"]]
+        rows.append(row)
+    names = ["n", "l95", "l95_is_lower_bound", "l95_is_near"]
+    names += ["l95_low", "l95_high", "l95_high_is_lower_bound", "interval"]
+    return pd.DataFrame(rows, columns=[*CELL, *names])
 
 
-def l95_interval(exact_match: np.ndarray, lengths: Sequence[int], seeds: Seeds) -> Interval:
-    """The interval of a cell's L95: runs in rows, ascending lengths in columns."""
-    if len(exact_match) < LEAST_BOOTSTRAP:
-        num_solved = np.cumprod(exact_match > SOLVED, axis=1).sum(axis=1)
-        ends = num_solved.min(), num_solved.max()
-    else:
-        solved, counts = resample_above(exact_match, SOLVED, seeds)
-        num_solved = np.cumprod(solved, axis=1).sum(axis=1)
-        reached = np.bincount(num_solved, weights=counts, minlength=len(lengths) + 1)
-        ends = percentiles(np.arange(len(reached)), reached)
-    low, high = (int([0, *lengths][int(end)]) for end in ends)
-    return Interval(low, high)
+def train_exact_match(
+    evaluation: pd.DataFrame, drawn: Mapping[str, Mapping[int, float]]
+) -> pd.DataFrame:
+    """Columns of `RUN` and exact_match of each run over the train range, each length weighted by
+    how often training drew it.
 
-
-def train_exact_match(evaluation: pd.DataFrame) -> pd.DataFrame:
-    """Columns of `RUN` and exact_match of each run, pooled over all examples of the train range."""
+    drawn: by cell, the share of training examples of each length; cells and lengths that are not
+    in it have no row. Lengths that were not tested lend their share to the others.
+    """
     train = evaluation[evaluation["range"] == "train"]
-    counts = train.groupby(RUN, as_index=False)[["num_correct", "num_examples"]].sum()
-    counts["exact_match"] = counts["num_correct"] / counts["num_examples"]
-    return counts
+    counts = train.groupby([*RUN, "length"], as_index=False)[["num_correct", "num_examples"]].sum()
+    keys = zip(counts["cell"], counts["length"], strict=True)
+    counts["weight"] = [drawn.get(cell, {}).get(int(length), 0.0) for cell, length in keys]
+    counts["exact_match"] = counts["weight"] * counts["num_correct"] / counts["num_examples"]
+    runs = counts.groupby(RUN, as_index=False)[["exact_match", "weight"]].sum()
+    runs["exact_match"] /= runs["weight"].where(runs["weight"] > 0)
+    return runs.drop(columns="weight").dropna(subset=["exact_match"], ignore_index=True)
 
 
 def failure_shares(evaluation: pd.DataFrame) -> pd.DataFrame:

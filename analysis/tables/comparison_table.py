@@ -9,6 +9,8 @@ import pandas as pd
 
 from analysis.tables.sweep_tables import DASH, Table, TableCell, percent
 
+SIDES = {"cell": "+", "reference": "−"}  # whom McNemar's test favors
+
 
 def arms_table(frame: pd.DataFrame, title: str) -> Table:
     """One row per row of `compare_arms`: a cell against the reference."""
@@ -47,7 +49,8 @@ def _arm_row(row: dict[Hashable, Any], has_examples: bool) -> tuple[TableCell, .
     ]
     if has_examples:
         fields.append(TableCell(_counts(row, "num_gained", "num_lost")))
-        fields.append(TableCell(p_value(row["p_mcnemar_holm"])))
+        side = SIDES.get(row["mcnemar_favors"], "")
+        fields.append(TableCell(p_value(row["p_mcnemar_holm"]), side))
     return tuple(fields)
 
 
@@ -55,14 +58,15 @@ def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
     first = frame.iloc[0]
     yield (
         f"difference: exact match at length {first['lengths']} minus that of {first['reference']}, "
-        "median over pairs [interval]; a pair is equal seeds in both, on the same test examples. "
+        "median over pairs [interval]; a pair is equal seeds in both, on the same questions. "
         "Diverged runs count as 0."
     )
     yield "p: exact sign test over pairs (new seeds); Holm: corrected for all rows of this table."
     if has_examples:
         yield (
             "examples: those that only the cell (gained) or only the reference (lost) has right; "
-            "McNemar: exact, more than half of the pairs of these trained models differ."
+            "McNemar: exact, in more than half of the pairs of these trained models this side "
+            "(+ the cell, − the reference) has more right."
         )
     least = frame["least_p_holm"].min()
     if least > 0.05:

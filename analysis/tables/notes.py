@@ -6,12 +6,14 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
+from analysis.statistics.intervals import Cover, cover, crossed_shape
 
 POLICIES = {
     "last": "last = after the final step, no selection",
     "best": "best = least loss on held-out examples of the train range",
     "oracle": "ORACLE = least loss at the largest test length: leaks the test range, not a result",
 }
+NEAR = "*"  # behind an L95 that lies in the near range
 LONGEST_ERROR = 100  # characters of an error text that a note shows
 
 
@@ -22,11 +24,11 @@ def describe(results: Results) -> Iterator[str]:
     yield f"Scale: {results.scale}. Checkpoint: {policy}."
     yield f"EM: exact match in %, median over runs [interval]. {_describe_interval(evaluation)}"
     yield (
-        "L95: largest tested length up to which the median EM stays above 95 % "
-        "[interval; below 5 runs least–largest]; ≥: nothing longer was tested."
+        "L95: largest tested length up to which the median EM stays above 95 % [the same of both "
+        f"ends of EM's intervals]; ≥: nothing longer was tested{_explain_near(evaluation)}."
     )
     yield (
-        "solved: runs with EM above 95 % [95 % Wilson interval]; worst: EM of the worst run; "
+        "solved: runs with EM above 95 % [95 % Wilson interval]; worst–best: EM of these runs; "
         "runs: counted/planned."
     )
     yield from _describe_ranges(results)
@@ -36,28 +38,51 @@ def describe(results: Results) -> Iterator[str]:
     yield from _describe_losses(results.trials)
 
 
+def _explain_near(evaluation: pd.DataFrame) -> str:
+    is_tuned = (evaluation["range"] == "near").any()
+    return f"; {NEAR}: it lies in the near range, on which recipes are tuned" if is_tuned else ""
+
+
 def _describe_interval(evaluation: pd.DataFrame) -> str:
+    """Between which runs the intervals lie, and how often such an interval holds the median."""
     runs = evaluation[["cell", "trial_id", *statistics.SEEDS]].drop_duplicates()
     seeds = [group[statistics.SEEDS].to_numpy() for _, group in runs.groupby("cell")]
-    kinds = {statistics.interval_kind(len(pairs), pairs) for pairs in seeds} - {"none"}
-    meaning = {
-        "range": f"worst–best run where fewer than {statistics.LEAST_BOOTSTRAP} runs count",
-        "bootstrap": "95 % percentile bootstrap over runs",
-        "crossed bootstrap": "95 % percentile bootstrap, model and data seeds drawn independently",
-    }
-    if not kinds:
+    designs = {(len(pairs), crossed_shape(pairs)): pairs for pairs in seeds if len(pairs) > 1}
+    if not designs:
         return "No interval: one run per cell."
-    return f"Interval: {'; '.join(meaning[kind] for kind in sorted(kinds))}."
+    texts = [
+        _describe_cover(num_runs, shape, cover(num_runs, designs[num_runs, shape]))
+        for num_runs, shape in sorted(designs, key=str)
+    ]
+    return f"Interval: {'; '.join(texts)}."
+
+
+def _describe_cover(num_runs: int, shape: tuple[int, int] | None, chosen: Cover) -> str:
+    span = f"from {chosen.rank}. to {num_runs + 1 - chosen.rank}. of {num_runs} runs"
+    if chosen.rank == 1:
+        span = f"worst–best of {num_runs} runs"
+    covered = f"holds the true median in {_share(chosen.coverage)} %"
+    if not shape or chosen.if_data_seeds is None:
+        return f"{span}, {covered}"
+    return (
+        f"{span} ({shape[0]} model x {shape[1]} data seeds), {covered} if model seeds, data seeds "
+        f"and the rest vary alike, in {_share(chosen.if_data_seeds)} % if data seeds alone do"
+    )
+
+
+def _share(coverage: float) -> str:
+    return f"{100 * coverage:.2f}".rstrip("0").rstrip(".")
 
 
 def _describe_ranges(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
     trained = trained_ranges(results)
     spans = sorted(set(trained.values()))
+    weighted = "train: EM over all, weighted by how often a training example has this longest one"
     if len(spans) == 1:
-        text = f"Trained on lengths {_span(*spans[0])} (train: EM over all of them, pooled)"
+        text = f"Trained on lengths {_span(*spans[0])} ({weighted})"
     else:
-        text = "Trained lengths differ by cell (train: EM over all of them, pooled)"
+        text = f"Trained lengths differ by cell ({weighted})"
     for name in ("test", "near"):
         lengths = sorted(evaluation.loc[evaluation["range"] == name, "length"].unique())
         if lengths:
@@ -74,14 +99,17 @@ def _describe_test_sets(evaluation: pd.DataFrame) -> Iterator[str]:
     if evaluation.empty:
         return
     sizes = evaluation["num_examples"]
-    sets = evaluation.groupby(["length", "second_length"], dropna=False)["test_set"].nunique()
+    by_length = evaluation.groupby(["length", "second_length"], dropna=False)
+    sets, asked = by_length["test_set"].nunique(), by_length["asked"].nunique()
     text = f"{_span(sizes.min(), sizes.max())} test examples per length, {sets.sum()} test sets"
     if (sets == 1).all():
         yield f"{text}: at each length all runs answer the same examples (paired)."
+    elif (asked == 1).all():
+        yield f"{text}: at each length all runs answer the same questions, in several formats."
     else:
         yield (
-            f"{text}: NOT the same for all runs at {(sets > 1).sum()} of {len(sets)} lengths "
-            "(another format or number of examples)."
+            f"{text}: NOT the same for all runs at {(asked > 1).sum()} of {len(asked)} lengths "
+            "(another task or number of examples)."
         )
 
 
@@ -109,8 +137,17 @@ def _describe_code(trials: pd.DataFrame) -> Iterator[str]:
     ]
     differ = versions["code"].nunique() > 1
     mixture = f"MIXED, {versions['code'].nunique()} versions of pcore: " if differ else ""
-    machines = sorted({f"{d} {t}" for d, t in zip(ran["device"], ran["dtype"], strict=True)})
+    machines = sorted({_machine(run) for _, run in ran.iterrows()})
     yield f"Code: {mixture}{'; '.join(parts)}. Device: {', '.join(machines)}."
+
+
+def _machine(run: pd.Series) -> str:
+    """Device and number format, and the CPU of rows that say it."""
+    text = f"{run['device']} {run['dtype']}"
+    cpu = [run.get(name) for name in ("cpu_model", "cpu_capability")]
+    if run["device"] != "cpu" or not isinstance(cpu[0], str):
+        return text
+    return f"{text} ({', '.join(map(str, cpu))})"
 
 
 def _describe_losses(trials: pd.DataFrame) -> Iterator[str]:

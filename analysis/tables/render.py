@@ -15,6 +15,7 @@ from analysis.tables.sweep_tables import Table, TableCell
 WIDTH = 120  # columns of a terminal
 LEAST_LABEL_WIDTH = 12
 GAP = "  "
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the start of one
 LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -62,7 +63,9 @@ def render_text(table: Table) -> str:
         for note in table.notes
         for part in textwrap.wrap(note, WIDTH - 2, initial_indent="  ", subsequent_indent="    ")
     ]
-    return "\n".join([table.title, rule, *printed[:head], rule, *printed[head:], rule, *notes, ""])
+    return "\n".join(
+        [one_line(table.title), rule, *printed[:head], rule, *printed[head:], rule, *notes, ""]
+    )
 
 
 def align_columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
@@ -91,13 +94,20 @@ def render_markdown(table: Table) -> str:
     """A Markdown table with the notes as a list."""
 
     def line(row: tuple[TableCell, ...]) -> str:
-        fields = [" ".join(filter(None, field)).replace("|", r"\|") for field in row]
+        fields = [one_line(" ".join(filter(None, f))).replace("|", r"\|") for f in row]
         return f"| {' | '.join(fields)} |"
 
     rule = "|" + "|".join([":--", *["--:"] * (len(table.header) - 1)]) + "|"
     rows = [line(table.header), rule, *map(line, table.rows)]
     return "\n".join(
-        [f"**{table.title}**", "", *rows, "", *(f"- {note}" for note in table.notes), ""]
+        [
+            f"**{one_line(table.title)}**",
+            "",
+            *rows,
+            "",
+            *(f"- {one_line(note)}" for note in table.notes),
+            "",
+        ]
     )
 
 
@@ -115,7 +125,7 @@ def render_latex(table: Table) -> str:
     body = [line for row in table.rows for line in lines(row)]
     return "\n".join(
         [
-            f"% {table.title}; needs \\usepackage{{booktabs}}",
+            f"% {one_line(table.title)}; needs \\usepackage{{booktabs}}",
             rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
             r"\toprule",
             *lines(table.header),
@@ -133,15 +143,30 @@ def render_latex(table: Table) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints unchanged."""
-    return "".join(LATEX.get(character, character) for character in text)
+    """Text that LaTeX prints unchanged, on one line."""
+    return "".join(LATEX.get(character, character) for character in one_line(text))
+
+
+def one_line(text: str) -> str:
+    """Text of a label, title or note without line breaks: they end a comment or a row."""
+    return " ".join(text.splitlines())
 
 
 def render_csv(table: Table) -> str:
     """Numbers with full precision, then the notes; see the module."""
-    return frame_csv(table.numbers) + "".join(f"# {note}\n" for note in table.notes)
+    notes = "".join(f"# {one_line(note)}\n" for note in table.notes)
+    return frame_csv(table.numbers) + notes
 
 
 def frame_csv(frame: pd.DataFrame) -> str:
-    """A frame as CSV: text quoted, numbers as they are, empty where nothing was measured."""
+    """A frame as CSV: text quoted, numbers as they are, empty where nothing was measured.
+
+    Before text that a spreadsheet would compute (`=HYPERLINK(...)`) stands an apostrophe.
+    """
+    texts = frame.select_dtypes(include=["object", "str"]).columns
+    frame = frame.assign(**{name: frame[name].map(_inert) for name in texts})
     return frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+
+
+def _inert(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

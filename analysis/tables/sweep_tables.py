@@ -14,7 +14,8 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.tables.notes import describe
+from analysis.statistics.training import drawn_lengths
+from analysis.tables.notes import NEAR, describe
 
 DASH = "–"
 
@@ -109,7 +110,7 @@ def _measure_cells(results: Results, shown: ShownLengths) -> pd.DataFrame:
     evaluation = results.evaluation
     curves = statistics.cell_curves(evaluation)
     l95s = statistics.cell_l95(evaluation).set_index("cell")
-    train = statistics.train_exact_match(evaluation)
+    train = statistics.train_exact_match(evaluation, drawn_lengths(results))
     trained = trained_ranges(results)
     rows = []
     for cell in results.cells:
@@ -132,7 +133,7 @@ def _measure_cells(results: Results, shown: ShownLengths) -> pd.DataFrame:
         for length in shown.lengths:
             at = curve.loc[length] if length in curve.index else statistics.summarize([])
             row |= {f"em_{length}_{name}": at[name] for name in ("median", "low", "high")}
-        names = ["l95", "l95_is_lower_bound", "l95_low", "l95_high"]
+        names = ["l95", "l95_is_lower_bound", "l95_is_near", "l95_low", "l95_high"]
         row |= dict(l95s.loc[cell, names] if cell in l95s.index else dict.fromkeys(names))
         row |= {"l95_over_trained": row["l95"] / high if cell in l95s.index and high else None}
         rows.append(row | _measure_solved(curve, shown.solve))
@@ -143,7 +144,7 @@ def _measure_cells(results: Results, shown: ShownLengths) -> pd.DataFrame:
 
 def _measure_solved(curve: pd.DataFrame, length: int | None) -> dict[str, Any]:
     at = curve.loc[length] if length in curve.index else statistics.summarize([])
-    names = ("num_solved", "share_solved", "share_low", "share_high", "worst")
+    names = ("num_solved", "share_solved", "share_low", "share_high", "worst", "best")
     return {"solve_length": length, "solve_n": at["n"]} | {name: at[name] for name in names}
 
 
@@ -159,7 +160,7 @@ def _header(results: Results, shown: ShownLengths) -> tuple[TableCell, ...]:
     if shown.solve is not None:
         header += [
             TableCell("solved", f"at {shown.solve}"),
-            TableCell("worst", f"at {shown.solve}"),
+            TableCell("worst–best", f"at {shown.solve}"),
         ]
     return tuple(header)
 
@@ -178,7 +179,7 @@ def _row(row: dict[Hashable, Any], shown: ShownLengths) -> tuple[TableCell, ...]
         if row["solve_n"]:
             bounds = f"[{100 * row['share_low']:.0f}–{100 * row['share_high']:.0f} %]"
             solved = TableCell(f"{int(row['num_solved'])}/{int(row['solve_n'])}", bounds)
-        fields += [solved, TableCell(percent(row["worst"]))]
+        fields += [solved, _worst_best(row)]
     return tuple(fields)
 
 
@@ -189,11 +190,17 @@ def _percent_cell(row: dict[Hashable, Any], name: str) -> TableCell:
     return TableCell(percent(row[f"{name}_median"]), interval)
 
 
+def _worst_best(row: dict[Hashable, Any]) -> TableCell:
+    best = f"–{percent(row['best'])}" if row["solve_n"] > 1 else ""
+    return TableCell(f"{percent(row['worst'])}{best}")
+
+
 def _l95_cell(row: dict[Hashable, Any]) -> TableCell:
     if pd.isna(row["l95"]):
         return TableCell(DASH)
     multiple = f" ({times(row['l95_over_trained'])})" if row["l95"] else ""
-    text = f"{'≥' if row['l95_is_lower_bound'] else ''}{row['l95']}{multiple}"
+    near = NEAR if row["l95_is_near"] else ""
+    text = f"{'≥' if row['l95_is_lower_bound'] else ''}{row['l95']}{near}{multiple}"
     detail = f"[{row['l95_low']}–{row['l95_high']}]" if row["n"] > 1 else ""
     return TableCell(text, detail)
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcore.cli.parser import COMMANDS, FAILED, INTERRUPTED, WRONG_USE, Parser
+from pcore.cli.parser import COMMANDS, FAILED, INTERRUPTED, WRONG_USE, Parser, first_line
 from pcore.registry import nearest
 
 
@@ -30,9 +30,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ValueError, OSError) as error:
-        sentence = str(error).strip().partition("\n")[0] or type(error).__name__
-        print(f"pcore: {sentence}", file=sys.stderr)
-        return WRONG_USE
+        return _refuse(first_line(error))
+    except (MemoryError, RuntimeError) as error:  # torch has several kinds for no memory
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        return _refuse(f"not enough memory: {first_line(error)}")
+
+
+def _refuse(reason: str) -> int:
+    print(f"pcore: {reason}", file=sys.stderr)
+    return WRONG_USE
 
 
 def _run(words: list[str]) -> int:

@@ -46,6 +46,8 @@ def take_flags(
                 raise ValueError(f"{flag} needs a value")
             else:
                 text = queue.pop(0)
+        if not text.strip():
+            raise ValueError(f"{flag} needs a value")
         values[name] = coerce(text, fields[name], flag)
     return values, left
 

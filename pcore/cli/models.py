@@ -1,20 +1,18 @@
 """What commands need before anything runs: a device, threads, memory, and a trained model."""
 
-import io
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from pcore.config import OWN_CODE, TrialConfig, unflatten
+from pcore.config import TrialConfig, unflatten
 from pcore.encodings import Learned, find_encoding
-from pcore.model.checkpoint import unpack_model
+from pcore.model.checkpoint import read_settings, unpack_model
 from pcore.model.transformer import Transformer
-from pcore.training.validate import validate
+from pcore.registry import check_loaded
+from pcore.training.validate import check_sizes, validate
 
 SMALL = 256  # d_model up to which one thread is fastest
-MAX_LENGTH = 10_000  # the layout of an example is built in plain Python
 GIB = 2**30
 
 
@@ -46,16 +44,7 @@ def set_threads(number: int | None, config: TrialConfig) -> None:
 
 def check_trial(config: TrialConfig, *, training: bool) -> None:
     """Raise ValueError for a trial that cannot work or cannot fit, before memory is allocated."""
-    e = config.eval
-    for name, values in {
-        "data.max_length": (config.data.max_length,),
-        "eval.train_lengths": e.train_lengths,
-        "eval.near_lengths": e.near_lengths,
-        "eval.test_lengths": e.test_lengths,
-        "eval.second_lengths": e.second_lengths,
-    }.items():
-        if max(values, default=0) > MAX_LENGTH:
-            raise ValueError(f"{name}={max(values)} is above {MAX_LENGTH}")
+    check_sizes(config)
     if training:
         validate(config)
     memory = _memory()
@@ -104,8 +93,7 @@ def open_model(
 ) -> tuple[Transformer, TrialConfig]:
     """The model of a checkpoint on a device.
 
-    Raises ValueError if the file is not one, if its weights are not those of its configuration or
-    not finite, and if it names own code that is not trusted: importing a module runs it.
+    Raises ValueError as `unpack_model`, and if such a model cannot fit here.
     """
     if file.is_dir():
         names = sorted(path.name for path in file.glob("*.pt"))
@@ -113,37 +101,11 @@ def open_model(
         raise ValueError(f"{file} is a folder, not a checkpoint file{hint}")
     if not file.is_file():
         raise ValueError(f"no checkpoint at {file}")
-    data = file.read_bytes()
-    flat = _read_settings(data, file)
+    data, name = file.read_bytes(), str(file)
+    flat = read_settings(data, name)
     if not trust_code:
-        _refuse_own_code(flat, file)
-    try:
-        check_trial(unflatten(flat), training=False)
-        model, config = unpack_model(data, str(file))
-    except (RuntimeError, TypeError, AttributeError, KeyError) as error:
-        reason = str(error).strip().rpartition("\n")[2].strip()
-        raise ValueError(f"{file}: weights and configuration do not fit: {reason}") from error
-    if not all(weights.isfinite().all() for weights in model.parameters()):
-        raise ValueError(f"{file}: some weights are not finite, so this model answers nothing")
+        check_loaded(flat, name)
+    check_trial(unflatten(flat, trust_code=trust_code), training=False)
+    model, config = unpack_model(data, name, trust_code=trust_code)
     set_threads(None, config)
     return model.to(device), config
-
-
-def _read_settings(data: bytes, file: Path) -> dict[str, Any]:
-    """The flat configuration in a checkpoint, read without importing what it names."""
-    try:
-        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for a damaged file
-        raise ValueError(f"{file} is not a readable checkpoint: {error}") from error
-    if not isinstance(payload, dict) or not isinstance(payload.get("config"), dict):
-        raise ValueError(f"{file} is not a model checkpoint of pcore")
-    return payload["config"]
-
-
-def _refuse_own_code(flat: dict[str, Any], file: Path) -> None:
-    for field in OWN_CODE:
-        if ":" in (name := str(flat.get(field, ""))):
-            raise ValueError(
-                f"{file} names own code, {field}={name}, which would be imported and run: "
-                "give --trust-code if you trust it"
-            )

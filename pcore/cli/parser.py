@@ -1,7 +1,9 @@
 """The commands of `pcore`, where they are, and the parser that they share."""
 
 import argparse
-from typing import NamedTuple, NoReturn
+import math
+import sys
+from typing import Any, NamedTuple, NoReturn
 
 WRONG_USE = 2  # exit code of everything that a person can put right
 FAILED = 1  # a line of standard input, a check or the training failed
@@ -44,7 +46,15 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises ValueError where argparse would end the program."""
+    """Raises ValueError where argparse would end the program, or take `--flag=--` for a list."""
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        for word in sys.argv[1:] if args is None else args:
+            if word.startswith("-") and word.endswith("=--"):
+                self.error(f"argument {word[:-3]}: -- is no value")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} ({self.prog} --help tells more)")
@@ -59,6 +69,19 @@ def command_parser(name: str, text: str = "") -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def first_line(error: BaseException) -> str:
+    """Why something cannot work, as the one sentence that a command prints."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def parse_number(text: str) -> float:
+    """A finite number, not below 0."""
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return number
 
 
 def add_device(parser: Parser, default: str | None = "cpu") -> None:

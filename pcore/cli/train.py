@@ -14,12 +14,19 @@ import torch
 from pcore.cli.check import find_task
 from pcore.cli.flags import take_flags
 from pcore.cli.models import check_trial, choose_device, set_threads
-from pcore.cli.parser import FAILED, INTERRUPTED, add_device, command_parser, fixed_flags
+from pcore.cli.parser import (
+    FAILED,
+    INTERRUPTED,
+    add_device,
+    command_parser,
+    fixed_flags,
+    parse_number,
+)
 from pcore.cli.screen import ProgressLine, format_results, format_trial
 from pcore.config import TrialConfig, flatten, known_fields, override, trial_id
 from pcore.evaluation.test_sets import evaluation_lengths
 from pcore.model.checkpoint import load_state, save_model, save_state
-from pcore.registry import nearest
+from pcore.registry import describe_error, nearest, own_code
 from pcore.training.train import Diverged, Report
 from pcore.training.train import train as train_trial
 
@@ -56,7 +63,7 @@ def train(words: list[str]) -> int:
     parser.add_argument("--threads", type=int, help="on a CPU (default: 1 for small models)")
     parser.add_argument("--out", type=Path, help="model file (default checkpoints/TRIAL.pt)")
     parser.add_argument("--checkpoint", type=Path, help="state file (default OUT with .state.pt)")
-    parser.add_argument("--save-every", type=float, default=60.0, help="seconds (default 60)")
+    parser.add_argument("--save-every", type=parse_number, default=60.0, help="seconds (60)")
     changes, rest = take_flags(words, _trial_fields(words), fixed_flags(parser))
     args = parser.parse_args(rest)
     if args.preset not in PRESETS:
@@ -79,6 +86,10 @@ def train(words: list[str]) -> int:
     except Diverged as error:
         print(f"pcore: {error}", file=sys.stderr)
         return FAILED
+    except Exception as error:
+        if not (names := own_code(flatten(config))):
+            raise
+        raise ValueError(f"{', '.join(names.values())}: {describe_error(error)}") from error
     if not report.finished:
         return INTERRUPTED
     print(format_results(report.results))
@@ -90,7 +101,7 @@ def train(words: list[str]) -> int:
 def _trial_fields(words: list[str]) -> dict[str, Any]:
     """Every field that a trial of the task in `words` has; `--task NAME` is short for the name."""
     cls = type(TrialConfig().task)
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         flag, has_value, text = word.partition("=")
         if flag in ("--task", "--task.name", "--name"):
             cls = find_task(text if has_value else after)

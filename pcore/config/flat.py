@@ -8,6 +8,7 @@ Parquet columns and hash input. `unflatten` reads it back, fills defaults, coerc
 import dataclasses
 import hashlib
 import json
+import math
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -20,11 +21,13 @@ from pcore.config.trial import (
     PositionConfig,
     TrialConfig,
 )
-from pcore.registry import name_of, nearest, own_code_hashes, resolve
+from pcore.registry import check_loaded, name_of, nearest, own_code_hashes, resolve
 from pcore.tasks import TASKS, Task
 
 # Part of every trial's identity; raise it when the same configuration would give other numbers.
 NUMERICS = 1
+LARGEST_INT = 2**63 - 1  # a column of Parquet holds no larger one
+MAX_NUMBERS = 100_000  # of a range
 
 Scalar: TypeAlias = int | float | bool | str | None
 
@@ -53,12 +56,15 @@ def flatten(config: TrialConfig) -> dict[str, Scalar]:
     return flat | {name: getattr(config, name) for name in SEEDS}
 
 
-def unflatten(flat: Mapping[str, Any]) -> TrialConfig:
+def unflatten(flat: Mapping[str, Any], *, trust_code: bool = False) -> TrialConfig:
     """The trial of a flat dictionary; missing names take their defaults.
 
-    Raises ValueError for an unknown name (naming the nearest) or a value that its annotation does
-    not admit.
+    trust_code: import own code that it names. Raises ValueError for code that is neither trusted
+    nor imported already, for an unknown name (naming the nearest) and for a value that its
+    annotation does not admit.
     """
+    if not trust_code:
+        check_loaded(flat)
     return override(TrialConfig(), flat)
 
 
@@ -143,7 +149,7 @@ def coerce(value: Any, annotation: Any, name: str) -> Any:
         if annotation is int:
             return _coerce_int(value)
         if annotation is float and not isinstance(value, bool):
-            return float(value)
+            return _coerce_float(value)
         if annotation is str and isinstance(value, str):
             return value
     except (ValueError, TypeError, KeyError, OverflowError):
@@ -160,15 +166,22 @@ def _coerce_bool(value: Any) -> bool:
     return words[str(value).lower()]
 
 
+def _coerce_float(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError
+    return number
+
+
 def _coerce_int(value: Any) -> int:
     if isinstance(value, bool):
         raise ValueError
     if isinstance(value, int) or (isinstance(value, str) and value.strip("+-").isdecimal()):
-        return int(value)  # not by way of a float, which rounds large seeds
-    number = float(value)
-    if number != int(number):
+        number = int(value)  # not by way of a float, which rounds large seeds
+    elif (number := int(float(value))) != float(value):
         raise ValueError
-    return int(number)
+    if abs(number) > LARGEST_INT:
+        raise ValueError
+    return number
 
 
 def _coerce_tuple(value: Any, item: type, name: str) -> tuple[Any, ...]:
@@ -186,12 +199,17 @@ def _parse_range(text: str, name: str) -> range:
     ends, _, step = text.partition(":")
     low, _, high = ends.partition("-")
     try:
-        return range(int(low), int(high or low) + 1, int(step or 1))
+        first, last, by = int(low), int(high or low), int(step or 1)
     except ValueError:
+        first, last, by = 1, 0, 1
+    if last < first or by < 1:
         raise ValueError(
             f"{name}: {text!r} is not a length, a range like 1-10 or a range with a step "
             "like 5-200:5"
-        ) from None
+        )
+    if (count := (last - first) // by + 1) > MAX_NUMBERS:
+        raise ValueError(f"{name}: {text!r} names {count:,} numbers, above {MAX_NUMBERS:,}")
+    return range(first, last + 1, by)
 
 
 def _to_scalar(value: Any) -> Scalar:

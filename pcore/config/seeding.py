@@ -5,9 +5,11 @@ starts; evaluation sets depend on neither. Each (purpose, seed) pair gets its ow
 from a hash of both.
 """
 
+from __future__ import annotations
+
 import hashlib
 
-import torch
+from pcore import lazy_torch as torch
 
 
 def derive_seed(purpose: str, *keys: object) -> int:

@@ -1,12 +1,17 @@
 """Checks, how they are run, and the report for people."""
 
-from collections.abc import Callable, Iterable
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from pcore.config import TrialConfig, override
 
 NUM_STEPS = 20  # training before an encoding is checked
+TIME_LIMIT = 120.0  # seconds of a rule; a few are usual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,15 +38,42 @@ def format_checks(name: str, checks: Iterable[Check]) -> str:
     return "\n".join([*lines, f"{name}: {verdict}"])
 
 
+class Overtime(BaseException):
+    """A rule took too long. Not an Exception, which own code may catch for ever."""
+
+
 def run_check(name: str, rule: Callable[[], str]) -> Check:
-    """A rule returns what it measured, or raises."""
+    """A rule returns what it measured, raises, or takes longer than TIME_LIMIT."""
     try:
-        return Check(name=name, passed=True, detail=rule())
+        with _time_limit():
+            return Check(name=name, passed=True, detail=rule())
+    except Overtime:
+        return Check(name=name, passed=False, detail=f"took longer than {TIME_LIMIT:g} s")
     except Broken as broken:
         return Check(name=name, passed=False, detail=str(broken))
     except Exception as error:  # own code may raise anything: that is the finding
         first_line = str(error).partition("\n")[0]
         return Check(name=name, passed=False, detail=f"{type(error).__name__}: {first_line}")
+
+
+@contextmanager
+def _time_limit() -> Generator[None]:
+    """Raise Overtime in the block after TIME_LIMIT; outside the main thread nothing can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise Overtime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    old = signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT, 1.0)  # again, if it was swallowed
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *old)
+        signal.signal(signal.SIGALRM, before)
 
 
 def tiny_config(changes: dict[str, Any]) -> TrialConfig:

@@ -31,6 +31,8 @@ from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.training.validate import check_test_length, task_name
 
 TOKENS_PER_BATCH = 8192  # bounds the memory of attention matrices, does not change results
+MAX_WEIGHTS = 10**11  # of all examples: minutes on a core
+MAX_WEIGHTS_AT_ONCE = 5 * 10**8  # of one example: gigabytes
 
 
 class NoExamples(ValueError):
@@ -112,7 +114,12 @@ def attention_weights(
 def average_attention(
     model: Transformer, config: TrialConfig, length: int, num_examples: int = 1000
 ) -> AttentionMap:
-    """Attention of a trained model at one length, as it is evaluated (start, attention factor)."""
+    """Attention of a trained model at one length, as it is evaluated (start, attention factor).
+
+    Raises ValueError for more attention weights than can be computed in minutes.
+    """
+    check_test_length(config, length)
+    _check_weights(config, length, num_examples)
     layout = _largest_layout(config.task, length)
     batch, ids, num_left_out = _draw_examples(config, layout, length, num_examples)
     first_query = layout.num_query
@@ -201,8 +208,18 @@ class _Sums:
         return tuple(heads)
 
 
+def _check_weights(config: TrialConfig, length: int, num_examples: int) -> None:
+    num_tokens = config.task.num_tokens(length, config.task.default_second(length))
+    each = config.model.num_layers * config.model.num_heads * num_tokens**2
+    at_most = MAX_WEIGHTS // each if each <= MAX_WEIGHTS_AT_ONCE else 0
+    if num_examples > at_most:
+        raise ValueError(
+            f"an example of length {length} has {num_tokens} tokens and {each:.1e} attention "
+            f"weights: {num_examples} examples are too many, at most {at_most} here"
+        )
+
+
 def _largest_layout(task: Task, length: int) -> Layout:
-    task.check_length(length)
     return task.at_test().layout(task.largest_shape(length, task.default_second(length)))
 
 
@@ -210,7 +227,6 @@ def _draw_examples(
     config: TrialConfig, layout: Layout, length: int, count: int
 ) -> tuple[Batch, Int[Tensor, "B T P"], int]:
     """Test examples with this layout, their position IDs, and how many others were drawn."""
-    check_test_length(config, length)
     second = config.task.default_second(length)
     batch = make_test_set(with_examples(config, count), length, second)
     ids = evaluation_ids(batch, config)

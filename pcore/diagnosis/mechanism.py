@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from pcore.config import TrialConfig
+from pcore.diagnosis import NUM_EXAMPLES
 from pcore.diagnosis.attention import AttentionMap, NoAttention, NoExamples, average_attention
 from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
@@ -25,7 +26,6 @@ from pcore.evaluation.test_sets import evaluation_lengths
 from pcore.model.transformer import Transformer
 
 MAX_TOKENS = 1000  # of an analysed example: attention matrices grow with the square
-NUM_EXAMPLES = 200  # of each length: a share is known to 3.5 points
 HEAD_COLUMNS = ("layer", "head", "bos", "entropy", "largest")
 MAX_LENGTHS = 6  # at which failures are analysed
 

@@ -8,6 +8,7 @@ carries its configuration, so that `pcore solve FILE` needs nothing else.
 import io
 import os
 import uuid
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from pcore.config import TrialConfig, flatten, trial_id, unflatten
 from pcore.model.transformer import Transformer, make_model
+from pcore.registry import check_loaded
 
 
 def save_model(
@@ -34,30 +36,58 @@ def pack_model(config: TrialConfig, weights: dict[str, Tensor], *, policy: str, 
 def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
     """The model of a checkpoint, ready for evaluation on the CPU.
 
-    Raises ValueError if the file is not one.
+    Raises ValueError as `unpack_model`, and if there is no file.
     """
     if not Path(path).is_file():
         raise ValueError(f"no checkpoint at {path}")
     return unpack_model(Path(path).read_bytes(), str(path))
 
 
-def unpack_model(data: bytes, name: str) -> tuple[Transformer, TrialConfig]:
+def read_settings(data: bytes, name: str) -> dict[str, Any]:
+    """The flat configuration in the bytes of a checkpoint; nothing that it names is imported.
+
+    Raises ValueError if it is no model checkpoint.
+    """
+    return _read(data, name)["config"]
+
+
+def unpack_model(
+    data: bytes, name: str, *, trust_code: bool = False
+) -> tuple[Transformer, TrialConfig]:
     """The model in the bytes of a checkpoint file called `name`, ready for evaluation on the CPU.
 
-    Raises ValueError if it is not one.
+    trust_code: import own code that it names. Raises ValueError if it is no model checkpoint, if it
+    names code that is not trusted, if its weights are not those of its configuration or not finite.
     """
-    try:
-        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for a damaged file
-        raise ValueError(f"{name} is not a readable checkpoint: {error}") from error
-    if not isinstance(payload, dict) or not {"config", "model"} <= set(payload):
-        raise ValueError(f"{name} is not a model checkpoint of pcore")
-    config = unflatten(payload["config"])
+    payload = _read(data, name)
+    if not trust_code:
+        check_loaded(payload["config"], name)
+    config = unflatten(payload["config"], trust_code=trust_code)
     if config.model.kind == "constructed":
         raise ValueError(f"{name} is a constructed model: see `pcore construct`")
-    model = make_model(config)
-    model.load_state_dict(payload["model"])
+    try:
+        model = make_model(config)
+        model.load_state_dict(payload["model"])
+    except (RuntimeError, TypeError, AttributeError, KeyError, ZeroDivisionError) as error:
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        raise ValueError(f"{name}: weights and configuration do not fit: {reason}") from error
+    if not all(weights.isfinite().all() for weights in model.parameters()):
+        raise ValueError(f"{name}: some weights are not finite, so this model answers nothing")
     return model.eval(), config
+
+
+def _read(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of files in some older form
+            payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds, and recommends to run such a file
+        raise ValueError(f"{name} is not a readable checkpoint ({type(error).__name__})") from error
+    if not isinstance(payload, dict) or not isinstance(payload.get("config"), dict):
+        raise ValueError(f"{name} is not a model checkpoint of pcore")
+    if "model" not in payload or not all(isinstance(key, str) for key in payload["config"]):
+        raise ValueError(f"{name} is not a model checkpoint of pcore")
+    return payload
 
 
 def save_state(path: str | Path, config: TrialConfig, state: dict[str, Any]) -> None:

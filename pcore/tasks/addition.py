@@ -19,14 +19,13 @@ apart:
               L2   . 0 0 0 0 1 1 1 1 2 2 2 0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 .
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from string import ascii_lowercase
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-import torch
-from jaxtyping import Int, UInt8
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import (
     Contents,
     Layout,
@@ -40,6 +39,10 @@ from pcore.tasks.base import (
     parse_number,
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, UInt8
+    from torch import Tensor
 
 MAX_HINTS = 240  # beside the other symbols in a vocabulary of bytes
 

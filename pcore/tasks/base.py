@@ -14,17 +14,19 @@ computed in uint8, which is what makes them fast; `Batch` is int64, as the model
 Source of all formats: Cho et al. (arXiv 2405.20671 and 2410.15787).
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
-import torch
-from jaxtyping import Bool, Int, Int64, Integer, UInt8
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-
+from pcore import lazy_torch as torch
 from pcore.vocab import BOUNDARY, DIGITS, PAD, Vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int, Int64, Integer, UInt8
+    from torch import Tensor
 
 NO_ID = -1  # the relative ID of a token that carries none
 
@@ -259,6 +261,8 @@ class _LayoutTable:
         return torch.tensor(rows, device=self.device)[inverse], num_tokens
 
     def _extend(self, shapes: list[tuple[int, ...]]) -> None:
+        from torch.nn.utils.rnn import pad_sequence
+
         for shape in shapes:
             self.row_of[shape] = len(self.rows)
             self.rows.append(self._make_row(self.task.layout(shape)))

@@ -25,15 +25,18 @@ The ID of a response token follows from the query and from how many response tok
 all of them are known before the response is written.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
 from pcore.vocab import Vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+    from torch import Tensor
 
 Candidate: TypeAlias = Literal[
     "all", "forward-up", "backward-up", "forward-down", "backward-down", "sequential"

@@ -27,15 +27,18 @@ they say that words and actions are swapped within a clause (`walk left`, LTURN 
 modifiers and not for others.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import torch
-from jaxtyping import Int, Int64
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, index_mask
 from pcore.vocab import BOUNDARY, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Int64
+    from torch import Tensor
 
 VERBS = ("walk", "run", "jump", "look")
 MODIFIERS = ("left", "right", "twice")

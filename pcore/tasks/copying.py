@@ -10,12 +10,12 @@ response downward, and `=` is always the neighbour of the first response token:
                    rel  . 0 1 2 3 2 1 0 .
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from jaxtyping import Int
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import (
     Contents,
     Layout,
@@ -25,6 +25,10 @@ from pcore.tasks.base import (
     parse_digits,
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,16 +11,18 @@ else the number of mines among the 8 neighbours. Level x counts columns, level y
 BOS `^` and EOS `$` differ here, unlike in all other tasks.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
-from torch.nn.functional import pad
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, index_mask
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+    from torch import Tensor
 
 MINE_DENSITY = (0.1, 0.25)  # the probability of a mine, uniform in this range per board
 
@@ -85,6 +87,8 @@ class Minesweeper(Task):
         return self._contents(mines, torch.tensor([[len(rows), len(rows[0])]]))
 
     def _contents(self, mines: Bool[Tensor, "B Y X"], sizes: Int[Tensor, "B S"]) -> Contents:
+        from torch.nn.functional import pad
+
         batch, height, width = mines.shape
         vocab = self.vocab
         around = pad(mines.to(torch.uint8), (1, 1, 1, 1))

@@ -12,12 +12,12 @@ IDs can. So the task states no coupling (`has_coupling` is False, all IDs are eq
 generalizes on it was not designed: it was put here for attempts to *find* a coupling.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from jaxtyping import Int, UInt8
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import (
     Contents,
     Layout,
@@ -27,6 +27,10 @@ from pcore.tasks.base import (
     parse_digits,
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, UInt8
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,13 +20,12 @@ and of the products, L2 digit j of B with product j and sum j, L3 true significa
                L3   . . . . . . . 0 1 2 3 4 1 2 3 4 5 0 1 2 3 4 5 0 1 2 3 4 5 .
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-import torch
-from jaxtyping import Int, UInt8
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import (
     NO_ID,
     Contents,
@@ -43,6 +42,10 @@ from pcore.tasks.base import (
     parse_number,
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, UInt8
+    from torch import Tensor
 
 DEFAULT_SECOND = 2
 

@@ -8,12 +8,12 @@ response is the XOR of every prefix, coupled with the bit that it takes in:
             rel  . 0 0 0 0 1 0 .                      rel  . 1 2 3 4 0 1 2 3 4 .
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from jaxtyping import Int, UInt8
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import (
     Contents,
     Layout,
@@ -23,6 +23,10 @@ from pcore.tasks.base import (
     parse_digits,
 )
 from pcore.vocab import BOUNDARY, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, UInt8
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

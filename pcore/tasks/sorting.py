@@ -16,13 +16,12 @@ nothing about multiplicity: a model must still count equal digits, which is know
 lengths that were not trained.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from jaxtyping import Int, UInt8
-from torch import Tensor
-
+from pcore import lazy_torch as torch
 from pcore.tasks.base import (
     Contents,
     Layout,
@@ -33,6 +32,10 @@ from pcore.tasks.base import (
     parse_digits,
 )
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, UInt8
+    from torch import Tensor
 
 ABSENT = 10  # instead of a digit after the end of a string; sorts last
 

@@ -6,6 +6,7 @@ Teacher-forced arg-max at every target, which is free-running exactness by induc
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -61,10 +62,14 @@ def addition_with_scratchpad(num_operands: int) -> Construction:
 
 def addition_with_rings(moduli: Sequence[int]) -> Construction:
     """The construction with residue rings, which are what they are: P does nothing."""
+
+    def make(_: int, **options: Any) -> FormalTransformer:
+        return addition.make_addition_with_rings(moduli, **options)
+
     return Construction(
         claim="Addition with residue rings: 1 layer with 2 heads",
         task=Addition(),
-        make=lambda _, **options: addition.make_addition_with_rings(moduli, **options),
+        make=make,
         max_digits=lambda _: addition.max_digits_with_rings(moduli),
         hard_queries=addition.hard_queries,
     )

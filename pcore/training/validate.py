@@ -1,6 +1,8 @@
 """Refuse configurations that cannot work, before any compute, with a sentence one can act on."""
 
-from pcore.config import ModelConfig, PositionConfig, TrialConfig, format_numbers
+import math
+
+from pcore.config import ModelConfig, PositionConfig, TrialConfig, flatten, format_numbers
 from pcore.encodings import ENCODINGS, Encoding, find_encoding
 from pcore.encodings.position_ids import level_names, max_relative_ids, num_levels
 from pcore.evaluation.test_sets import evaluation_lengths
@@ -12,11 +14,21 @@ from pcore.theory.constructed import check_constructed
 from pcore.vocab import DIGITS
 
 CHECKPOINTS = ("last", "best", "oracle")
+MAX_LENGTH = 10_000  # the layout of an example is built in plain Python
+# Of what is built in memory or counted to; nobody means more.
+LARGEST = {
+    "model.num_layers": 1000,
+    "model.num_heads": 10_000,
+    "model.d_model": 100_000,
+    "model.d_head": 100_000,
+    "model.d_ff": 1_000_000,
+}
 MAX_LOG_BASE = 1_000_000  # keys that are visible at once
 
 
 def validate(config: TrialConfig) -> None:
     """Raise ValueError with what is wrong, its value and the limit."""
+    check_sizes(config)
     if config.model.kind == "constructed":
         check_constructed(config)
     elif config.model.num_bits:
@@ -26,6 +38,25 @@ def validate(config: TrialConfig) -> None:
     _check_positions(config)
     _check_mixing(config)
     check_packing(config)
+
+
+def check_sizes(config: TrialConfig) -> None:
+    """Raise ValueError for sizes that cannot be meant, before anything of that size is built."""
+    flat = flatten(config)
+    for name, value in flat.items():
+        limit = LARGEST.get(name, MAX_LENGTH if name.startswith("task.") else math.inf)
+        if isinstance(value, int) and value > limit:
+            raise ValueError(f"{name}={value} is above {limit}")
+    e = config.eval
+    for name, values in {
+        "data.max_length": (config.data.max_length,),
+        "eval.train_lengths": e.train_lengths,
+        "eval.near_lengths": e.near_lengths,
+        "eval.test_lengths": e.test_lengths,
+        "eval.second_lengths": e.second_lengths,
+    }.items():
+        if max(values, default=0) > MAX_LENGTH:
+            raise ValueError(f"{name}={max(values)} is above {MAX_LENGTH}")
 
 
 def check_test_length(config: TrialConfig, length: int) -> None:
@@ -168,6 +199,9 @@ def _check_ranges(config: TrialConfig) -> None:
         raise ValueError("eval.second_lengths is set, but the task has only one length")
     for length in (high, *(length for lengths in ranges.values() for length in lengths)):
         config.task.check_length(length)
+    layout = config.task.layout(config.task.largest_shape(high))
+    if layout.num_query >= len(layout.sources):
+        raise ValueError(f"{task_name(config.task)} at length {high} has an empty response")
 
 
 def _check_positions(config: TrialConfig) -> None:

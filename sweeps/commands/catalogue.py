@@ -6,11 +6,15 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pcore.registry import nearest
-from sweeps.commands.tables import TABLES
+from pcore.registry import describe_error, nearest
+from sweeps.engine.changes import SEPARATOR, change_sweeps, read_changes
 from sweeps.engine.spec import Sweep
-from sweeps.engine.store.store import Store
+from sweeps.tables import TABLES
+
+if TYPE_CHECKING:  # pandas comes with it, which `list` needs not
+    from sweeps.engine.store.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1]
 
@@ -22,11 +26,14 @@ def sweep_names() -> list[str]:
 
 
 def find_sweep(name: str) -> Sweep:
-    """The sweep of a name (`depth_ablation`), a script of ours or a script elsewhere
-    (`my/own_sweep.py`).
+    """The sweep of a name (`depth_ablation`), a script of ours, a script elsewhere
+    (`my/own_sweep.py`), or one of these with changes (`depth_ablation~model.d_ff=64`).
 
     Raises ValueError naming the nearest.
     """
+    script, _, changes = name.partition(SEPARATOR)
+    if script and changes:
+        return change_sweeps([find_sweep(script)], *read_changes(changes))[0]
     known = sweep_names()
     path = Path(name)
     if path.suffix == ".py" and path.resolve().parent != FOLDER:
@@ -36,7 +43,10 @@ def find_sweep(name: str) -> Sweep:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # it may raise anything
+            raise ValueError(f"sweep script {name}: {describe_error(error)}") from error
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:
@@ -48,17 +58,18 @@ def find_sweep(name: str) -> Sweep:
 
 
 def chosen_views(
-    store: Store, names: Sequence[str], scale: str | None = None
+    store: "Store", names: Sequence[str], scale: str | None = None
 ) -> list[tuple[str, str]]:
     """(sweep, scale) of the views of a store: of these sweeps (none = all), at this scale or all.
+    The name of a changed sweep is known by its views alone.
 
     Raises ValueError if there are none.
     """
-    wanted = {find_sweep(name).name for name in names}
+    existing = store.view_names()
+    stored = {name for name, _ in existing}
+    wanted = {name if name in stored else find_sweep(name).name for name in names}
     views = [
-        view
-        for view in store.view_names()
-        if (not wanted or view[0] in wanted) and scale in (None, view[1])
+        view for view in existing if (not wanted or view[0] in wanted) and scale in (None, view[1])
     ]
     if not views:
         raise ValueError(f"{store.root} holds no such view")

@@ -1,4 +1,4 @@
-"""`python -m sweeps dashboard`: MLflow's pages over a store, opened where its curves are."""
+"""MLflow over a store: `python -m sweeps mirror` writes it anew, `dashboard` serves its pages."""
 
 import contextlib
 import json
@@ -23,6 +23,33 @@ from sweeps.engine.store.store import Store
 
 START_SECONDS = 180.0  # that MLflow's server may take to answer
 MAX_LINKS = 20  # that are printed, of the sweeps run last
+
+
+def rebuild_mirror(
+    results: str | None,
+    sweeps: Sequence[str],
+    scale: str | None,
+    tracking_uri: str | None,
+    missing: bool = False,
+) -> int:
+    """Write the runs of the views of these sweeps (none = all) at this scale (None = all) into
+    MLflow, in place of what it shows of them; missing: only what it does not show.
+    """
+    from sweeps.engine.launch.mirror.process import Mirrored
+
+    store = open_store(results)
+    place, failed = find_place(store, tracking_uri), False
+    for view in chosen_views(store, sweeps, scale):
+        shown, problem = shown_view(store, *view), ""
+        try:
+            folder = view_folder(shown.view, store)
+            if not (missing and place.shows(store, shown, folder)):
+                Mirrored(place, [shown]).complete([folder], live=False, anew=not missing)
+        except Exception as error:  # whatever the tracking server does
+            problem = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        print(f"{shown.title}: " + (problem or f"{len(shown.labels)} trials in {place.uri}"))
+        failed = failed or bool(problem)
+    return 1 if failed else 0
 
 
 def show_dashboard(
@@ -90,6 +117,8 @@ def _server(place: Place, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", place.uri]
     command += ["--artifacts-destination", f"{place.home}/mlartifacts", "--workers", "1"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
+    # a page in a browser may point a name of its own at this machine
+    command += ["--allowed-hosts", f"localhost:{port},127.0.0.1:{port}"]
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     variables = os.environ | quiet | {"DO_NOT_TRACK": "true"}
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

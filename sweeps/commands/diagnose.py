@@ -1,5 +1,6 @@
 """`python -m sweeps diagnose`: mechanism files of finished trials, from the weights they left."""
 
+import sys
 import time
 from collections.abc import Sequence
 
@@ -23,9 +24,11 @@ def diagnose_trials(
     num_examples: int,
     device: str,
     anew: bool,
+    trust_code: bool = False,
 ) -> int:
     """Analyse the finished trials of these sweeps (none = all) at this scale (None = all) on
-    `num_examples` examples of each length. anew: also those that have a mechanism file.
+    `num_examples` examples of each length. anew: also those that have a mechanism file. trust_code:
+    import own code that weights name. 1 if some weights could not be read.
     """
     store = open_store(results)
     views = chosen_views(store, sweeps, scale)
@@ -36,7 +39,7 @@ def diagnose_trials(
     kinds = store.load_shards([visible[name] for name in ok], "trial", ["trial_id", "model.kind"])
     built = {row["trial_id"] for row in kinds.to_pylist() if row["model.kind"] == "constructed"}
     ok = [name for name in ok if name not in built]  # the theorem says what those do
-    num_written, num_gone = 0, 0
+    num_written, num_gone, num_refused = 0, 0, 0
     torch.set_num_threads(1)  # more only wait for each other at these sizes
     torch.set_flush_denormal(True)  # as an attempt does
     for name in ok:
@@ -53,16 +56,21 @@ def diagnose_trials(
             name_once(store.folder.path(file), str(error))
             num_gone += 1
             continue
-        model, config = unpack_model(data, file)
+        try:
+            model, config = unpack_model(data, file, trust_code=trust_code)
+        except ValueError as error:
+            print(f"  {error}", file=sys.stderr)
+            num_refused += 1
+            continue
         write_diagnosis(store.folder, name, model.to(device), config, num_examples)
         num_written += 1
         print(f"  {name}  ({time.monotonic() - began:.1f} s)", flush=True)
     print(
         f"{len(ok)} trained models: {num_written} analysed now, "
-        f"{len(ok) - num_written - num_gone} before, {num_gone} without weights; "
-        f"{store.folder.path(FOLDER)}"
+        f"{len(ok) - num_written - num_gone - num_refused} before, {num_gone} without weights, "
+        f"{num_refused} with weights that were refused; {store.folder.path(FOLDER)}"
     )
-    return 0
+    return 1 if num_refused else 0
 
 
 def _analysed(store: Store) -> set[str]:

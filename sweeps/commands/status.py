@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pcore.config import canonical, trial_id, unflatten
+from pcore.registry import own_code
 from sweeps.commands.catalogue import find_sweep, sweep_names
+from sweeps.commands.trials import range_matches
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, format_seconds, trial_states
@@ -26,11 +28,12 @@ COLUMNS: tuple[str, ...] = (
 )
 
 
-def show_status(results: str | None, names: Sequence[str], scale: Scale, seeds: str | None) -> int:
-    """Print a table per sweep. Without names: a line per view of the store."""
+def show_status(
+    results: str | None, sweeps: Sequence[Sweep], scale: Scale, seeds: str | None
+) -> int:
+    """Print a table per sweep. Without sweeps: a line per view of the store."""
     store = open_store(results)
-    if names:
-        sweeps = [find_sweep(name) for name in names]
+    if sweeps:
         print("\n\n".join(_sweep_status(sweep, scale, seeds, store) for sweep in sweeps))
     else:
         print(_store_status(store))
@@ -110,7 +113,7 @@ def show_trial(results: str | None, prefix: str) -> int:
 def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
     rows = store.load_shards(shards, "trial").sort_by("attempt").to_pylist()
     flat: dict[str, Any] = json.loads(rows[-1]["config_json"])
-    lines = [f"trial {name}", ""]
+    lines = [f"trial {name}", *_result(name, store), ""]
     for row in rows:
         took = format_seconds(row["wall_seconds"]) if row["wall_seconds"] else "-"
         resumed = f", resumed at step {row['first_step']}" if row["first_step"] else ""
@@ -124,11 +127,35 @@ def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
     lines += ["", "used by:", *_uses(name, store), "", "kept files:"]
     lines += [f"  {e.name} ({e.size} bytes)" for e in store.folder.list(f"checkpoints/{name}")]
     lines += ["", "configuration:", *(f"  {key} = {value}" for key, value in flat.items())]
+    return "\n".join([*lines, "", *_identity(name, flat)])
+
+
+def _identity(name: str, flat: Mapping[str, Any]) -> Iterable[str]:
+    """What the id of a trial is a hash of; own code that its row names is not imported to say."""
+    if names := own_code(flat):
+        code = ", ".join(f"{field}={value}" for field, value in names.items())
+        yield f"its id is also a hash of own code, which is not imported here: {code}"
+        return
     config = unflatten(flat)
-    lines += ["", "canonical form (its SHA-256 begins with the trial id):", canonical(config)]
+    yield "canonical form (its SHA-256 begins with the trial id):"
+    yield canonical(config)
     if trial_id(config) != name:
-        lines.append(f"today's code gives this configuration the id {trial_id(config)}")
-    return "\n".join(lines)
+        yield f"today's code gives this configuration the id {trial_id(config)}"
+
+
+def _result(name: str, store: Store) -> Iterable[str]:
+    """Exact match by range and at every length beyond the trained ones, of the last checkpoint."""
+    for (_, part), match in range_matches(store, [name]).items():
+        yield f"exact match, {part} range: {100 * match:.1f} %"
+    columns = ["checkpoint", "range", "length", "num_correct", "num_examples"]
+    rows = store.load([name], "evaluation", columns).to_pylist()
+    shares = [
+        f"{row['length']}: {100 * row['num_correct'] / row['num_examples']:.1f}"
+        for row in rows
+        if row["checkpoint"] == "last" and row["range"] == "test"
+    ]
+    if shares:
+        yield f"by length (%): {', '.join(shares)}"
 
 
 def _uses(name: str, store: Store) -> Iterable[str]:

@@ -1,16 +1,23 @@
 """The flags of everything that runs trials, and the `LaunchOptions` they are turned into, once."""
 
 import argparse
+import math
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pcore.diagnosis.mechanism import NUM_EXAMPLES
+from pcore.diagnosis import NUM_EXAMPLES
+from sweeps.engine.changes import add_changes
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results as find_results
-from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Compile, Settings
 
+if TYPE_CHECKING:  # torch and pandas come with them, which --help needs not
+    from sweeps.engine.store.store import Store
+    from sweeps.engine.trial.attempt import Compile, Settings
+
+FAILED, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes of what runs trials
+MAX_EXAMPLES = 1_000_000  # by which a model is analysed
+MAX_DEVICES = 1024  # CPUs or GPUs of one trial
 RAY_SECONDS = 8.0  # an embedded cluster starts, its workers import torch, and it ends
 
 
@@ -36,7 +43,7 @@ class LaunchOptions:
     device: str = "cpu"  # cpu or cuda
     resources: Resources = Resources()  # of one trial
     stack: int | Literal["auto"] = 1  # trials that may train as one model
-    compile: Compile = "auto"
+    compile: "Compile" = "auto"
     time_limit: float | None = None  # seconds of one attempt
     diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
     slice: float | None = None  # seconds after which an inline launch saves its state and stops
@@ -51,10 +58,8 @@ class LaunchOptions:
     def __post_init__(self) -> None:
         if self.slice and self.executor != "inline":
             raise ValueError("--slice needs --executor inline")
-        if self.diagnose < 0:
-            raise ValueError(f"--diagnose {self.diagnose} is below 0")
-        if self.resources.cpus <= 0:
-            raise ValueError(f"--cpus-per-trial {self.resources.cpus:g} is not above 0")
+        if self.is_local and self.resources.cpus > max(1, have := os.cpu_count() or 1):
+            raise ValueError(f"--cpus-per-trial {self.resources.cpus:g}: this machine has {have}")
         if self.device != "cpu":
             _check_gpu(self.device, self.executor)
 
@@ -87,12 +92,13 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
     """
     gpus = 1.0 if given.device.startswith("cuda") else 0.0
     diagnose = 0 if given.scale == "smoke" else NUM_EXAMPLES
+    address = given.ray_address or os.environ.get("RAY_ADDRESS")
     return LaunchOptions(
         results=find_results(given.results),
         scale=given.scale,
         seeds=getattr(given, "seeds", None),
-        executor=given.executor,
-        ray_address=given.ray_address or os.environ.get("RAY_ADDRESS"),
+        executor=given.executor or ("inline" if given.scale == "smoke" and not address else "ray"),
+        ray_address=address,
         device=given.device,
         resources=Resources(
             cpus=given.cpus_per_trial,
@@ -132,7 +138,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def add_size(parser: argparse.ArgumentParser) -> None:
-    """--scale and --seeds: which trials of a sweep."""
+    """--scale, --seeds, --set and --axis: which trials of a sweep."""
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="size of the experiment (default: laptop)"
     )
@@ -140,20 +146,28 @@ def add_size(parser: argparse.ArgumentParser) -> None:
         "--seeds",
         help="replicates: a count like 3, model seeds x data seeds like 4x2; 4x2@100 begins at 100",
     )
+    add_changes(parser)
 
 
 def add_executor(parser: argparse.ArgumentParser) -> None:
     """Where and how trials run."""
     add = parser.add_argument
-    add("--executor", choices=("ray", "inline"), default="ray", help="default: ray")
+    add(
+        "--executor",
+        choices=("ray", "inline"),
+        help="default: ray; inline at smoke scale without a cluster, whose trials take seconds",
+    )
     add("--ray-address", help="cluster to join (default: $RAY_ADDRESS, else an embedded one)")
     add("--device", default="cpu", help="cpu or cuda (default: cpu)")
     add(
-        "--cpus-per-trial", type=float, default=1, help="CPU slots, and torch threads, of one trial"
+        "--cpus-per-trial",
+        type=parse_cpus,
+        default=1,
+        help="CPU slots, and torch threads, of one trial",
     )
     add(
         "--gpus-per-trial",
-        type=float,
+        type=parse_gpus,
         help="0.25 puts four trials on a GPU (default: 1 with --device cuda, else 0)",
     )
     add(
@@ -173,7 +187,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
     add("--time-limit", type=parse_duration, help="of one attempt at a trial, e.g. 90s, 20m, 3h")
     add(
         "--diagnose",
-        type=int,
+        type=parse_examples,
         metavar="N",
         help="analyse finished models (attention, causes of failure) on N examples of a length; "
         f"0 = not at all (default: {NUM_EXAMPLES}, at smoke scale 0)",
@@ -205,10 +219,32 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_count(text: str) -> int:
-    """A whole number above 0."""
-    if not text.isdecimal() or int(text) < 1:
+    """A whole number above 0 of examples."""
+    if parse_examples(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def parse_examples(text: str) -> int:
+    """A whole number of examples from 0 on."""
+    if not text.isdecimal() or int(text) > MAX_EXAMPLES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number up to {MAX_EXAMPLES:,}")
+    return int(text)
+
+
+def parse_cpus(text: str) -> float:
+    """CPUs of a trial: above 0."""
+    if (cpus := parse_gpus(text)) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return cpus
+
+
+def parse_gpus(text: str) -> float:
+    """GPUs of a trial, which may be a part of one."""
+    number = float(text)
+    if not 0 <= number <= MAX_DEVICES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {MAX_DEVICES:,}")
+    return number
 
 
 def parse_duration(text: str) -> float:
@@ -219,7 +255,7 @@ def parse_duration(text: str) -> float:
         seconds = float(number) * unit
     except ValueError:
         seconds = 0.0
-    if not seconds > 0:
+    if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration like 90s, 20m or 3h")
     return seconds
 
@@ -242,13 +278,17 @@ def count_threads(cpus_per_trial: float) -> int:
     return max(1, int(cpus_per_trial))
 
 
-def open_store(results: str | None) -> Store:
+def open_store(results: str | None) -> "Store":
     """The store of the --results option, see `find_results`."""
+    from sweeps.engine.store.store import Store
+
     return Store(find_results(results))
 
 
-def make_settings(options: LaunchOptions, store: Store, launch: str, began: float) -> Settings:
+def make_settings(options: LaunchOptions, store: "Store", launch: str, began: float) -> "Settings":
     """How attempts run. began: `time.monotonic()` at the start of the launch."""
+    from sweeps.engine.trial.attempt import Settings
+
     return Settings(
         results=store.root,
         device=options.device,

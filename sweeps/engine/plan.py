@@ -6,14 +6,15 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pcore.evaluation.flops import count_flops
-from sweeps.engine.prices.price import Price, price_cells
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
 from sweeps.engine.trial.sources import is_same_code
+
+if TYPE_CHECKING:  # torch comes with it, which `status` needs not
+    from sweeps.engine.prices.price import Price
 
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped", "cancelled"]
 
@@ -30,7 +31,7 @@ class PlannedTrial:
 
     trial: Trial
     state: State
-    price: Price | None
+    price: "Price | None"
 
     @property
     def to_run(self) -> bool:
@@ -79,6 +80,8 @@ def make_plan(
     priced: False skips the prices and the probe that they may need. retry_errors: run failed trials
     again. num_threads: of a trial. local: trials will run on this host.
     """
+    from sweeps.engine.prices.price import price_cells
+
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store, retry_errors)
     pending = {t.cell.id: t.cell.config for t in trials if states[t.id] in ("missing", "retry")}
@@ -183,6 +186,8 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
     """The plan as a table for people: one line per cell, then the totals. start: seconds until the
     first trial starts.
     """
+    from pcore.evaluation.flops import count_flops
+
     lines = [f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}", ""]
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]
     for label, members in _by_cell(plan.trials).items():

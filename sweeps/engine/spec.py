@@ -12,15 +12,19 @@ of axes:
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
-from pcore.training.validate import validate
+from pcore.registry import describe_error
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
+Coordinate: TypeAlias = int | float | str
+MAX_REPLICATES = 10_000  # of a cell
+MAX_SEED = 2**62
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +33,12 @@ class Point:
 
     label: str
     changes: Mapping[str, Any]
+    value: Any = None  # the number or word of an axis over one field; None: the label stands for it
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Where the point is on its axis."""
+        return self.value if isinstance(self.value, (int, float, str)) else self.label
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +47,8 @@ class Cell:
 
     label: str
     config: TrialConfig
+    # Where it is on each axis, by the axis' name: for tables and figures, no part of the identity.
+    axes: Mapping[str, Coordinate] = field(default_factory=dict[str, Coordinate], compare=False)
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,9 +78,9 @@ class Sweep:
         """Every trial of the sweep at a scale, checked; a constructed model has one, for seeds
         change nothing of it. Raises ValueError naming the cell that cannot work.
         """
-        cells = self.cells(scale)
+        cells = self._cells(scale)
         check_cells(cells)
-        pairs = parse_seeds(seeds or self.seeds[scale])
+        pairs = parse_seeds(self.seeds[scale] if seeds is None else seeds)
         configs = [
             (cell, replace(cell.config, seed=seed, data_seed=data_seed))
             for cell in cells
@@ -76,13 +88,23 @@ class Sweep:
         ]
         return [Trial(cell=cell, config=config, id=trial_id(config)) for cell, config in configs]
 
+    def _cells(self, scale: Scale) -> Sequence[Cell]:
+        try:
+            return self.cells(scale)
+        except ValueError:
+            raise
+        except Exception as error:  # a script of the user's own may raise anything
+            raise ValueError(f"{self.name} at scale {scale}: {describe_error(error)}") from error
+
 
 def axis(field: str, *values: Any) -> tuple[Point, ...]:
     """An axis over one field, e.g. axis("model.num_layers", 1, 2, 3); labels are "num_layers=1",
     ...
     """
     name = field.rpartition(".")[2]
-    return tuple(Point(label=f"{name}={value}", changes={field: value}) for value in values)
+    return tuple(
+        Point(label=f"{name}={value}", changes={field: value}, value=value) for value in values
+    )
 
 
 def arms(points: Mapping[str, Mapping[str, Any]]) -> tuple[Point, ...]:
@@ -92,7 +114,7 @@ def arms(points: Mapping[str, Mapping[str, Any]]) -> tuple[Point, ...]:
 
 def grid(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
     """Cells of every combination of the axes, the last axis fastest."""
-    return [_cell(base, points) for points in itertools.product(*axes.values())]
+    return [_cell(base, axes, points) for points in itertools.product(*axes.values())]
 
 
 def zipped(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
@@ -102,32 +124,37 @@ def zipped(base: TrialConfig, **axes: Sequence[Point]) -> list[Cell]:
     if len({len(points) for points in axes.values()}) > 1:
         sizes = ", ".join(f"{name} {len(points)}" for name, points in axes.items())
         raise ValueError(f"zipped axes differ in length: {sizes}")
-    return [_cell(base, points) for points in zip(*axes.values(), strict=True)]
+    return [_cell(base, axes, points) for points in zip(*axes.values(), strict=True)]
 
 
 def one_at_a_time(base: TrialConfig, base_label: str, **axes: Sequence[Point]) -> list[Cell]:
     """The base cell, then each point of each axis alone; points that equal the base are left
     out.
     """
-    cells = [Cell(label=base_label, config=without_seeds(base))]
-    for points in axes.values():
-        cells += [
-            cell for cell in (_cell(base, (p,)) for p in points) if cell.config != cells[0].config
-        ]
-    return cells
+    base = without_seeds(base)
+    others, home = list[Cell](), dict[str, Coordinate]()
+    for name, points in axes.items():
+        cells = [_cell(base, [name], [point]) for point in points]
+        others += [cell for cell in cells if cell.config != base]
+        same = [cell.axes[name] for cell in cells if cell.config == base]
+        home[name] = same[0] if same else base_label
+    return [Cell(label=base_label, config=base, axes=home), *others]
 
 
-def _cell(base: TrialConfig, points: Iterable[Point]) -> Cell:
-    points = tuple(points)
+def _cell(base: TrialConfig, names: Iterable[str], points: Sequence[Point]) -> Cell:
+    """The cell at these points of the axes of these names."""
     changes = {field: value for point in points for field, value in point.changes.items()}
     label = ", ".join(point.label for point in points)
-    return Cell(label=label, config=without_seeds(override(base, changes)))
+    axes = {name: point.coordinate for name, point in zip(names, points, strict=True)}
+    return Cell(label=label, config=without_seeds(override(base, changes)), axes=axes)
 
 
 def check_cells(cells: Sequence[Cell]) -> None:
     """Raise ValueError for a cell that cannot work, a label used twice or a configuration listed
     twice.
     """
+    from pcore.training.validate import validate  # imports torch, and `--help` checks nothing
+
     by_label: dict[str, Cell] = {}
     by_id: dict[str, Cell] = {}
     for cell in cells:
@@ -151,13 +178,17 @@ def parse_seeds(text: str) -> list[tuple[int, int]]:
     """
     counts_text, at, first_text = text.lower().partition("@")
     parts = counts_text.split("x")
-    numbers_ok = all(part.isdigit() and int(part) > 0 for part in parts)
-    if len(parts) > 2 or not numbers_ok or (at and not first_text.isdigit()):
+    numbers_ok = all(part.isdecimal() and int(part) > 0 for part in parts)
+    if len(parts) > 2 or not numbers_ok or (at and not first_text.isdecimal()):
         raise ValueError(
             f"--seeds {text!r} is neither a count like 3 nor model seeds x data seeds like 4x2, "
             "from a first seed on like 4x2@100"
         )
     first = int(first_text or 0)
+    if (count := math.prod(map(int, parts))) > MAX_REPLICATES:
+        raise ValueError(f"--seeds {text!r} are {count:,} replicates, above {MAX_REPLICATES:,}")
+    if first > MAX_SEED:
+        raise ValueError(f"--seeds {text!r} begins above {MAX_SEED:,}")
     counts = [range(first, first + int(part)) for part in parts]
     if len(counts) == 1:
         return [(seed, seed) for seed in counts[0]]

@@ -76,8 +76,30 @@ def test_the_report_holds_every_sweep_and_the_verdicts(
     verdicts = (tmp_path / "reports" / "verdicts.csv").read_text()
     assert "adds 200-digit numbers" in verdicts
     assert (tmp_path / "reports" / "depth_ablation-laptop" / "table.tex").exists()
-    assert main(["report", "other", "--results", results]) == 2
-    assert "no sweep to report on" in capsys.readouterr().err
+    for names in (["other"], ["depth_ablation", "other"]):
+        assert main(["report", *names, "--results", results]) == 2
+        assert "no sweep to report on called 'other'" in capsys.readouterr().err
+
+
+def test_a_table_is_printed_where_nothing_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    results = str(build_store(tmp_path).root)
+    (tmp_path / "reports").write_text("where the folder should be")
+    assert main(["table", "depth_ablation", "--results", results]) == 0
+    out, err = capsys.readouterr()
+    assert "≥20 (2.5x)" in out
+    assert "not written, as the results folder cannot be: " in err
+    assert main(["table", "depth_ablation", "--results", results, "--out", "/dev/null/x"]) == 2
+
+
+@pytest.mark.parametrize("place", ["{0}/no", "{0}/file", "", "~nouser/x"])
+def test_results_that_are_none_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+):
+    (tmp_path / "file").touch()
+    assert main(["list", "--results", place.format(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_report_gets_the_extension_of_a_page(tmp_path: Path):
@@ -95,6 +117,7 @@ def test_the_results_folder_is_that_of_the_sweeps(
     monkeypatch.setenv("PCORE_RESULTS", str(tmp_path / "shared"))
     assert main(["list"]) == 0
     assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
+    Path("elsewhere").mkdir()
     assert main(["list", "--results", "elsewhere"]) == 0  # the option comes first
     assert f"no sweeps in {tmp_path / 'elsewhere'}" in capsys.readouterr().out
     monkeypatch.delenv("PCORE_RESULTS")
@@ -106,7 +129,7 @@ def test_the_table_is_printed_before_any_figure_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def stop(results):
-        raise OSError("no figure today")
+        raise ValueError("no figure today")
 
     monkeypatch.setattr("analysis.figures.choose.draw_figures", stop)
     results = str(build_store(tmp_path).root)
@@ -144,6 +167,7 @@ def test_curves_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "checkpoint: oracle" in capsys.readouterr().out
     assert main(["list", "--results", results]) == 0
     assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
+    (tmp_path / "nothing").mkdir()
     assert main(["list", "--results", str(tmp_path / "nothing")]) == 0
     assert "no sweeps in" in capsys.readouterr().out
 

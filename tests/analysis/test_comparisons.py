@@ -1,6 +1,7 @@
 """Comparisons against scipy, statsmodels and by hand."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
@@ -13,8 +14,8 @@ from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from analysis.load import Results
-from analysis.statistics import bootstrap, comparisons
+from analysis.load import FORMATS, Results
+from analysis.statistics import comparisons, intervals
 from analysis.statistics.comparisons import (
     adjust_holm,
     compare_arms,
@@ -22,6 +23,10 @@ from analysis.statistics.comparisons import (
     mcnemar_test,
     sign_test,
 )
+from pcore.config import TrialConfig, override
+from pcore.evaluation.test_sets import make_test_set
+from pcore.tasks.addition import Addition
+from pcore.tasks.parity import Parity
 from tests.support.rows.example_store import example
 
 CROSS = list(product(range(4), range(2)))
@@ -40,7 +45,7 @@ def test_sign_test_agrees_with_scipy(wins: int, losses: int):
 @given(count, count)
 def test_mcnemar_of_one_pair_agrees_with_statsmodels(gained: int, lost: int):
     reference = mcnemar([[5, gained], [lost, 7]], exact=True)
-    assert mcnemar_test([(gained, lost)]) == pytest.approx(reference.pvalue, rel=1e-9)
+    assert mcnemar_test([(gained, lost)])[0] == pytest.approx(reference.pvalue, rel=1e-9)
 
 
 @settings(deadline=None)
@@ -67,19 +72,20 @@ def test_holm_agrees_with_statsmodels_and_leaves_nan_out(p_values: list[float]):
 
 def test_mcnemar_of_several_pairs_needs_a_majority_of_one_direction():
     one = binom.sf(9, 10, 0.5)  # ten of ten in one direction
-    assert mcnemar_test([(10, 0), (10, 0), (0, 10)]) == pytest.approx(2 * 2 * one)
-    assert mcnemar_test([(10, 0), (10, 0)]) == pytest.approx(2 * one)
-    assert mcnemar_test([(10, 0)] * 8) == pytest.approx(2 * 4 * one)
-    assert mcnemar_test([(10, 0), (0, 10)]) == 1
-    assert mcnemar_test([(900, 0), (5, 5), (5, 5)]) == 1  # one pair is no majority
-    assert mcnemar_test([(0, 0)]) == 1
-    assert np.isnan(mcnemar_test([]))
+    assert mcnemar_test([(10, 0), (10, 0), (0, 10)]) == (pytest.approx(2 * 2 * one), "cell")
+    assert mcnemar_test([(0, 10), (10, 0), (0, 10)])[1] == "reference"
+    assert mcnemar_test([(10, 0), (10, 0)])[0] == pytest.approx(2 * one)
+    assert mcnemar_test([(10, 0)] * 8)[0] == pytest.approx(2 * 4 * one)
+    assert mcnemar_test([(10, 0), (0, 10)]) == (1, None)
+    assert mcnemar_test([(900, 0), (5, 5), (5, 5)])[0] == 1  # one pair is no majority
+    assert mcnemar_test([(0, 0)]) == (1, None)
+    assert np.isnan(mcnemar_test([])[0])
 
 
 def test_summed_counts_would_find_what_is_not_there():
     """Eight pairs whose outcomes are the same examples over and over, neither cell better."""
     gained = np.random.default_rng(0).binomial(40, 0.5, size=400)
-    found = [mcnemar_test([(int(g), 40 - int(g))] * 8) <= 0.05 for g in gained]
+    found = [mcnemar_test([(int(g), 40 - int(g))] * 8)[0] <= 0.05 for g in gained]
     summed = [sign_test(8 * int(g), 8 * (40 - int(g))) <= 0.05 for g in gained]
     assert np.mean(found) <= 0.05 < 0.3 < np.mean(summed)
 
@@ -133,13 +139,15 @@ def test_the_median_of_differences_is_not_the_difference_of_medians():
     assert row["median"] == row["median_reference"] == 0.5
 
 
-@pytest.mark.parametrize(("seeds", "kind"), [(CROSS, "crossed bootstrap"), (DIAGONAL, "bootstrap")])
+@pytest.mark.parametrize(
+    ("seeds", "kind"), [(CROSS, "crossed order statistics"), (DIAGONAL, "order statistics")]
+)
 def test_the_interval_is_that_of_the_differences(seeds: list[tuple[int, int]], kind: str):
     ours, theirs = np.random.default_rng(1).uniform(size=(2, 8))
     ours += [0, 0.8] * 4  # the data seed matters
     row = compare_one(make_pair(list(ours), list(theirs), seeds))
     assert row["interval"] == kind
-    expected = bootstrap.median_interval(ours - theirs, seeds)
+    expected = intervals.median_interval(ours - theirs, seeds)
     assert (row["low"], row["high"]) == pytest.approx(expected)
 
 
@@ -161,7 +169,58 @@ def test_another_test_set_is_not_paired_and_says_so():
     assert row["num_mcnemar"] == 0
     assert row["difference_median"] == pytest.approx(0.7)
     assert row["low"] < 0.7 < row["high"]
-    assert row["interval"] == "bootstrap"
+    assert row["interval"] == "order statistics"
+
+
+def test_formats_of_the_same_questions_pair_example_by_example():
+    """Other tokens, hence another test set, but the same numbers in the same order."""
+    right, wrong = (np.packbits([bit] * 20).tobytes() for bit in (1, 0))
+    evaluation = make_pair([1.0, 1.0], [0.0, 0.0], test_set="other").assign(asked="20 sums")
+    evaluation["outcomes"] = [right if cell == "arm" else wrong for cell in evaluation["cell"]]
+    row = compare_one(evaluation)
+    assert (row["pairing"], row["wins"], row["num_gained"]) == ("paired", 2, 40)
+    assert row["mcnemar_favors"] == "cell"
+    evaluation.loc[evaluation["cell"] == "arm", "asked"] = "20 other sums"
+    assert compare_one(evaluation)["pairing"] == "other test sets"
+
+
+def read_sum(task: Addition, query: str) -> list[int]:
+    """The numbers of a query, whatever its format."""
+    if task.index_hints:
+        query = re.sub("[a-z][0-9]?(?=[0-9])", "", query)
+    numbers = query.split("+")
+    return [int(text[::-1] if task.reverse_query else text) for text in numbers]
+
+
+FORMATTED = [
+    Addition(zero_pad=pad, **order)
+    for pad in (True, False)
+    for order in ({}, {"reverse_query": True}, {"reverse_response": False})
+] + [Addition(index_hints=True, num_hints=20), Addition(scratchpad=True)]
+
+
+@pytest.mark.parametrize("length", [1, 5, 9])
+def test_formats_of_addition_ask_the_same_numbers_in_the_same_order(length: int):
+    """What lets `analysis.load.FORMATS` call their questions equal."""
+    asked = []
+    for task in FORMATTED:
+        config = override(TrialConfig(), {"eval.num_examples": 30})
+        tokens = make_test_set(replace(config, task=task), length).tokens
+        asked.append([read_sum(task, task.decode(row)[0]) for row in tokens])
+    assert asked[1:] == asked[:-1]
+    assert len(asked[0]) == 30
+    varied = {
+        f.name for task in FORMATTED for f in fields(task) if getattr(task, f.name) != f.default
+    }
+    assert {f"task.{name}" for name in varied} <= {*FORMATS["addition"]}
+
+
+def test_parity_with_and_without_a_scratchpad_asks_the_same_bits():
+    sets = [
+        make_test_set(replace(TrialConfig(), task=Parity(scratchpad=scratchpad)), 7).tokens
+        for scratchpad in (True, False)
+    ]
+    assert sets[0][:, :9].tolist() == sets[1][:, :9].tolist()
 
 
 @pytest.mark.parametrize("test_set", [None, ""])
@@ -336,7 +395,7 @@ def test_a_label_may_mean_another_configuration():
 
 def test_results_with_other_test_sets_are_compared_run_by_run():
     a = example(complete=True)
-    b = change(a, test_set="other", exact_match=a.evaluation["exact_match"] / 2)
+    b = change(a, test_set="other", asked="other", exact_match=a.evaluation["exact_match"] / 2)
     frame = compare_results(a, b)
     assert set(frame["pairing"]) == {"other test sets"}
     assert frame["p_permutation"].notna().all()

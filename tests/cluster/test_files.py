@@ -96,6 +96,21 @@ def test_what_listens_on_all_interfaces_of_a_container_has_a_guard():
             assert all(config["networks"][name]["internal"] for name in service["networks"])
 
 
+def test_every_service_of_compose_is_as_hard_as_the_hardest():
+    for name, service in compose()["services"].items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert any(entry.startswith("/tmp") for entry in service["tmpfs"]), name
+        assert service["pids_limit"], name
+        assert not {"privileged", "cap_add", "devices", "pid", "network_mode"} & set(service), name
+        # Compose ends with an error for a read-only service that has a secret of the environment.
+        assert service.get("read_only") or service.get("secrets"), name
+        if service["image"] == "pcore":  # the image's own user, see below
+            assert "user" not in service, name
+        else:
+            assert int(service["user"].partition(":")[0]) > 0, name
+
+
 def test_compose_takes_every_secret_from_the_user():
     config = compose()
     assert all(set(secret) == {"environment"} for secret in config["secrets"].values())

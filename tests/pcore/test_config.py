@@ -50,9 +50,21 @@ CHANGES = st.fixed_dictionaries(
 def test_a_flat_dictionary_reads_back_as_the_trial(changes):
     config = override(TrialConfig(), changes)
     flat = flatten(config)
-    assert unflatten(flat) == config
-    assert unflatten({name: str(value) for name, value in flat.items()}) == config, "as text"
-    assert unflatten(json.loads(json.dumps(flat))) == config, "as JSON"
+    assert unflatten(flat, trust_code=True) == config
+    text = {name: str(value) for name, value in flat.items()}
+    assert unflatten(text, trust_code=True) == config, "as text"
+    assert unflatten(json.loads(json.dumps(flat)), trust_code=True) == config, "as JSON"
+
+
+@pytest.mark.parametrize("name", ["nowhere.yet:Thing", ".os:abort", "nowhere:a.b", ":x", "é:x"])
+@pytest.mark.parametrize("field", ["task.name", "position.encoding", "model.anything_later"])
+def test_own_code_in_data_is_refused_before_it_is_looked_for(field, name):
+    with pytest.raises(ValueError, match=f"names own code, {field}="):
+        unflatten({field: name})
+
+
+def test_ranges_of_lengths_are_not_taken_for_code():
+    assert unflatten({"eval.test_lengths": "35-45:5, 60"}).eval.test_lengths == (35, 40, 45, 60)
 
 
 @pytest.mark.parametrize("name", TASKS)

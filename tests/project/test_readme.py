@@ -3,6 +3,7 @@ link of the documents leads to a file.
 """
 
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.plan import count_states, make_plan
+from sweeps.engine.store.store import Store
 from tests.project.test_imports import ROOMS, floors
 
 ROOT = Path(__file__).parents[2]
@@ -21,8 +25,9 @@ PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 @pytest.fixture
 def own_code(tmp_path):
     """A folder with the modules of the README, as a user would have them."""
-    encoding, attention, task = PYTHON_BLOCKS
+    encoding, attention, task, sweep = PYTHON_BLOCKS
     (tmp_path / "my_attention.py").write_text(attention)
+    (tmp_path / "my_sweep.py").write_text(sweep)
     (tmp_path / "my_encodings.py").write_text(encoding)
     (tmp_path / "my_tasks.py").write_text(task)
     return tmp_path
@@ -46,27 +51,32 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     assert "exact match" in output.lower()
 
 
-def test_the_example_sweep_takes_an_own_encoding(own_code):
-    code = (
-        "from sweeps.baseline import addition\n"
-        "from sweeps.engine.spec import arms, grid\n"
-        "cells = grid(addition('smoke'), "
-        "arm=arms({'mine': {'position.encoding': 'my_encodings:Decay'}}))\n"
-        "print(cells[0].label, cells[0].config.position.encoding)"
-    )
-    assert "grid(addition(scale), arm=arms({" in README
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=own_code, capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout.split() == ["mine", "my_encodings:Decay"], done.stderr
+def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, monkeypatch):
+    monkeypatch.chdir(own_code)
+    monkeypatch.syspath_prepend(str(own_code))
+    plan = make_plan(find_sweep("my_sweep.py"), "smoke", None, Store(tmp_path), priced=False)
+    assert count_states(plan) == "3 trials, 0 finished, 3 to run"
+    assert plan.trials[-1].trial.config.position.encoding == "my_encodings:Decay"
 
 
 def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():
-    start = README.index("    from analysis.load import load_sweep")
+    start = README.index("    from analysis.rows import read_rows")
     code = textwrap.dedent(README[start : README.index("\n\n", start)])
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "coupling, 2 layers" in done.stdout
+
+
+def test_the_notebook_goes_from_published_rows_to_an_own_arm_and_latex(
+    tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "docs" / "rows_in_hand.py"))
+    printed = capfd.readouterr().out
+    assert "coupling, 2 layers" in printed
+    assert "4 trials, 0 finished, 4 to run" in printed
+    assert r"\begin{tabular}" in printed
+    assert (tmp_path / "results" / "notebook" / "own.png").is_file()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

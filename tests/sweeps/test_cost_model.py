@@ -6,8 +6,10 @@ import math
 import random
 import re
 
+import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
 from pcore.encodings import Encoding
@@ -16,7 +18,7 @@ from sweeps.__main__ import main as command
 from sweeps.baseline import addition
 from sweeps.engine.options import RAY_SECONDS
 from sweeps.engine.plan import PlannedTrial, predict_wall
-from sweeps.engine.prices import price
+from sweeps.engine.prices import cost_model, price
 from sweeps.engine.prices.cost_model import (
     TYPICAL,
     CostModel,
@@ -337,3 +339,11 @@ def test_the_command_refuses_too_few_shapes(tmp_path, law, capsys):
     write(Store(tmp_path), BASE, law)
     assert command(["cost", "--results", str(tmp_path)]) == 2
     assert "1 different training steps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_amounts_are_fitted_as_scipy_fits_them(seed):
+    rng = np.random.default_rng(seed)
+    factors, targets = rng.normal(size=(6, 2)), rng.normal(size=6)
+    expected, _ = nnls(factors, targets)
+    assert cost_model._fit_two(factors, targets) == pytest.approx(expected)

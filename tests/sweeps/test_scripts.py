@@ -11,8 +11,8 @@ from pcore.config import TrialConfig, override
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation.test_sets import evaluation_lengths
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.commands.tables import TABLES
 from sweeps.engine.spec import SCALES, Sweep, parse_seeds
+from sweeps.tables import TABLES
 
 FOLDER = Path(__file__).parents[2] / "sweeps"
 SCRIPTS = sorted(
@@ -127,6 +127,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "multiplication_depth": ("coupling, 2 layers",) * 3,
     "norm_ablation": ("RMSNorm before and after", "RMSNorm before", "RMSNorm before and after"),
     "num_examples_ablation": ("endless examples", "endless examples", "1 000 000 examples"),
+    "operand_lengths": ("coupling",) * 3,
     "operands_ablation": ("coupling, 2 layers", "coupling, 2 layers", "coupling, 3 layers"),
     "packing_ablation": ("rings, packed",) * 3,
     "parity": ("scratchpad, coupling",) * 3,
@@ -212,6 +213,7 @@ PUBLISHED = [
         (1, 4, 512, 128, 2048, 50 * K, K, 1e-4, 202, 10 * K, 30),
         200,
     ),
+    ("operand_lengths", "coupling", (1, 4, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30), 200),
     ("start_ablation", "random start", (1, 4, 512, 128, 2048, 50 * K, K, 1e-4, 202, M, 30), 200),
     (
         "norm_ablation",

@@ -74,9 +74,15 @@ def test_seeds_are_a_count_or_a_grid(text, pairs):
     assert parse_seeds(text) == pairs
 
 
-@pytest.mark.parametrize("text", ["", "0", "x", "2x", "2x0", "1x2x3", "-1"])
+@pytest.mark.parametrize("text", ["", "0", "x", "2x", "2x0", "1x2x3", "-1", "²"])
 def test_other_seeds_are_refused(text):
     with pytest.raises(ValueError, match="--seeds"):
+        parse_seeds(text)
+
+
+@pytest.mark.parametrize("text", ["1000000000", "200x200", "2@1" + "0" * 30])
+def test_seeds_that_cannot_be_meant_are_refused_before_they_are_built(text):
+    with pytest.raises(ValueError, match="above"):
         parse_seeds(text)
 
 

@@ -4,21 +4,29 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sweeps.engine.launch.launch import FAILED, INTERRUPTED, REFUSED, plan_sweeps, run_sweeps
-from sweeps.engine.options import LaunchOptions, add_results, add_run, add_size, read_options
-from sweeps.engine.plan import format_plan
+from pcore.cli.parser import Parser, first_line
+from sweeps.engine.changes import change_sweeps
+from sweeps.engine.options import (
+    FAILED,
+    INTERRUPTED,
+    REFUSED,
+    LaunchOptions,
+    add_results,
+    add_run,
+    add_size,
+    read_options,
+)
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
-from sweeps.engine.store.store import Store
 
-EXPECTED = (ValueError, StorageFailed, KeyboardInterrupt)  # ends of a command; see `exit_code`
+EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 
 def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     """Run a sweep from the command line. Exit codes: 0 all trials finished, 1 some did not, 2
     refused, 130 interrupted.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"{sweep.name}.py",
         description=sweep.claim,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -31,16 +39,24 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     )
     add_results(parser)
     add_run(parser)
-    given = parser.parse_args(argv)
     try:
-        options = read_options(given)
-        return show_plan([sweep], options) if given.plan else run_sweeps([sweep], options)
+        given = parser.parse_args(argv)
+        options, sweeps = read_options(given), change_sweeps([sweep], given.sets, given.axes)
+        if given.plan:
+            return show_plan(sweeps, options)
+        from sweeps.engine.launch.launch import run_sweeps  # torch comes with it
+
+        return run_sweeps(sweeps, options)
     except EXPECTED as error:
         return exit_code(sweep.name, error)
 
 
 def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     """Print the plans of these sweeps; nothing is written or run."""
+    from sweeps.engine.launch.launch import plan_sweeps  # torch comes with it
+    from sweeps.engine.plan import format_plan
+    from sweeps.engine.store.store import Store
+
     plans = plan_sweeps(sweeps, options, Store(options.results))
     shown = (format_plan(plan, options.num_slots, options.start_seconds) for plan in plans)
     print("\n\n".join(shown))
@@ -56,5 +72,5 @@ def exit_code(name: str, error: BaseException) -> int:
     if isinstance(error, StorageFailed):
         print(f"{name}: {error}; what is stored stays, the same command continues", file=sys.stderr)
         return FAILED
-    print(f"{name}: {error}", file=sys.stderr)
+    print(f"{name}: {first_line(error)}", file=sys.stderr)
     return REFUSED

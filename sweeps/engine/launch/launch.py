@@ -1,6 +1,7 @@
 """One launch of sweeps: plan them, run what is missing, report."""
 
 import contextlib
+import json
 import math
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
 from sweeps.engine.launch.scheduler import Scheduler
-from sweeps.engine.options import LaunchOptions
+from sweeps.engine.options import FAILED, LaunchOptions
 from sweeps.engine.plan import (
     Plan,
     PlannedTrial,
@@ -26,7 +27,6 @@ from sweeps.engine.spec import Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
 
-FAILED, REFUSED, INTERRUPTED = 1, 2, 130
 BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
 MAX_LINES = 20  # of unfinished trials listed at the end
 
@@ -46,6 +46,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     for plan in plans:
         store.write_view(view_rows(plan))
         print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
+    if options.scale == "smoke":
+        print("not trained: smoke scale shows that everything runs, its numbers mean nothing")
     print(f"results: {store.root}")
     began, pending = time.monotonic(), launch_order(plans, num_slots)
     if pending:
@@ -148,6 +150,7 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
             "claim": plan.sweep.claim.strip(),
             "cell": planned.trial.cell.label,
             "cell_order": order[planned.trial.cell.label],
+            "axes": json.dumps(dict(planned.trial.cell.axes)),
             "trial_id": planned.trial.id,
             "seed": planned.trial.config.seed,
             "data_seed": planned.trial.config.data_seed,

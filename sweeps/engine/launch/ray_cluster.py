@@ -25,6 +25,7 @@ import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import pcore
+from pcore.cli.parser import first_line
 from sweeps.engine.options import Resources
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
@@ -43,20 +44,30 @@ def ray_session(address: str | None, resources: Resources, store: Store) -> Gene
     if ray.is_initialized():
         yield count_slots(resources, ray.nodes())
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ray.init(
-            address=address or "local",
-            include_dashboard=False if address is None else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            configure_logging=True,
-        )
+    _start(address)
     try:
         check_nodes(store.folder)
         yield count_slots(resources, ray.nodes())
     finally:
         ray.shutdown()
+
+
+def _start(address: str | None) -> None:
+    """Start or join Ray. Raises ValueError where Ray has many kinds of errors."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(
+                address=address or "local",
+                include_dashboard=False if address is None else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                configure_logging=True,
+            )
+    except Exception as error:
+        what = f"the Ray cluster at {address} cannot be joined" if address else "Ray cannot start"
+        hint = "the head's address and token" if address else "--executor inline needs none"
+        raise ValueError(f"{what}: {first_line(error)} ({hint})") from error
 
 
 def check_nodes(results: Folder) -> list[str]:

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 
-from pcore.config import TrialConfig, trial_id
+from pcore.config import TrialConfig, flatten, trial_id
 from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.launch.inline import run_inline
 from sweeps.engine.launch.leases import LaunchLease, OtherLaunch
@@ -116,14 +116,29 @@ def execute_configs(
 
     Raises ValueError if the results folder cannot be written.
     """
-    cells = [Cell(label=trial_id(config), config=config) for config in configs]
-    trials = [Trial(cell=cell, config=cell.config, id=cell.label) for cell in cells]
+    cells = [
+        Cell(label=label, config=config)
+        for label, config in zip(_name_differences(configs), configs, strict=True)
+    ]
+    trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
     pending = [PlannedTrial(trial=trial, state="missing", price=None) for trial in trials]
     scheduler = Scheduler(options, store)
     scheduler.run(title, pending)
     for outcome in scheduler.outcomes.values():
         if outcome.status == "unsaved":
             raise ValueError(outcome.error)
+
+
+def _name_differences(configs: Sequence[TrialConfig]) -> list[str]:
+    """Each configuration by the values in which it differs from the others, else by its id."""
+    flats = [flatten(config) for config in configs]
+    names = dict.fromkeys(name for flat in flats for name in flat)
+    varied = [name for name in names if len({flat.get(name) for flat in flats}) > 1]
+    labels = [
+        ", ".join(f"{n.rpartition('.')[2]}={flat[n]}" for n in varied if n in flat)
+        for flat in flats
+    ]
+    return [label or trial_id(config) for label, config in zip(labels, configs, strict=True)]
 
 
 @contextlib.contextmanager

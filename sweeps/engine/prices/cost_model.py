@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from pcore.config import TrialConfig
 from pcore.evaluation.flops import count_flops, count_train_flops
@@ -79,6 +78,18 @@ def is_enough(measured: Sequence[Measurement]) -> bool:
     return len({m.amounts.step for m in measured}) >= MIN_STEPS
 
 
+def _fit_two(factors: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Least squares with two amounts, neither below 0; scipy's `nnls`, whose import takes longer
+    than all else that a plan does.
+    """
+    both = np.linalg.lstsq(factors, targets)[0]
+    if (both >= 0).all():
+        return both
+    alone = np.maximum(factors.T @ targets / (factors**2).sum(axis=0), 0)
+    candidates = np.diag(alone)  # on the edge, one of them is 0
+    return min(candidates, key=lambda c: float(((factors @ c - targets) ** 2).sum()))
+
+
 def fit(measured: Sequence[Measurement]) -> CostModel:
     """The model of the machine on which these were measured.
 
@@ -93,7 +104,7 @@ def fit(measured: Sequence[Measurement]) -> CostModel:
     ratios = amounts * typical * scale / seconds[:, None]
     prior = np.eye(2) * NOISE / SPREAD
     targets = np.concatenate([np.ones(len(seconds)), np.diag(prior)])
-    factors, _ = nnls(np.vstack([ratios, prior]), targets)
+    factors = _fit_two(np.vstack([ratios, prior]), targets)
     per_step, per_operation = factors * typical * scale
     return CostModel(per_step=float(per_step), per_operation=float(per_operation))
 

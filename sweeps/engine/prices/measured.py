@@ -114,12 +114,12 @@ def _kind(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _read(text: str) -> TrialConfig | None:
-    """The configuration; None if it names code that is not importable here."""
+    """The configuration; None if it cannot be read, or names code that is not this launch's."""
     try:
         config = unflatten(json.loads(text))
         find_encoding(config.position.encoding)
         mixing_parts(config.model)
-    except ValueError:
+    except (ValueError, TypeError, AttributeError):  # JSON that is no flat dictionary
         return None
     return config
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pcore.registry import check_loaded
 from sweeps.engine.options import find_results
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
@@ -104,23 +105,27 @@ def best_of(
     """The winning fields of a search by arm, to be merged into an arm's changes.
 
     results: the results folder (default: $PCORE_RESULTS, else ./results). Raises ValueError if the
-    search was not run to its end there.
+    search was not run to its end there, or its file names own code that is not imported yet.
     """
     folder = find_results(str(results) if results is not None else None)
+    file = _best_file(name, scale)
     try:
-        winners = json.loads(Folder(folder).read(_best_file(name, scale)))
-        return {
+        winners = json.loads(Folder(folder).read(file))
+        best = {
             str(label): {key: value for key, value in entry.items() if "." in key}
             for label, entry in winners.items()
         }
     except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
-        file = Folder(folder).path(_best_file(name, scale))
-        raise ValueError(f"{file} holds no winners of a search: {error}") from error
+        path = Folder(folder).path(file)
+        raise ValueError(f"{path} holds no winners of a search: {error}") from error
     except FileNotFoundError:
         raise ValueError(
             f"{folder} holds no result of the search {name!r} at scale {scale}; run it first: "
             f"python sweeps/{name}.py --scale {scale} --results {folder}"
         ) from None
+    for changes in best.values():
+        check_loaded(changes, f"{folder}/{file}")
+    return best
 
 
 def _best_file(name: str, scale: Scale) -> str:

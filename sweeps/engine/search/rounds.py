@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pcore.cli.parser import Parser
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
-from sweeps.engine.launch.launch import FAILED
 from sweeps.engine.launch.scheduler import execute_configs, session
-from sweeps.engine.options import LaunchOptions, add_executor, add_results, read_options
+from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
 from sweeps.engine.spec import SCALES, Scale
@@ -97,7 +97,7 @@ def _conclude(arms: "Sequence[Arm]", say: Callable[[str], None]) -> tuple[Best, 
     best = {arm.label: winner for arm in arms if (winner := arm.best()) is not None}
     failed = [line for arm in arms for line in arm.failed]
     if missing := [arm.label for arm in arms if arm.label not in best]:
-        lines = "".join(f"\n  {line}" for line in failed)
+        lines = "".join(f"; {line}" for line in failed)
         raise ValueError(f"no configuration finished its rungs in: {', '.join(missing)}{lines}")
     if problem := next((arm.problem for arm in arms if arm.problem), ""):
         say(f"Optuna database incomplete ({problem}); the same command completes it")
@@ -124,7 +124,7 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     """Run a search from the command line. Exit codes: 0 no configuration failed, 1 some did, 2
     refused, 130 interrupted.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"{search.name}.py",
         description=search.claim,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -137,8 +137,8 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add("--plan", action="store_true", help="print the budget; run nothing")
     add_results(parser)
     add_executor(parser)
-    given = parser.parse_args(argv)
     try:
+        given = parser.parse_args(argv)
         options, budget = read_options(given), search.budget[given.scale]
         if given.configurations is not None:
             budget = replace(budget, configurations=given.configurations)
@@ -172,6 +172,7 @@ def _run(
         )
     file = write_best(store.root, search.name, options.scale, best)
     print(f"\n{format_best(best)}\n")
+    print("near score: (1 - exact match) + (1 - token accuracy), the mean over near lengths")
     print("chosen on the near range; the test range was neither evaluated nor read")
     print(f"written: {store.root}/{file}")
     for line in failed:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 CANNOT = "cannot be read or written"
+RETRY_SECONDS = 5  # of Google Cloud Storage
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp")  # names of files that are being written
 
 
@@ -40,6 +41,12 @@ class StorageFailed(OSError):
     """The folder cannot be read or written; says which and why, in a sentence."""
 
 
+def _impatient(uri: str) -> str:
+    """Google's client waits a quarter of an hour for a network that is not there."""
+    more = uri.startswith("gs://") and "retry_limit_seconds" not in uri
+    return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={RETRY_SECONDS}" if more else uri
+
+
 class Folder:
     """A folder of whole files. Names are relative, with forward slashes; `~` is the home folder.
 
@@ -55,7 +62,7 @@ class Folder:
             return
         self.uri = text.rstrip("/")
         try:
-            self._remote, self.base = pafs.FileSystem.from_uri(self.uri)
+            self._remote, self.base = pafs.FileSystem.from_uri(_impatient(self.uri))
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(f"results folder {text!r}: {error}") from error
 

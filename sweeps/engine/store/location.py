@@ -3,16 +3,40 @@
 import os
 from pathlib import Path
 
+from pyarrow.fs import FileType
+
 from sweeps.engine.store.folder import Folder
 
 
 def find_results(option: str | None) -> str:
     """The results folder: the option, $PCORE_RESULTS, ./results; in a Ray job ~/pcore-results,
-    since a job's folder is temporary.
+    since a job's folder is temporary. Raises ValueError for what cannot be one.
     """
+    if option is not None and not option.strip():
+        raise ValueError("the results folder has an empty name")
     if chosen := option or os.environ.get("PCORE_RESULTS"):
-        return Folder(chosen).uri
+        try:
+            folder = Folder(chosen)
+            is_file = not folder.remote and folder.local.is_file()
+        except (RuntimeError, OSError) as error:  # no such user behind ~, too long a name
+            raise ValueError(f"results folder {chosen[:80]!r}: {error}"[:300]) from error
+        if is_file:
+            raise ValueError(f"{folder} is a file, no results folder")
+        return folder.uri
     here = Path.cwd()
     if "working_dir_files" in here.parts or os.environ.get("RAY_JOB_SUBMISSION_ID"):
         return str(Path.home() / "pcore-results")
     return str(here / "results")
+
+
+def find_existing(option: str | None) -> str:
+    """The results folder, for commands that only read. Raises ValueError if one was named and
+    nothing is there: a typing error would look like a sweep that never ran.
+    """
+    results = find_results(option)
+    if option is not None:
+        folder = Folder(results)
+        with folder.wrap_errors():
+            if folder.filesystem.get_file_info(folder.base).type == FileType.NotFound:
+                raise ValueError(f"there is no results folder {results}")
+    return results

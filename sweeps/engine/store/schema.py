@@ -46,6 +46,8 @@ TRIAL = {  # record == "trial"
     "dtype": pa.string(),
     "host": pa.string(),
     "num_threads": pa.int32(),
+    "cpu_model": pa.string(),  # with the next one null in rows from before they were recorded
+    "cpu_capability": pa.string(),  # instructions that torch uses, e.g. AVX2
     "launch": pa.string(),  # name of the launch that ran it
     # How many trials trained as one model when the attempt began; of more than 1 all seconds of a
     # row are its share of theirs, so that a sum over rows is machine time.
@@ -91,6 +93,7 @@ VIEW = {
     "claim": pa.string(),
     "cell": pa.string(),  # label of the cell in tables and figures
     "cell_order": pa.int64(),
+    "axes": pa.string(),  # JSON: where the cell is on each axis of the sweep, by the axis' name
     "trial_id": pa.string(),
     "seed": pa.int64(),
     "data_seed": pa.int64(),

@@ -36,7 +36,7 @@ from sweeps.engine.trial.markers import (
     record_lost,
     running_marker,
 )
-from sweeps.engine.trial.provenance import code_provenance
+from sweeps.engine.trial.provenance import code_provenance, machine_provenance
 
 Compile: TypeAlias = Literal["auto", "on", "off"]
 ASK_SECONDS = 1.0  # between two looks for a request to cancel a trial
@@ -269,6 +269,7 @@ class Attempt:
         wall, trained = self.seconds, last.seconds if last else 0.0
         trial: dict[str, Any] = {
             **code_provenance(),
+            **machine_provenance(),
             "error": error,
             "launch": self.settings.launch or None,
             "num_parameters": _count_parameters(last),

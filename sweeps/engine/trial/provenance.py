@@ -34,6 +34,27 @@ def code_provenance() -> dict[str, Any]:
     }
 
 
+@functools.cache
+def machine_provenance() -> dict[str, str | None]:
+    """What decides how a CPU rounds: its model and the instructions that torch uses on it.
+
+    The same seed ends elsewhere on another CPU, beyond the trained lengths by tens of points.
+    """
+    return {
+        "cpu_model": _cpu_model(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def _cpu_model() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return platform.processor() or None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, None) or platform.machine() or None
+
+
 def _version() -> str | None:
     try:
         return version("pcore")

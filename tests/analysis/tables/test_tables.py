@@ -78,17 +78,52 @@ def test_oracle_says_that_it_leaks():
     assert "not a result" in notes
 
 
-def test_eight_runs_have_a_bootstrap_interval():
-    table = ablation_table(example(complete=True, num_seeds=8))
-    assert "Interval: 95 % percentile bootstrap over runs." in "\n".join(table.notes)
-    assert table.rows[0][1].text == "8/8"
+def test_notes_say_between_which_runs_intervals_lie_and_how_often_they_hold_the_median():
+    table = ablation_table(example(complete=True, num_seeds=9))
+    notes = "\n".join(table.notes)
+    assert "Interval: from 2. to 8. of 9 runs, holds the true median in 96.09 %." in notes
+    assert table.rows[0][1].text == "9/9"
+    few = "\n".join(ablation_table(example()).notes)  # two runs in two of the cells
+    assert "worst–best of 2 runs, holds the true median in 50 %; worst–best of 3 runs" in few
+
+
+def test_notes_say_how_little_crossed_seeds_may_cover():
+    results = example(complete=True, num_seeds=8)
+    seeds = results.evaluation["seed"]
+    crossed = results.evaluation.assign(seed=seeds // 2, data_seed=seeds % 2)
+    notes = "\n".join(ablation_table(dataclasses.replace(results, evaluation=crossed)).notes)
+    assert "worst–best of 8 runs (4 model x 2 data seeds), holds the true median in 93." in notes
+    assert "and the rest vary alike, in 50 % if data seeds alone do." in notes
+
+
+def test_an_l95_in_the_near_range_is_marked_and_explained():
+    table = ablation_table(example())
+    texts = {row[0].text: row[6].text for row in table.rows}
+    assert texts["coupling, 1 layer"] == "14 (1.8x)"
+    results = example()
+    tuned = results.evaluation.assign(
+        range=results.evaluation["range"].mask(results.evaluation["length"] == 14, "near")
+    )
+    table = ablation_table(dataclasses.replace(results, evaluation=tuned))
+    assert {row[0].text: row[6].text for row in table.rows}["coupling, 1 layer"] == "14* (1.8x)"
+    assert "*: it lies in the near range, on which recipes are tuned" in "\n".join(table.notes)
+
+
+def test_formats_of_the_same_questions_are_called_so():
+    results = example()
+    evaluation = results.evaluation.copy()
+    odd = evaluation["cell"] == "NoPE, 3 layers"
+    evaluation.loc[odd, "test_set"] = "other"
+    notes = "\n".join(ablation_table(dataclasses.replace(results, evaluation=evaluation)).notes)
+    assert "15 test sets: at each length" not in notes
+    assert "all runs answer the same questions, in several formats." in notes
 
 
 def test_mixed_code_and_unpaired_test_sets_are_said():
     results = change_trials(example(), "APE, 3 layers", code_hash="ffff", git_dirty=True)
     evaluation = results.evaluation.copy()
     odd = (evaluation["cell"] == "NoPE, 3 layers") & (evaluation["length"] == 12)
-    evaluation.loc[odd, "test_set"] = "other"
+    evaluation.loc[odd, ["test_set", "asked"]] = "other"
     notes = "\n".join(ablation_table(dataclasses.replace(results, evaluation=evaluation)).notes)
     assert "MIXED, 2 versions of pcore" in notes
     assert "commit 01234567-dirty (3 trials)" in notes
@@ -158,3 +193,25 @@ def test_curves_show_every_length_of_every_cell():
     rows = [line for line in text.splitlines() if line.startswith(("train", "near", "test"))]
     assert [int(row.split()[1]) for row in rows] == [*range(1, 11), 12, 14, 16, 20]
     assert "████████ 100.0" in rows[0]
+
+
+HOSTILE = "=HYPERLINK(1)\n\\end{tabular} | x"
+
+
+def test_no_label_breaks_a_table_or_is_computed_by_a_spreadsheet():
+    results = example()
+    rename = {"cell": lambda frame: frame["cell"].replace("NoPE, 3 layers", HOSTILE)}
+    frames = {name: getattr(results, name).assign(**rename) for name in ("view", "trials")}
+    evaluation = results.evaluation.assign(**rename)
+    hostile = dataclasses.replace(results, **frames, evaluation=evaluation, title="a\n\nb\\x")
+    table = ablation_table(hostile)
+    lines = render.render_markdown(table).splitlines()
+    assert lines[0].startswith("**a  b")
+    assert sum(line.startswith("|") for line in lines) == 2 + len(table.rows)
+    rows = render.render_latex(table).splitlines()
+    assert rows[0].startswith("% a  b")
+    assert sum("HYPERLINK" in line for line in rows) == 1
+    text = render.render_csv(table)
+    assert "'=HYPERLINK(1)" in text
+    assert '"=' not in text
+    assert pd.read_csv(io.StringIO(text), comment="#")["cell"].nunique() == len(CELLS)

@@ -44,6 +44,16 @@ def assert_refused(answer, message):
         (["train", "--num-layer", "2"], "Did you mean '--model.num-layers'?"),
         (["train", "--num-examples", "2"], "--data.num_examples or --eval.num_examples"),
         (["train", "--model.num_layers", "0"], "model.num_layers=0 is below 1"),
+        (["train", "--eval.test_lengths", "9-5"], "--eval.test_lengths: '9-5' is not a length, a"),
+        (["train", "--eval.test_lengths="], "--eval.test_lengths needs a value"),
+        (["train", "--eval.test_lengths", "5-9:-1"], "'5-9:-1' is not a length, a range"),
+        (["train", "--eval.test_lengths", "1-999999999"], "999,999,999 numbers, above 100,000"),
+        (["train", "--learning-rate", "nan"], "--learning-rate='nan' is not a valid float"),
+        (["train", "--learning-rate", "inf"], "--learning-rate='inf' is not a valid float"),
+        (["train", "--seed", "1" + "0" * 30], "is not a valid int"),
+        (["train", "--save-every", "nan"], "argument --save-every: 'nan' is not a number from 0"),
+        (["train", "--model.d_model", "1000000"], "model.d_model=1000000 is above 100000"),
+        (["train", "--num-operands", "1e9"], "task.num_operands=1000000000 is above 10000"),
         (["train", "--task", "additon"], "Did you mean 'addition'?"),
         (["train", "--preset", "smok"], "unknown preset 'smok'. Did you mean 'smoke'?"),
         (["train", "--device", "abacus"], "device 'abacus' is not available"),
@@ -52,6 +62,7 @@ def assert_refused(answer, message):
         (["solve", "/tmp", "1+1"], "/tmp is a folder, not a checkpoint file"),
         (["solve", "no.pt"], "QUERY"),
         (["solve"], "CHECKPOINT"),
+        (["attention", "no.pt", "--examples=--"], "argument --examples: -- is no value"),
         (["check-task"], "NAME"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -103,8 +114,8 @@ def test_a_stop_error_that_is_no_probability_is_refused(save, pcore, stop_error)
     ("words", "message"),
     [
         ("--optim.batch_size 1e18", "a batch (optim.batch_size=1000000000000000000): at least"),
-        ("--model.d_model 999999999999", "model.d_model=999999999999, "),
-        ("--model.num_layers 1e15", "weights (model.num_layers=1000000000000000, "),
+        ("--model.d_model 100000 --model.num_layers 999", "weights (model.num_layers=999, "),
+        ("--model.num_layers 1e15", "model.num_layers=1000000000000000 is above 1000"),
         ("--position.max_position 1e15", "position.max_position=1000000000000000): at least"),
         ("--data.num_examples 1e18", "training examples (data.num_examples=10000000000000000"),
         ("--eval.num_examples 1e18", "test examples (eval.num_examples=1000000000000000000)"),
@@ -172,7 +183,7 @@ BROKEN = {
         lambda payload: payload["config"].update({"model.depth": 1}),
         "unknown field 'model.depth'",
     ),
-    "too large a model": (widen, "model.d_model=1000000000000, "),
+    "too large a model": (widen, "model.d_model=1000000000000 is above 100000"),
     "no configuration": (lambda payload: payload.pop("config"), "is not a model checkpoint of"),
     "text for a configuration": (
         lambda payload: payload.update(config="none"),
@@ -271,6 +282,51 @@ def test_a_task_that_lacks_a_method_is_refused_as_check_task_does(pcore, folder,
     assert line.startswith("FAIL  constructs with defaults")
     assert "parse" in line
     assert_refused(pcore(*words.format("own_task:Unfinished").split()), line)
+
+
+FAILING = """
+from pcore.encodings import Encoding
+class Late(Encoding):
+    uses_ids, offset, at_test = True, "invariant", "nothing"
+    def bias(self, query_ids, key_ids, layer):
+        return {}["a bias"]
+"""
+SILENT = """
+from pcore.tasks.copying import Copy
+class Mine(Copy):
+    "A task without a response."
+    def layout(self, shape):
+        layout = super().layout(shape)
+        layout.num_query = len(layout.sources)
+        return layout
+"""
+
+
+def test_own_code_that_fails_in_training_is_named_with_its_line(pcore, folder):
+    (folder / "failing.py").write_text(FAILING)
+    code, _, err = pcore("train", "--preset", "smoke", "--position.encoding", "failing:Late")
+    assert code == 2
+    assert err == "pcore: failing:Late: KeyError: 'a bias' (failing.py, line 6)\n"
+
+
+def test_a_task_with_an_empty_response_is_refused(pcore, folder):
+    (folder / "own_task.py").write_text(SILENT)
+    words = ("train", "--preset", "smoke", "--task", "own_task:Mine")
+    assert_refused(pcore(*words), "own_task:Mine at length 2 has an empty response")
+
+
+def test_more_attention_than_minutes_allow_is_refused(save, pcore):
+    file = save({"position.max_position": 5000})
+    answer = pcore("attention", file, "--length", "3000")
+    assert_refused(answer, "9005 tokens and 3.2e+08 attention weights: 1000 examples are too many")
+
+
+def test_no_memory_is_one_sentence(save, pcore, monkeypatch):
+    def fail(*rest):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to")
+
+    monkeypatch.setattr("pcore.cli.trained.solve_query", fail)
+    assert_refused(pcore("solve", save(), "1+1"), "not enough memory: DefaultCPUAllocator: can't")
 
 
 def test_an_own_module_that_raises_is_one_sentence(pcore, folder):

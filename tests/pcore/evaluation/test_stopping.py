@@ -106,5 +106,6 @@ def test_trials_without_it_are_what_they_were_and_with_it_are_others():
 
 @pytest.mark.parametrize("value", [-0.1, 1.0, float("nan")])
 def test_an_impossible_error_is_refused(tiny_config, value):
-    with pytest.raises(ValueError, match=r"eval.stop_error=.* must be at least 0 and below 1"):
+    message = r"eval.stop_error=.* (must be at least 0 and below 1|is not a valid float)"
+    with pytest.raises(ValueError, match=message):
         validate(override(tiny_config, {"eval.stop_error": value}))

@@ -19,7 +19,8 @@ def environment(results: Path, **more: str) -> dict[str, str]:
 
 
 def sweep_command(*flags: str) -> list[str]:
-    return [str(BIN / "python"), "sweeps/depth_ablation.py", "--scale", "smoke", *flags]
+    script = [str(BIN / "python"), "sweeps/depth_ablation.py", "--scale", "smoke"]
+    return [*script, "--executor", "ray", *flags]
 
 
 def check_complete(results: Path, output: str) -> None:

@@ -169,7 +169,7 @@ def test_kills_of_drivers_and_workers_on_ray(tmp_path):
     """The same with the Ray executor: now the driver, now a process that trains."""
     rng, watch = random.Random(2), Watch(tmp_path / "killed")
     command = [PYTHON, "sweeps/depth_ablation.py", "--scale", "smoke", "--seeds", "4"]
-    command += ["--no-mlflow", "--no-report", "--results"]
+    command += ["--no-mlflow", "--no-report", "--executor", "ray", "--results"]
     for part in range(3):
         driver = subprocess.Popen(
             [*command, str(watch.results)],

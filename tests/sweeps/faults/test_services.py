@@ -54,7 +54,7 @@ INCOMPLETE = "MLflow mirror incomplete ("
 def on_ray(results: Path, *flags: str, **variables: str) -> subprocess.Popen:
     command = [PYTHON, "-u", "sweeps/depth_ablation.py", "--scale", "smoke", "--no-mlflow"]
     return subprocess.Popen(
-        [*command, "--no-report", "--results", str(results), *flags],
+        [*command, "--no-report", "--executor", "ray", "--results", str(results), *flags],
         cwd=ROOT,
         env=environment(**variables),
         stdout=subprocess.PIPE,

@@ -5,6 +5,8 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -113,3 +115,15 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_mirrored(tmp_path):
         with pytest.raises(ValueError, match=f"port {port} cannot be used .*choose another"):
             show_dashboard(str(tmp_path), None, port, browser=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_dashboard_answers_to_its_own_names_only(dashboard):
+    """A page in a browser may point a name of its own at this machine."""
+    address, _, _ = dashboard
+    url = f"{address}/api/2.0/mlflow/experiments/search?max_results=1"
+    assert urllib.request.urlopen(url, timeout=20).status == 200
+    for host in ("192.168.1.5", "10.0.0.1:5000", "172.16.0.1", "evil.example"):
+        asked = urllib.request.Request(url, headers={"Host": host})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(asked, timeout=20)

@@ -249,12 +249,12 @@ def test_a_sweep_that_finds_no_room_says_who_holds_it_and_goes_on_later(head, tm
 
 def test_a_trial_that_no_node_can_hold_is_refused(tmp_path):
     done = subprocess.run(
-        sweep_command("--no-mlflow", "--cpus-per-trial", "64"),
+        sweep_command("--no-mlflow", "--gpus-per-trial", "64"),
         cwd=ROOT,
         env=environment(tmp_path),
         capture_output=True,
         text=True,
     )
     assert done.returncode == 2
-    assert "one trial needs 64 CPU on one node; the nodes have: " in done.stderr
+    assert "one trial needs 1 CPU and 64 GPU on one node; the nodes have: " in done.stderr
     assert "Traceback" not in done.stderr

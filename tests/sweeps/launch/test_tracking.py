@@ -87,7 +87,7 @@ def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd)
     began = time.time()
     flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(tmp_path)]
     assert main(sweep, [*flags, "--tracking-uri", dead]) == 0
-    assert time.time() - began < PATIENCE + 45  # on a busy machine; otherwise some ten seconds
+    assert time.time() - began < PATIENCE  # the longest that the end of a launch waits
     assert [s.status for s in Store(tmp_path).shards()] == ["ok", "ok"]
     assert "MLflow mirror incomplete" in capfd.readouterr().err
 

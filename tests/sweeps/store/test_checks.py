@@ -258,7 +258,7 @@ def test_reading_commands_write_nothing_and_create_no_folder(store, tmp_path):
     missing = str(tmp_path / "missing")
     assert main(["gc", "--results", missing]) == 2
     assert main(["verify", "--results", missing]) == 2
-    assert main(["status", "--results", missing]) == 0
+    assert main(["status", "--results", missing]) == 2
     assert tree() == before
 
 

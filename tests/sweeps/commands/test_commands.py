@@ -12,6 +12,7 @@ from pcore.config import canonical, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue, status
+from sweeps.engine.options import Resources
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
@@ -52,6 +53,24 @@ def test_list_names_every_sweep(capsys):
     assert main(["list"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in catalogue.sweep_names())
+
+
+def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
+    first, second, *_ = tiny.trials("smoke")
+    Store(tmp_path).write(first.config, "ok", {}, (), [ROW])
+    Store(tmp_path).folder.write(f"checkpoints/{first.id}/last.pt", b"weights")
+    assert command("trials", tmp_path, "tiny", "--scale", "smoke") == 0
+    lines = capsys.readouterr().out.splitlines()
+    (done,) = [line.split() for line in lines if first.id in line.split()[1:2]]
+    assert done == [
+        *("one", first.id, "0", "0", "done", "-", "-", "70.0"),
+        f"checkpoints/{first.id}/last.pt",
+    ]
+    (missing,) = [line.split() for line in lines if second.id in line]
+    assert missing == ["one", second.id, "1", "1", "missing", "-", "-", "-", "-"]
+    assert command("why", tmp_path, first.id) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1:3] == ["exact match, test range: 70.0 %", "by length (%): 5: 70.0"]
 
 
 def test_a_wrong_name_is_refused_with_the_nearest(tmp_path, capsys):
@@ -151,7 +170,8 @@ def test_a_budget_runs_whole_replicates_or_refuses(tmp_path, capsys, tiny):
         store = Store(tmp_path)
         times = {"train_seconds": 90.0, "eval_seconds": 10.0, "first_step": 0}
         place = {"device": "cpu", "num_threads": 1, "host": socket.gethostname()}
-        store.write(changed, "ok", times | place)
+        counts = {"checkpoint": "last", "range": "train", "length": 1, "num_examples": 1}
+        store.write(changed, "ok", times | place, [], [counts | {"num_correct": 0}])
     flags = ["tiny", "--scale", "smoke", "--seeds", "3", "--executor", "inline"]
     assert command("plan", tmp_path, *flags) == 0
     assert "6 trials, 0 finished, 6 to run" in capsys.readouterr().out
@@ -280,3 +300,57 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path,
     assert content(other) == before
     assert command("mirror", tmp_path, "--scale", "paper") == 2
     assert "holds no such view" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("status --results {0}/file", "file is a file, no results folder"),
+        ("status --results {0}/no", "there is no results folder"),
+        ("merge {0}/no {0}/into", "there is no results folder"),
+        ("plan tiny --results {0}/file", "file is a file, no results folder"),
+        ("plan tiny --results ~nouser/x", "results folder '~nouser/x': "),
+        ("status --results " + "a" * 5000, "File name too long"),
+        ("plan tiny --results=", "the results folder has an empty name"),
+        ("plan tiny --seeds=", "--seeds '' is neither a count"),
+        ("plan tiny --seeds 1000000000", "1,000,000,000 replicates, above 10,000"),
+        ("plan tiny --cpus-per-trial 1e9", "--cpus-per-trial: '1e9' is not a number from 0 to"),
+        ("plan tiny --cpus-per-trial inf", "--cpus-per-trial: 'inf' is not a number from 0 to"),
+        ("plan tiny --cpus-per-trial 1000", "--cpus-per-trial 1000: this machine has"),
+        ("plan tiny --gpus-per-trial -1", "--gpus-per-trial: '-1' is not a number from 0 to"),
+        ("plan tiny --gpus-per-trial nan", "--gpus-per-trial: 'nan' is not a number from 0 to"),
+        ("plan tiny --budget inf", "'inf' is not a duration"),
+        ("plan tiny --scale huge", "argument --scale: invalid choice: 'huge'"),
+        (
+            "plan {0}/raises.py",
+            "raises.py: ZeroDivisionError: division by zero (raises.py, line 2)",
+        ),
+        ("plan {0}/cells.py --scale smoke", "mine at scale smoke: KeyError: 'smoke' (cells.py,"),
+        ("nothing", "invalid choice: 'nothing'"),
+        ("", "the following arguments are required: COMMAND"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, words, message):
+    (tmp_path / "file").touch()
+    (tmp_path / "raises.py").write_text("\n1 / 0\n")
+    source = "from sweeps.engine.spec import Sweep\nSWEEP = Sweep(name='mine', title='', claim='',"
+    (tmp_path / "cells.py").write_text(f"{source} cells=lambda s: {{}}[s], seeds={{'smoke': '1'}})")
+    assert main(words.format(tmp_path).split()) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+
+
+def test_a_ray_that_cannot_start_is_one_sentence(tmp_path, monkeypatch):
+    ray_cluster = pytest.importorskip("sweeps.engine.launch.ray_cluster")
+
+    def fail(**options):
+        raise RuntimeError("The current node timed out during startup.\nSee the logs.")
+
+    monkeypatch.setattr("ray.init", fail)
+    message = r"^Ray cannot start: The current node timed out during startup\. \(--executor inline"
+    with (
+        pytest.raises(ValueError, match=message),
+        ray_cluster.ray_session(None, Resources(), Store(tmp_path)),
+    ):
+        pass

@@ -25,6 +25,7 @@ ADDITION = (
     "norm_ablation",
     "table_init_ablation",
     "attention_scale_ablation",
+    "operand_lengths",
 )
 BEYOND = ("quickstart", "thousand_digits", "packing_ablation", "mixer_ablation")
 OTHER_TASKS = (

@@ -1,49 +1,19 @@
-"""Looking after a mirror and a machine: `python -m sweeps mirror` and `doctor`."""
+"""Whether machine, storage and servers are as sweeps need them: `python -m sweeps doctor`."""
 
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from sweeps.commands.catalogue import chosen_views
-from sweeps.engine.launch.launch import view_folder
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import Resources, open_store
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.provenance import ROOT
 
 PACKAGES = ("torch", "ray", "mlflow", "pyarrow", "optuna")
-
-
-def rebuild_mirror(
-    results: str | None,
-    sweeps: Sequence[str],
-    scale: str | None,
-    tracking_uri: str | None,
-    missing: bool = False,
-) -> int:
-    """Write the runs of the views of these sweeps (none = all) at this scale (None = all) into
-    MLflow, in place of what it shows of them; missing: only what it does not show.
-    """
-    from sweeps.engine.launch.mirror.place import find_place, shown_view
-    from sweeps.engine.launch.mirror.process import Mirrored
-
-    store = open_store(results)
-    place, failed = find_place(store, tracking_uri), False
-    for view in chosen_views(store, sweeps, scale):
-        shown, problem = shown_view(store, *view), ""
-        try:
-            folder = view_folder(shown.view, store)
-            if not (missing and place.shows(store, shown, folder)):
-                Mirrored(place, [shown]).complete([folder], live=False, anew=not missing)
-        except Exception as error:  # whatever the tracking server does
-            problem = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        print(f"{shown.title}: " + (problem or f"{len(shown.labels)} trials in {place.uri}"))
-        failed = failed or bool(problem)
-    return 1 if failed else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,143 @@
+"""Sweeps of several axes, from where their cells are on each: a panel of curves per value of the
+first axis, and heat maps over the others.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.figures import style
+from analysis.figures.cell_styles import CellStyle, ordered_colors
+from analysis.figures.heat_maps import draw_map, whole_percent
+from analysis.figures.lengths import scale_lengths
+from analysis.figures.marks import describe_counts, draw_median, draw_runs, explain_marks
+from analysis.load import Coordinate, Results, cell_axes
+from analysis.statistics import runs as statistics
+from analysis.tables.sweep_tables import choose_lengths
+
+ACROSS = 3  # panels side by side
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facets:
+    """The cells of a sweep by their place on two axes or more."""
+
+    names: tuple[str, ...]  # of the axes, the one of the panels first
+    values: tuple[tuple[Coordinate, ...], ...]  # of each axis, in the order of the sweep
+    cells: dict[tuple[Coordinate, ...], str]  # at each place that has one
+
+    @property
+    def others(self) -> list[tuple[Coordinate, ...]]:
+        """All places on the axes but the first, the last axis fastest."""
+        return list(itertools.product(*self.values[1:]))
+
+
+def find_facets(results: Results) -> Facets | None:
+    """None unless every cell has a place of its own on the same two axes or more."""
+    places = cell_axes(results)
+    first = next(iter(places.values()), {})
+    if any(place.keys() != first.keys() for place in places.values()):
+        return None
+    values = {name: tuple(dict.fromkeys(p[name] for p in places.values())) for name in first}
+    names = tuple(name for name in values if len(values[name]) > 1)
+    cells = {tuple(place[name] for name in names): cell for cell, place in places.items()}
+    if len(names) < 2 or len(cells) < len(places):
+        return None
+    return Facets(names=names, values=tuple(values[name] for name in names), cells=cells)
+
+
+def plot_facets(results: Results, facets: Facets) -> Figure:
+    """Exact match (%) against length, a panel per value of the first axis, a line per place on the
+    others.
+    """
+    curves = statistics.cell_curves(results.evaluation)
+    runs = statistics.run_curves(results.evaluation)
+    others, panels = facets.others, facets.values[0]
+    colors = ordered_colors(len(others))
+    labels = [", ".join(map(_label, facets.names[1:], place)) for place in others]
+    looks = [
+        CellStyle(color=color, marker=style.MARKERS[i % len(style.MARKERS)], line="-")
+        for i, color in enumerate(colors)
+    ]
+    across = 2 if len(panels) in (2, 4) else min(ACROSS, len(panels))
+    with style.apply():
+        longest = max(map(len, labels))
+        figure, drawn = style.new_panels(
+            1.7, -(-len(panels) // across), across, len(others), longest
+        )
+        for i, value in enumerate(panels):
+            axes = drawn[i]
+            scale_lengths(axes, results)
+            axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)))
+            for place, look in zip(others, looks, strict=True):
+                cell = facets.cells.get((value, *place))
+                rows, curve = runs[runs["cell"] == cell], curves[curves["cell"] == cell]
+                if cell is None or curve.empty:
+                    continue
+                match = 100 * rows["exact_match"]
+                draw_runs(axes, rows["length"], match, list(rows["trial_id"]), look)
+                draw_median(axes, curve["length"], curve, cell, look)
+            axes.set_title(str(value), fontsize=7.5, loc="left")
+            axes.set(ylim=(-3, 106), yticks=range(0, 101, 20))
+            axes.set_xlabel("length" if i + across >= len(panels) else "")
+            axes.set_ylabel("exact match (%)" if i % across == 0 else "")
+            axes.margins(x=0.02)
+        for axes in drawn[len(panels) :]:
+            axes.remove()
+        text = f"panel: {facets.names[0]}; lines: {', '.join(facets.names[1:])}"
+        text += f"; {explain_marks(curves)}; checkpoint: {results.checkpoint}"
+        style.add_caption(figure, text)
+        style.add_legend(
+            figure,
+            [
+                Line2D([], [], color=look.color, marker=look.marker, label=label)
+                for look, label in zip(looks, labels, strict=True)
+            ],
+        )
+    return figure
+
+
+def _label(name: str, value: Coordinate) -> str:
+    """A word as it is, a number with the name of its axis."""
+    return value if isinstance(value, str) else f"{name} {value}"
+
+
+def plot_maps(results: Results, facets: Facets) -> Figure:
+    """Median exact match (%) at the length near 2x: one map of two axes, or of more a map per value
+    of the first.
+
+    Raises ValueError if nothing beyond the trained lengths was tested.
+    """
+    shown = choose_lengths(results)
+    if shown.solve is None:
+        raise ValueError(f"sweep {results.sweep!r} was not tested beyond its trained lengths")
+    curves = statistics.cell_curves(results.evaluation)
+    at = curves[curves["length"] == shown.solve].groupby("cell")["median"].max()
+    several = len(facets.names) > 2
+    panels = [(value,) for value in facets.values[0]] if several else [()]
+    rows = facets.values[1 if several else 0]
+    columns = list(itertools.product(*facets.values[2 if several else 1 :]))
+    across = min(2 if len(panels) in (2, 4) else ACROSS, len(panels))
+    with style.apply():
+        height = 0.65 + 0.3 * len(rows)
+        figure, drawn = style.new_panels(height, -(-len(panels) // across), across)
+        for i, panel in enumerate(panels):
+            values = np.full((len(rows), len(columns)), np.nan)
+            for (y, row), (x, column) in itertools.product(enumerate(rows), enumerate(columns)):
+                values[y, x] = at.get(facets.cells.get((*panel, row, *column), ""), np.nan)
+            draw_map(drawn[i], values, np.vectorize(whole_percent)(values))
+            drawn[i].set_title(", ".join(map(str, panel)), fontsize=7.5, loc="left")
+            drawn[i].set_xticks(range(len(columns)), [", ".join(map(str, c)) for c in columns])
+            drawn[i].set_yticks(range(len(rows)), list(map(str, rows)))
+            names = facets.names[len(panel) :]
+            drawn[i].set_xlabel(", ".join(names[1:]) if i + across >= len(panels) else "")
+            drawn[i].set_ylabel(names[0] if i % across == 0 else "")
+        for axes in drawn[len(panels) :]:
+            axes.remove()
+        text = f"median over runs of exact match (%) at length {shown.label(shown.solve)}"
+        text += f"; grey: not tested; {describe_counts(curves['n'])}"
+        style.add_caption(figure, f"{text}; checkpoint: {results.checkpoint}")
+    return figure

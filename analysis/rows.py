@@ -1,0 +1,62 @@
+"""Rows in hand: what a store holds as one tidy pandas frame, for notebooks and programs.
+
+    from analysis.rows import read_rows
+
+    rows = read_rows("results/published/laptop", "depth_ablation")
+    rows.pivot_table(index="cell", columns="length", values="exact_match", aggfunc="median")
+
+`analysis.load` has the same sweep as several frames with everything that tables need.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.load import CELL, KEYS, Results, cell_axes, list_views, load_sweep
+
+COUNTS = ["num_examples", "num_correct", "num_tokens", "num_correct_tokens", "exact_match"]
+SEEDS = ["seed", "data_seed"]
+# Columns of a trial that say how it ran; those of its configuration have a dot in their names.
+TRIAL = ["num_parameters", "train_seconds", "wall_seconds", "train_flops", "device", "git_commit"]
+
+
+def read_rows(
+    results: str | Path,
+    sweeps: str | Sequence[str] | None = None,
+    scale: str | None = None,
+    checkpoint: str | None = "last",
+) -> pd.DataFrame:
+    """A row per run and tested length of these sweeps (None: all of the store) at this scale (None:
+    all of them).
+
+    sweeps: names as `python -m analysis list` prints them. checkpoint: whose weights; None: every
+    policy, in the column `checkpoint`. Columns: sweep, scale, cell and its place on each axis of
+    the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1]; how
+    the trial ran; its configuration (`model.num_layers`, ...). Diverged runs have 0 right, and a
+    trial that two sweeps share has rows in both. Raises ValueError for what the store has not.
+    """
+    names = [sweeps] if isinstance(sweeps, str) else sweeps
+    views = [(view.sweep, view.scale) for view in list_views(results)]
+    chosen = [v for v in views if (not names or v[0] in names) and scale in (None, v[1])]
+    if not chosen:
+        there = ", ".join(f"{name} [{size}]" for name, size in views) or "none"
+        raise ValueError(f"{results} has no such sweep; there: {there}")
+    frames = [
+        _tidy(load_sweep(results, *view, checkpoint or "last"), checkpoint) for view in chosen
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _tidy(results: Results, checkpoint: str | None) -> pd.DataFrame:
+    rows = results.evaluation if checkpoint else results.all_evaluation
+    configuration = [name for name in results.trials.columns if "." in name]
+    trials = results.trials[["cell", "trial_id", *TRIAL, *configuration]]
+    places = cell_axes(results)
+    columns = ["trial_id", *SEEDS, "status", *KEYS, *COUNTS]
+    tidy = rows[[*CELL, *columns]].merge(trials, on=["cell", "trial_id"], validate="many_to_one")
+    axes = list(dict.fromkeys(name for place in places.values() for name in place))
+    where = {f"axis.{name}": [places[cell].get(name) for cell in tidy["cell"]] for name in axes}
+    first = {"sweep": results.sweep, "scale": results.scale, "cell": tidy["cell"], **where}
+    rest = tidy.drop(columns=[*CELL])
+    return pd.concat([pd.DataFrame(first, index=tidy.index), rest], axis=1)

@@ -1,0 +1,66 @@
+"""Which lengths a cell was trained on, and how often each: the weights of "train" in tables.
+
+Training draws every length of an example on its own: of two operands of 1-12 digits the longer one
+has 12 digits in 16 % of the examples, 1 digit in 0.7 %. Test examples of a length have that length
+in all operands. So the share of a length is that of the training examples whose longest operand has
+it; tested as such are the hardest of them.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.load import Results
+from pcore.tasks import TASKS, Task
+from pcore.tasks.addition import Addition
+from pcore.tasks.minesweeper import Minesweeper
+from pcore.tasks.multiplication import Multiplication
+
+
+def drawn_lengths(results: Results) -> dict[str, dict[int, float]]:
+    """By cell: the share of training examples of each length. Cells without any attempt are left
+    out; a task of a user's own counts as drawing its lengths uniformly."""
+    known = results.trials.dropna(subset=["config_json"]).drop_duplicates("cell")
+    return {
+        cell: _shares(json.loads(text))
+        for cell, text in zip(known["cell"], known["config_json"], strict=True)
+    }
+
+
+def _shares(config: Mapping[str, Any]) -> dict[int, float]:
+    low, high = config["data.min_length"], config["data.max_length"]
+    if config["task.name"] not in TASKS:  # a row runs no code that it names
+        return uniform_shares(low, high)
+    fields = {k.removeprefix("task."): v for k, v in config.items() if k.startswith("task.")}
+    task = TASKS[fields.pop("name")](**fields)
+    return length_shares(task, low, high, bool(config["eval.second_lengths"]))
+
+
+def length_shares(task: Task, low: int, high: int, has_seconds: bool) -> dict[int, float]:
+    """The share of each length among the training examples of a task.
+
+    has_seconds: second lengths were tested too, so that of two numbers the length is that of the
+    first, not of the longer one.
+    """
+    if isinstance(task, Addition):  # a second length is the number of operands
+        counts = range(task.min_operands or task.num_operands, task.num_operands + 1)
+        shares = [longest_shares(count, low, high) for count in counts]
+        mixed = {n: sum(share[n] for share in shares) / len(shares) for n in shares[0]}
+        if not task.scratchpad:
+            return mixed
+        alike = uniform_shares(low, high)  # half of the examples have one length in all operands
+        return {n: (mixed[n] + alike[n]) / 2 for n in mixed}
+    two = isinstance(task, Minesweeper) or (isinstance(task, Multiplication) and task.scratchpad)
+    return longest_shares(2 if two and not has_seconds else 1, low, high)
+
+
+def longest_shares(count: int, low: int, high: int) -> dict[int, float]:
+    """How often each length is the longest of so many independent ones."""
+    total = high - low + 1
+    below = range(total)  # lengths smaller than this one
+    return {low + k: ((k + 1) ** count - k**count) / total**count for k in below}
+
+
+def uniform_shares(low: int, high: int) -> dict[int, float]:
+    """Every length alike."""
+    return longest_shares(1, low, high)

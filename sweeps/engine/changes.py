@@ -1,0 +1,195 @@
+"""A sweep with other values: `--set FIELD=VALUE` changes every cell, `--axis FIELD=A,B,C` crosses
+every cell with an axis.
+
+A changed sweep is another sweep. Its name is that of the script, `~` and what changed, for example
+`depth_ablation~model.d_ff=64+optim.learning_rate=0.001,0.002`, so that its view, table and figures
+stand beside those of the script's own cells; commands take it wherever they take the name of a
+sweep. Its trials are what their configurations say, as always: those that the store holds already
+are not run again.
+"""
+
+import argparse
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pcore.config import SEEDS, flatten, override
+from sweeps.engine.spec import Cell, Coordinate, Scale, Sweep
+
+SEPARATOR = "~"  # between the name of a script and what changed
+MAX_NAME = 160  # characters of a name; files are called after it
+UNSAFE = re.compile(r"[^A-Za-z0-9._=,+:-]")  # in names of files, in a shell, in an address
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One field with the value, or the values, that it takes. Values are texts, read by the
+    field's annotation.
+    """
+
+    field: str
+    values: tuple[str, ...]
+
+    @property
+    def leaf(self) -> str:
+        """The field without its group: model.num_layers is num_layers."""
+        return self.field.rpartition(".")[2]
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """--set and --axis."""
+    add = parser.add_argument
+    add(
+        "--set",
+        dest="sets",
+        type=parse_set,
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="in every cell, e.g. optim.learning_rate=1e-3; may be repeated",
+    )
+    add(
+        "--axis",
+        dest="axes",
+        type=parse_axis,
+        action="append",
+        default=[],
+        metavar="FIELD=A,B,C",
+        help="every cell with each of these values (A;B;C where a value has commas); may be "
+        "repeated. A changed sweep has a name, a table and figures of its own",
+    )
+
+
+def parse_set(text: str) -> Change:
+    """FIELD=VALUE."""
+    field, equals, value = text.partition("=")
+    if not equals or not field.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
+    return Change(field=field.strip(), values=(value.strip(),))
+
+
+def parse_axis(text: str) -> Change:
+    """FIELD=A,B,C, or FIELD=A;B;C where values have commas."""
+    field, equals, listed = text.partition("=")
+    values = tuple(v.strip() for v in listed.split(";" if ";" in listed else ","))
+    if not equals or not field.strip() or not all(values):
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIELD=A,B,C")
+    if len(values) == 1:
+        raise argparse.ArgumentTypeError(f"{text!r} has one value, which --set is for")
+    if len(set(values)) < len(values):
+        raise argparse.ArgumentTypeError(f"{text!r} names a value twice")
+    return Change(field=field.strip(), values=values)
+
+
+def change_sweeps(
+    sweeps: Sequence[Sweep], sets: Sequence[Change], axes: Sequence[Change]
+) -> list[Sweep]:
+    """These sweeps with other values. Raises ValueError for a field that is changed twice, or a
+    seed; what a configuration refuses is said where cells are made.
+    """
+    changes = [*sets, *axes]
+    fields = [change.field for change in changes]
+    if twice := [field for field in fields if fields.count(field) > 1]:
+        raise ValueError(f"{twice[0]} is changed twice; --axis takes several values")
+    if seeds := [field for field in fields if field in SEEDS]:
+        raise ValueError(f"{seeds[0]} is no field of a cell; --seeds 4x2@100 chooses seeds")
+    return [_change(sweep, sets, axes) for sweep in sweeps] if changes else list(sweeps)
+
+
+def read_changes(text: str) -> tuple[list[Change], list[Change]]:
+    """Sets and axes of what stands behind `~` in the name of a changed sweep.
+
+    Raises ValueError if it cannot be read from the name, which is so where it has a hash.
+    """
+    parts = [part.partition("=") for part in text.split("+")]
+    if not all(field and values for field, _, values in parts):
+        raise ValueError(f"{text!r} is not FIELD=VALUE+FIELD=A,B: repeat --set and --axis instead")
+    changes = [Change(field=field, values=tuple(v.split(","))) for field, _, v in parts]
+    axes = [change for change in changes if len(change.values) > 1]
+    return [change for change in changes if change not in axes], axes
+
+
+def _change(sweep: Sweep, sets: Sequence[Change], axes: Sequence[Change]) -> Sweep:
+    names = _short_names([*sets, *axes])
+    parts = {
+        change.field: [_shortest(value) for value in change.values]
+        for change in (*sorted(sets, key=lambda change: change.field), *axes)
+    }
+    shown = ", ".join(f"{names[field]}={','.join(values)}" for field, values in parts.items())
+
+    def cells(scale: Scale) -> list[Cell]:
+        combinations = list(itertools.product(*(change.values for change in axes)))
+        found: list[Cell] = []
+        for cell in sweep.cells(scale):
+            for values in combinations:
+                fixed = {change.field: change.values[0] for change in sets}
+                varied = {change.field: value for change, value in zip(axes, values, strict=True)}
+                found.append(_change_cell(cell, fixed, varied, names))
+        _check_different(found, sweep, names)
+        return found
+
+    return replace(
+        sweep,
+        name=f"{sweep.name}{SEPARATOR}{_file_name(parts, MAX_NAME - len(sweep.name))}",
+        title=f"{sweep.title}; {shown}",
+        cells=cells,
+    )
+
+
+def _change_cell(
+    cell: Cell, fixed: Mapping[str, str], varied: Mapping[str, str], names: Mapping[str, str]
+) -> Cell:
+    config = override(cell.config, {**fixed, **varied})
+    read = {field: flatten(config)[field] for field in (*fixed, *varied)}
+    label = ", ".join([cell.label, *(f"{names[field]}={value}" for field, value in read.items())])
+    where: dict[str, Coordinate] = dict(cell.axes)
+    for field in varied:
+        value = read[field]
+        axis = field if names[field] in cell.axes else names[field]
+        where[axis] = value if isinstance(value, (int, float, str)) else str(value)
+    return Cell(label=label, config=config, axes=where)
+
+
+def _check_different(cells: Sequence[Cell], sweep: Sweep, fields: Iterable[str]) -> None:
+    """Raise ValueError if a change made two cells the same, as one of a field does that the sweep
+    itself varies.
+    """
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        other = seen.setdefault(cell.id, cell)
+        if other is not cell:
+            raise ValueError(
+                f"with {', '.join(fields)} changed, {other.label!r} and {cell.label!r} of "
+                f"{sweep.name} are the same configuration: the sweep varies a changed field"
+            )
+
+
+def _short_names(changes: Sequence[Change]) -> dict[str, str]:
+    """What each field is called in labels: its last part, unless two share it."""
+    leaves = [change.leaf for change in changes]
+    return {c.field: c.leaf if leaves.count(c.leaf) == 1 else c.field for c in changes}
+
+
+def _shortest(value: str) -> str:
+    """1e-3 and 0.001 as the same text."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    is_whole = number.is_integer() and abs(number) < 1e15
+    return str(int(number)) if is_whole else repr(number).replace("e+", "e")
+
+
+def _file_name(parts: Mapping[str, Sequence[str]], most: int) -> str:
+    """FIELD=VALUE+FIELD=A,B as part of a file's name. What does not fit there, or could not be read
+    back from it, ends in a hash.
+    """
+    text = "+".join(f"{field}={','.join(values)}" for field, values in parts.items())
+    name = UNSAFE.sub("_", text)
+    listed = [value for values in parts.values() for value in values]
+    if name == text and len(name) <= most and not any(re.search("[,+]", v) for v in listed):
+        return name
+    digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
+    return f"{name[: max(8, most - len(digest))]}+{digest}"

@@ -1,0 +1,124 @@
+"""Sweeps of several axes: a panel per value of the first, heat maps over the others."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from matplotlib.collections import QuadMesh
+
+from analysis.figures.choose import draw_figures
+from analysis.figures.facets import find_facets, plot_facets, plot_maps
+from analysis.load import Results, load_sweep
+from analysis.rows import read_rows
+from analysis.statistics import runs as statistics
+from sweeps.baseline import addition
+from sweeps.engine.spec import Cell, arms, axis, grid
+from sweeps.engine.store.store import Store
+from tests.support.rows.example_store import make_evaluation, view_rows, write_trial
+
+METHODS = arms({"coupling": {}, "NoPE": {"position.encoding": "none"}})
+LAYERS, HEADS = axis("model.num_layers", 1, 2, 3), axis("model.num_heads", 2, 4)
+BASE = addition("laptop")
+
+
+def store_cells(folder, cells: list[Cell]) -> None:
+    """Rows of two seeds per cell; the reach grows from cell to cell."""
+    store = Store(folder)
+    configs = {
+        cell.label: [replace(cell.config, seed=seed, data_seed=seed) for seed in range(2)]
+        for cell in cells
+    }
+    for place, runs in enumerate(configs.values()):
+        for config in runs:
+            write_trial(store, config, "ok", make_evaluation(9 + place, 1.5, config.seed))
+    axes = {cell.label: json.dumps(dict(cell.axes)) for cell in cells}
+    rows = view_rows(configs, sweep="grid")
+    store.write_view([row | {"axes": axes[row["cell"]]} for row in rows])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("grid")
+    store_cells(root, grid(BASE, method=METHODS, layers=LAYERS, heads=HEADS))
+    return root
+
+
+@pytest.fixture(scope="module")
+def results(folder) -> Results:
+    return load_sweep(folder, "grid", "laptop")
+
+
+def test_every_cell_has_its_line_in_the_panel_of_its_first_axis(results):
+    facets = find_facets(results)
+    assert facets is not None
+    assert facets.names == ("method", "layers", "heads")
+    assert facets.values == (("coupling", "NoPE"), (1, 2, 3), (2, 4))
+    figure = plot_facets(results, facets)
+    drawn = {
+        axes.get_title(loc="left"): [
+            line for line in axes.get_lines() if str(line.get_label())[0] != "_"
+        ]
+        for axes in figure.axes
+    }
+    assert {value: len(lines) for value, lines in drawn.items()} == {"coupling": 6, "NoPE": 6}
+    curves = statistics.cell_curves(results.evaluation)
+    for value, lines in drawn.items():
+        for line in lines:
+            assert str(line.get_label()).startswith(value)
+            curve = curves[curves["cell"] == line.get_label()]
+            assert line.get_ydata() == pytest.approx(100 * curve["median"])
+    (legend,) = figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert sorted(texts)[:2] == ["layers 1, heads 2", "layers 1, heads 4"]
+
+
+def test_a_map_per_value_of_the_first_of_three_axes(results):
+    facets = find_facets(results)
+    assert facets is not None
+    figure = plot_maps(results, facets)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["coupling", "NoPE"]
+    (mesh,) = [c for c in figure.axes[1].collections if isinstance(c, QuadMesh)]
+    assert mesh.get_array().shape == (3, 2)
+    curves = statistics.cell_curves(results.evaluation).set_index(["cell", "length"])["median"]
+    last = 100 * curves["NoPE, num_layers=3, num_heads=4", 20]
+    assert mesh.get_array()[2, 1] == pytest.approx(last)
+
+
+def test_two_axes_are_one_map_and_the_sweep_gets_both_figures(tmp_path):
+    store_cells(tmp_path, grid(BASE, method=METHODS, layers=LAYERS))
+    results = load_sweep(tmp_path, "grid", "laptop")
+    figures = {figure.name: figure for figure in draw_figures(results)}
+    assert "a panel per method" in figures["lengths"].caption
+    (axes,) = figures["grid"].figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        grid(BASE, layers=LAYERS),
+        grid(BASE, layers=LAYERS, heads=axis("model.num_heads", 2)),
+        grid(BASE, layers=LAYERS) + grid(BASE, heads=axis("model.num_heads", 2)),
+        [replace(cell, axes={}) for cell in grid(BASE, layers=LAYERS, heads=HEADS)],
+    ],
+    ids=["one axis", "one value", "two grids", "an older view"],
+)
+def test_other_sweeps_have_no_facets(tmp_path, cells):
+    store_cells(tmp_path, cells)
+    assert find_facets(load_sweep(tmp_path, "grid", "laptop")) is None
+
+
+def test_rows_in_hand_have_axes_configuration_and_counts(folder, results):
+    rows = read_rows(folder)
+    assert len(rows) == len(results.evaluation)
+    assert list(rows.columns[:6]) == [
+        *("sweep", "scale", "cell"),
+        *("axis.method", "axis.layers", "axis.heads"),
+    ]
+    assert (rows["axis.layers"] == rows["model.num_layers"]).all()
+    assert rows["exact_match"].equals(rows["num_correct"] / rows["num_examples"])
+    assert len(rows.drop_duplicates(["trial_id", "length"])) == len(rows)
+    assert len(read_rows(folder, ["grid"], "laptop", checkpoint=None)) == len(rows)
+    with pytest.raises(ValueError, match=r"no such sweep; there: grid \[laptop\]"):
+        read_rows(folder, "gird")

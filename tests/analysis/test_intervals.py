@@ -1,0 +1,187 @@
+"""Intervals of medians against simulation, closed forms and scipy; how often they cover."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, permutation_test, quantile_test
+
+from analysis.statistics import intervals
+from analysis.statistics.intervals import (
+    cover,
+    crossed_shape,
+    difference_interval,
+    interval_kind,
+    median_bounds,
+    median_interval,
+)
+
+CROSS = list(product(range(4), range(2)))
+NUM_STUDIES = 20_000
+
+
+def diagonal(num_runs: int) -> list[tuple[int, int]]:
+    return [(i, i) for i in range(num_runs)]
+
+
+def share_covered(studies: np.ndarray, truth: float, seeds: list[tuple[int, int]]) -> float:
+    """The share of studies (columns) whose interval holds the truth."""
+    low, high = median_bounds(studies, seeds)
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+@pytest.mark.parametrize(
+    ("num_runs", "rank", "coverage"),
+    [
+        *((2, 1, 0.5), (3, 1, 0.75), (4, 1, 0.875), (5, 1, 0.9375), (6, 1, 0.96875)),
+        *((9, 2, 1 - 2 * 10 / 512), (20, 6, 1 - 2 * binom.cdf(5, 20, 0.5))),
+    ],
+)
+def test_ranks_and_coverages_of_independent_runs(num_runs: int, rank: int, coverage: float):
+    assert cover(num_runs) == (rank, pytest.approx(coverage), None)
+    values = np.random.default_rng(0).permutation(num_runs) / 10
+    ends = ((rank - 1) / 10, (num_runs - rank) / 10)
+    assert median_interval(values) == ends == median_interval(values, diagonal(num_runs))
+
+
+@pytest.mark.parametrize("num_runs", range(6, 31))
+def test_from_six_runs_on_95_percent_are_covered_and_the_next_rank_would_cover_less(num_runs: int):
+    rank = cover(num_runs).rank
+    assert 1 - 2 * binom.cdf(rank - 1, num_runs, 0.5) >= 0.95
+    assert 1 - 2 * binom.cdf(rank, num_runs, 0.5) < 0.95
+    values = np.arange(num_runs, dtype=float)
+    low, high = quantile_test(values, p=0.5).confidence_interval(0.95)  # wider on one side or equal
+    assert median_interval(values) == (pytest.approx(low), pytest.approx(high))
+
+
+@pytest.mark.parametrize("num_runs", [3, 5, 7, 10])
+def test_coverage_is_as_said_whatever_the_distribution(num_runs: int):
+    """Of a skewed distribution, whose mean is far from its median."""
+    studies = np.random.default_rng(1).exponential(size=(num_runs, NUM_STUDIES))
+    found = share_covered(studies, np.log(2), diagonal(num_runs))
+    assert found == pytest.approx(cover(num_runs).coverage, abs=0.01)
+
+
+def draw_crosses(shape: tuple[int, int], shares: tuple[float, float, float]) -> np.ndarray:
+    """Studies in columns: an increasing function of seed + data seed + rest; its median is 1."""
+    rng = np.random.default_rng(2)
+    seed, data_seed, rest = np.sqrt(shares)
+    rows = seed * rng.standard_normal((shape[0], 1, NUM_STUDIES))
+    columns = data_seed * rng.standard_normal((1, shape[1], NUM_STUDIES))
+    both = rows + columns + rest * rng.standard_normal((*shape, NUM_STUDIES))
+    return np.exp(both).reshape(-1, NUM_STUDIES)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (8, 2), (4, 4)])
+def test_coverage_of_a_cross_is_as_said(shape: tuple[int, int]):
+    seeds = list(product(range(shape[0]), range(shape[1])))
+    chosen = cover(len(seeds), seeds)
+    alike = share_covered(draw_crosses(shape, (1 / 3, 1 / 3, 1 / 3)), 1, seeds)
+    assert alike == pytest.approx(chosen.coverage, abs=0.01)
+    data_only = share_covered(draw_crosses(shape, (0, 1, 0)), 1, seeds)
+    assert data_only == pytest.approx(chosen.if_data_seeds, abs=0.012)
+
+
+def test_4x2_at_paper_scale_covers_93_percent_at_best_and_50_at_worst():
+    """What the notes under tables of crossed sweeps print."""
+    rank, coverage, if_data_seeds = cover(8, CROSS)
+    assert rank == 1, "the full range"
+    assert coverage == pytest.approx(0.934, abs=0.003)
+    assert if_data_seeds == 0.5
+    assert cover(8).coverage == pytest.approx(0.992, abs=1e-3), "as if runs were independent"
+    assert cover(32, list(product(range(8), range(4)))).rank == 6
+
+
+@pytest.mark.parametrize(
+    ("seeds", "shape"),
+    [
+        (CROSS, (4, 2)),
+        (CROSS[::-1], (4, 2)),
+        (CROSS[:-1], None),  # a run is missing
+        ([*CROSS, CROSS[0]], None),
+        ([(i, i) for i in range(6)], None),
+        ([(i, 0) for i in range(6)], None),
+        ([(7, 1), (7, 3), (9, 1), (9, 3)], (2, 2)),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_a_cross_is_full_and_has_two_of_each(seeds, shape):
+    assert crossed_shape(seeds) == shape
+
+
+def test_kinds_of_intervals():
+    assert median_interval([0.5]) == (0.5, 0.5)
+    assert np.isnan(median_interval([])).all()
+    assert [interval_kind(n) for n in (0, 1, 2, 4, 5)] == (
+        ["none", "none", "range", "range", "order statistics"]
+    )
+    assert interval_kind(4, list(product(range(2), range(2)))) == "range"
+    assert interval_kind(8, CROSS) == "crossed order statistics"
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_an_interval_holds_the_median_in_any_order(values: list[float]):
+    low, high = median_interval(values)
+    assert min(values) <= low <= np.median(values) <= high <= max(values)
+    assert median_interval(values[::-1]) == (low, high)
+
+
+def test_bounds_go_column_by_column():
+    table = np.random.default_rng(3).uniform(size=(9, 4))
+    ends = np.array(median_bounds(table)).T
+    assert ends.tolist() == [list(median_interval(column)) for column in table.T]
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (8, 8), (12, 6)])
+def test_a_difference_of_medians_is_covered_at_least_as_often_as_promised(sizes: tuple[int, int]):
+    rng = np.random.default_rng(4)
+    seeds = diagonal(sizes[0]), diagonal(sizes[1])
+    truth = np.log(2) - 2 * np.log(2)
+    studies = [
+        difference_interval(rng.exponential(size=sizes[0]), rng.exponential(2, sizes[1]), seeds)
+        for _ in range(2000)
+    ]
+    found = np.mean([low <= truth <= high for low, high in studies])
+    promised = np.prod([cover(n, level=0.95**0.5).coverage for n in sizes])
+    assert found >= min(promised, 0.95) - 0.02
+    few = difference_interval([0.5, 0.7], [0.1, 0.4], (CROSS[:2], CROSS[:2]))
+    assert few == pytest.approx((0.1, 0.6))
+
+
+small = st.lists(st.integers(0, 4), min_size=2, max_size=5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(small, small)
+def test_permutation_test_agrees_with_scipy(values: list[int], others: list[int]):
+    """Small integers: many ties. A sum orders the ways to divide as the difference of means does,
+    and without rounding."""
+    reference = permutation_test(
+        (values, others),
+        lambda a, b, axis: a.sum(axis=axis),
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    found = intervals.permutation_test(np.array(values) / 7, np.array(others) / 7)
+    assert found == pytest.approx(reference.pvalue)
+
+
+def test_permutation_test_of_many_runs_draws_at_random():
+    """10 against 10: 184,756 ways, all of them in scipy."""
+    values, others = np.random.default_rng(7).normal(size=(2, 10))
+    reference = permutation_test(
+        (values, others + 0.7),
+        lambda a, b, axis: a.mean(axis=axis) - b.mean(axis=axis),
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    found = intervals.permutation_test(values, others + 0.7)
+    error = 2 * (reference.pvalue / 2 * (1 - reference.pvalue / 2) / 10_000) ** 0.5
+    assert 0.02 < reference.pvalue < 0.9
+    assert found == pytest.approx(reference.pvalue, abs=4 * error)
+    assert intervals.permutation_test(values, others + 50) == pytest.approx(2 / 10_001)
+    assert np.isnan(intervals.permutation_test([], [0.5]))

@@ -1,0 +1,133 @@
+"""Checkpoints as they may arrive: flipped bits, cut short, pickles, other tensors or settings."""
+
+import io
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from pcore.config import TrialConfig, flatten
+
+VALUES = (None, True, -1, 0, 1, 3, 10**6, 10**12, 10**30, 1.5, float("nan"), float("inf"), "")
+VALUES += ("x", "9-5", "1-999999999", [], [1], {}, "os:abort", "none", "addition", b"x", "\n")
+
+
+class _Call:
+    """A pickle that would call something."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("called",)
+
+
+def mutations(
+    whole: bytes, own: bytes, rng: random.Random, count: int
+) -> Iterator[tuple[str, bytes]]:
+    """`count` damaged files with the kind of damage, made of a good one and one of own code."""
+    kinds: list[Callable[[bytes, random.Random], bytes]] = [
+        flip_bits,
+        cut,
+        splice,
+        change_setting,
+        change_setting,
+        change_tensor,
+        change_tensor,
+        not_a_model,
+    ]
+    for number in range(count):
+        kind = kinds[number % len(kinds)]
+        source = own if rng.random() < 0.05 else whole
+        yield kind.__name__, kind(source, rng)
+
+
+def flip_bits(data: bytes, rng: random.Random) -> bytes:
+    """One to eight bits, anywhere."""
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 8)):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def cut(data: bytes, rng: random.Random) -> bytes:
+    """The beginning or the end of a file."""
+    at = rng.randrange(len(data))
+    return data[:at] if rng.random() < 0.5 else data[at:]
+
+
+def splice(data: bytes, rng: random.Random) -> bytes:
+    """A piece of the file in another place of it, or zeros."""
+    start, size = rng.randrange(len(data)), rng.randint(1, 400)
+    piece = data[start : start + size] if rng.random() < 0.5 else b"\0" * size
+    at = rng.randrange(len(data))
+    return data[:at] + piece + data[at + len(piece) :]
+
+
+def change_setting(data: bytes, rng: random.Random) -> bytes:
+    """Fields of the configuration with other values, missing or unknown."""
+    payload = _load(data)
+    config = payload["config"]
+    for _ in range(rng.choice((1, 1, 2))):
+        name = rng.choice([*config, *flatten(TrialConfig()), "model.depth", "task.colour", ""])
+        if rng.random() < 0.15:
+            config.pop(name, None)
+        else:
+            config[name] = rng.choice(VALUES)
+    if rng.random() < 0.1:
+        payload["config"] = rng.choice(({}, [], None, "text", {1: 2}, {"task.name": None}))
+    return _save(payload)
+
+
+def change_tensor(data: bytes, rng: random.Random) -> bytes:
+    """Weights of another shape, type or name, not finite, or no weights at all."""
+    payload = _load(data)
+    model = payload["model"]
+    name = rng.choice(list(model))
+    w = model[name]
+    model[name] = rng.choice(
+        (
+            torch.zeros(3, 3),
+            torch.full_like(w, float("nan")),
+            torch.full_like(w, float("inf")),
+            w.double() * 1e300,
+            w.long(),
+            w.to(torch.complex64),
+            w.to_sparse(),
+            w.half(),
+            torch.zeros(0),
+            torch.ones((1,) * 30),
+            w.new_zeros(()).expand(w.shape),
+            None,
+            [1.0],
+            "text",
+        )
+    )
+    if rng.random() < 0.2:
+        payload["model"] = rng.choice(({}, [], None, {"x": w}, {1: w}, w, list(model.items())))
+    return _save(payload)
+
+
+def not_a_model(data: bytes, rng: random.Random) -> bytes:
+    """Something else in the form of a file of torch, or of none."""
+    payload = _load(data)
+    others: tuple[Any, ...] = ({}, [], None, 3, payload["model"], [payload], {"config": payload})
+    return rng.choice(
+        (
+            b"",
+            b"PK\x03\x04",
+            pickle.dumps(_Call()),
+            pickle.dumps(payload["config"]),
+            _save(_Call()),
+            *map(_save, others),
+        )
+    )
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    return torch.load(io.BytesIO(data), weights_only=True)
+
+
+def _save(payload: Any) -> bytes:
+    out = io.BytesIO()
+    torch.save(payload, out)
+    return out.getvalue()

@@ -1,0 +1,125 @@
+"""The folder that fuzzed command lines run in: a store, models, scripts, own code; good and bad."""
+
+import os
+import sys
+from pathlib import Path
+
+from pcore.config import TrialConfig, override
+from pcore.model.checkpoint import save_model, save_state
+from pcore.model.transformer import make_model
+from pcore.training.train import train
+from sweeps.depth_ablation import SWEEP
+from sweeps.engine.launch.launch import view_rows
+from sweeps.engine.plan import Plan, PlannedTrial
+from sweeps.engine.store.store import Store
+from tests.support.tiny_config import TINY
+
+ROW = {"checkpoint": "last", "num_examples": 10, "num_tokens": 50, "test_set": "set00001"}
+ROW |= {"num_missed_stop": 1, "num_early_stop": 1, "num_wrong_symbol": 1, "loss_sum": 1.0}
+SCRIPTS = {
+    "good.py": "from sweeps.depth_ablation import SWEEP\n",
+    "raises.py": "1 / 0\n",
+    "syntax.py": "def (:\n",
+    "nothing.py": "x = 1\n",
+    "cells.py": "from dataclasses import replace\nfrom sweeps.depth_ablation import SWEEP\n"
+    "SWEEP = replace(SWEEP, name='cells', cells=lambda scale: {}[scale])\n",
+    "broken.py": "raise RuntimeError\n",
+    "page.md": "no blocks\n",
+    "bad.md": "<!-- pcore table nothing smoke store -->\nno end\n",
+    "file.txt": "text\n",
+    "own.py": '''
+import torch
+from pcore.encodings import Encoding
+from pcore.tasks import Layout
+from pcore.tasks.copying import Copy
+
+value = 3
+
+
+def function():
+    raise KeyError("called")
+
+
+class Plain:
+    pass
+
+
+class Raises(Encoding):
+    uses_ids = True
+    offset = "invariant"
+    at_test = "nothing"
+
+    def __init__(self, *rest):
+        raise KeyError("not today")
+
+
+class Wrong(Encoding):
+    uses_ids = True
+    offset = "invariant"
+    at_test = "nothing"
+
+    def bias(self, query_ids, key_ids, layer):
+        return torch.zeros(3, 5, 7)
+
+
+class Silent(Copy):
+    """A task without a response."""
+
+    def layout(self, shape):
+        layout = super().layout(shape)
+        layout.num_query = len(layout.sources)
+        return layout
+''',
+}
+
+
+def make_world(folder: Path) -> str:
+    """Fill the folder; the id of a trial in its store."""
+    for name, text in SCRIPTS.items():
+        (folder / name).write_text(text)
+    for name in ("empty", "readonly", "out", "damaged/trials/ab"):
+        (folder / name).mkdir(parents=True)
+    (folder / "damaged/trials/ab/abababababababab-1-ok-00000000.parquet").write_bytes(b"PAR1xPAR1")
+    (folder / "readonly").chmod(0o500)
+    trial = _fill_store(Store(folder / "store"))
+    config = override(TrialConfig(), TINY)
+    for name in ("model.pt", "own.pt"):
+        weights = make_model(config).state_dict()
+        save_model(folder / name, config, weights, policy="last", step=0)
+    _rename_encoding(folder / "own.pt")
+    state = next(iter(train(config, report_every=1))).state()
+    save_state(folder / "state.pt", config, state)
+    return trial
+
+
+def _fill_store(store: Store) -> str:
+    trials = SWEEP.trials("smoke")
+    for number, trial in enumerate(trials[:8]):
+        rows = [
+            ROW | {"range": kind, "length": length, "num_correct": right, "num_correct_tokens": 40}
+            for kind, length, right in (("train", 2, 9), ("test", 5, 5 + number % 3))
+        ]
+        columns = {"train_seconds": 1.0 + number, "eval_seconds": 0.5, "first_step": 0}
+        columns |= {"device": "cpu", "num_threads": 1, "host": "h", "wall_seconds": 2.0}
+        store.write(trial.config, "ok", columns | {"started_at": "2026-01-01"}, [], rows)
+    store.write(trials[8].config, "error", {"error": "planted", "host": "h"})
+    planned = tuple(PlannedTrial(trial=t, state="missing", price=None) for t in trials)
+    store.write_view(view_rows(Plan(sweep=SWEEP, scale="smoke", trials=planned)))
+    return trials[0].id
+
+
+def _rename_encoding(file: Path) -> None:
+    import torch
+
+    payload = torch.load(file, weights_only=True)
+    payload["config"]["position.encoding"] = "stranger:Mine"
+    torch.save(payload, file)
+
+
+def enter_world(folder: Path) -> None:
+    """Make the folder the place of a person who starts commands."""
+    os.chdir(folder)
+    for name in ("PCORE_RESULTS", "RAY_ADDRESS", "MLFLOW_TRACKING_URI", "RAY_JOB_SUBMISSION_ID"):
+        os.environ.pop(name, None)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))

@@ -1,0 +1,69 @@
+"""What computes nothing answers soon: without the libraries that take long to import."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = str(ROOT / "results" / "published" / "laptop")
+HEAVY = ("torch", "scipy", "ray", "mlflow", "optuna", "matplotlib", "seaborn", "sqlalchemy")
+CODE = """
+import io, json, runpy, sys
+from contextlib import redirect_stdout
+heavy, *commands = json.loads(sys.argv[1])
+for command in commands:
+    sys.argv = command.split()
+    printed = io.StringIO()
+    run = runpy.run_path if sys.argv[0].endswith(".py") else runpy.run_module
+    try:
+        with redirect_stdout(printed):
+            run(sys.argv[0], run_name="__main__")
+    except SystemExit as ended:
+        assert not ended.code, (command, ended.code)
+    print(json.dumps([command, sorted(set(heavy) & set(sys.modules)), printed.getvalue()]))
+"""
+WITHOUT_TORCH = {
+    "pcore.cli --help": "attention",
+    "sweeps --help": "merge",
+    "sweeps list": "depth_ablation",
+    "sweeps/depth_ablation.py --help": "--axis",
+    "analysis --help": "compare",
+    f"sweeps status --results {PUBLISHED}": "thousand_digits",
+    f"analysis list --results {PUBLISHED}": "depth_ablation",
+}
+WITH_TORCH = {
+    f"sweeps status depth_ablation --results {PUBLISHED} --seeds 2": "coupling, 1 layer",
+    f"sweeps plan depth_ablation --results {PUBLISHED} --seeds 2": "0 to run",
+}
+
+
+@pytest.mark.parametrize(
+    ("commands", "allowed"),
+    [(WITHOUT_TORCH, []), pytest.param(WITH_TORCH, ["torch"], marks=pytest.mark.slow)],
+    ids=["none", "torch"],
+)
+def test_commands_that_compute_nothing_import_nothing_heavy(commands, allowed):
+    arguments = json.dumps([HEAVY, *commands])
+    run = [sys.executable, "-c", CODE, arguments]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [command for command, _, _ in answers] == list(commands)
+    for command, heavy, printed in answers:
+        assert commands[command] in printed
+        assert heavy == allowed, command
+
+
+def test_pcore_is_imported_at_once_and_gives_its_names_later():
+    code = (
+        "import sys, pcore\n"
+        "assert not {'torch', 'numpy'} & set(sys.modules)\n"
+        "assert set(pcore.__all__) <= set(dir(pcore))\n"
+        "assert all(getattr(pcore, name) is not None for name in pcore.__all__)\n"
+        "assert not hasattr(pcore, 'nothing')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,105 @@
+"""Stored trials run again: the same bits here, a verdict where not, the store as it was."""
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from sweeps.__main__ import main
+from sweeps.commands import replicate as command
+from sweeps.commands.replicate import judge, spread
+from sweeps.engine.store.store import Store
+from tests.support.sweeps.tiny import make_sweep, run
+
+SCRIPT = "from tests.support.sweeps.tiny import make_sweep\n\nSWEEP = make_sweep()\n"
+
+
+@pytest.fixture
+def stored(tmp_path) -> Path:
+    (tmp_path / "tiny.py").write_text(SCRIPT)
+    assert run(make_sweep(), tmp_path / "results") == 0
+    return tmp_path
+
+
+def replicate(folder: Path, *flags: str) -> int:
+    command = ["replicate", str(folder / "tiny.py"), "--scale", "smoke"]
+    command += ["--results", str(folder / "results"), "--into", str(folder / "again"), *flags]
+    return main(command)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_rerun_on_one_machine_is_identical_and_leaves_the_store_alone(stored, capsys):
+    before = contents(stored / "results")
+    assert replicate(stored, "--trials", "2") == 0
+    printed = capsys.readouterr().out
+    assert "2 of 4 trials again" in printed
+    assert "2 of 2 identical: every count and loss as stored" in printed
+    assert contents(stored / "results") == before
+    rows = Store(str(stored / "again")).load(record="trial").to_pylist()
+    assert len(rows) == 2
+    assert all(row["cpu_model"] and row["cpu_capability"] for row in rows), "rows say which CPU"
+    assert rows[0]["cpu_model"] in printed
+    assert replicate(stored, "--trials", "4", "--seed", "1") == 0
+    assert len(Store(str(stored / "again")).load(record="trial")) == 4, "none twice"
+
+
+def test_a_stored_row_that_no_rerun_gives_is_found(stored, capsys, monkeypatch):
+    """All rows of the store say that everything was right."""
+    load = command._load_runs
+
+    def planted(*arguments):
+        runs = load(*arguments)
+        for row in (row for one in runs.values() for row in one.lengths.values()):
+            row["num_correct"] = row["num_examples"]
+        return runs
+
+    monkeypatch.setattr(command, "_load_runs", planted)
+    assert replicate(stored, "--trials", "1") == 1
+    assert "1 of 1 beyond the spread" in capsys.readouterr().out
+
+
+def make_run(*right: int) -> dict:
+    counts = {"num_examples": 100, "num_correct_tokens": 9, "loss_sum": 1.0}
+    return {
+        ("test", length, None): {**counts, "num_correct": n, "test_set": f"set {length}"}
+        for length, n in enumerate(right)
+    }
+
+
+def test_verdicts():
+    seeds = [make_run(90, 50), make_run(80, 20), make_run(85, 40)]
+    assert spread(seeds, ("test", 1, None)) == pytest.approx(0.3)
+    assert judge(seeds[0], deepcopy(seeds[0]), seeds) == "identical"
+    assert judge(seeds[0], make_run(80, 30), seeds) == "within the spread"
+    assert judge(seeds[0], make_run(90, 19), seeds) == "beyond the spread"
+    assert judge(seeds[0], make_run(79, 50), seeds) == "beyond the spread"
+    assert judge(seeds[0], make_run(90), seeds) == "not comparable"
+    assert judge(seeds[0], make_run(90, 49), seeds[:1]) == "not comparable", "no other seed"
+    other = deepcopy(seeds[0])
+    other["test", 1, None]["test_set"] = "another"
+    assert judge(seeds[0], other, seeds) == "not comparable"
+    rounded = deepcopy(seeds[0])
+    rounded["test", 1, None]["loss_sum"] = 1.0001
+    assert judge(seeds[0], rounded, seeds) == "within the spread", "not the same bits"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--into", "results"], "is the store itself: name another folder"),
+        (["--scale", "laptop"], "holds no view tiny [laptop]"),
+        (["--trials", "0"], "'0' is not a whole number above 0"),
+    ],
+)
+def test_what_cannot_be_replicated_is_refused(stored, capsys, monkeypatch, flags, words):
+    monkeypatch.chdir(stored)
+    try:
+        code = replicate(stored, *flags)
+    except SystemExit as exit:
+        code = exit.code
+    assert code == 2
+    assert words in capsys.readouterr().err
+    assert not (stored / "again").exists()

@@ -1,0 +1,158 @@
+"""`--set` and `--axis`: other values without editing, under a name of their own."""
+
+import json
+
+import pytest
+
+from pcore.config import trial_id
+from sweeps.__main__ import main as sweeps_command
+from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.changes import Change, change_sweeps, parse_axis, parse_set, read_changes
+from sweeps.engine.spec import Sweep, axis, grid
+from sweeps.engine.store.store import Store
+from tests.support.sweeps.tiny import CONFIG, make_sweep, run
+
+RATE = "optim.learning_rate"
+
+
+def changed(sweep: Sweep, *, sets: list[str] = [], axes: list[str] = []) -> Sweep:  # noqa: B006
+    (result,) = change_sweeps([sweep], list(map(parse_set, sets)), list(map(parse_axis, axes)))
+    return result
+
+
+def test_a_set_changes_every_cell_and_says_so_in_its_label():
+    sweep = changed(make_sweep(), sets=[f"{RATE}=1e-2", "model.d_ff=16"])
+    cells = sweep.cells("smoke")
+    assert [cell.label for cell in cells] == [
+        "one, learning_rate=0.01, d_ff=16",
+        "two, learning_rate=0.01, d_ff=16",
+    ]
+    assert {(c.config.optim.learning_rate, c.config.model.d_ff) for c in cells} == {(0.01, 16)}
+    assert [cell.config.model.num_layers for cell in cells] == [1, 2]
+    assert sweep.title == "A tiny sweep; d_ff=16, learning_rate=0.01"
+
+
+def test_axes_cross_every_cell_the_last_fastest_and_are_coordinates():
+    sweep = changed(make_sweep(), axes=[f"{RATE}=1e-3,2e-3", "model.norm=rms,layer"])
+    cells = sweep.cells("smoke")
+    assert len(cells) == 8
+    assert cells[1].label == "one, learning_rate=0.001, norm=layer"
+    assert cells[1].axes == {"arm": "one", "learning_rate": 0.001, "norm": "layer"}
+
+
+def test_values_with_commas_are_separated_by_semicolons():
+    sweep = changed(make_sweep(one={}), axes=["eval.test_lengths=5;5,6"])
+    assert [c.config.eval.test_lengths for c in sweep.cells("smoke")] == [(5,), (5, 6)]
+
+
+def test_two_fields_of_one_name_are_told_apart_by_their_groups():
+    sweep = changed(make_sweep(one={}), sets=["data.max_length=2"], axes=["model.num_layers=1,2"])
+    assert sweep.cells("smoke")[0].label == "one, max_length=2, num_layers=1"
+    of_its_own = grid(CONFIG, num_layers=axis("model.d_ff", 16, 32))
+    sweep = Sweep(name="s", title="", claim="", cells=lambda _: of_its_own, seeds={})
+    (_, cell, *_) = changed(sweep, axes=["model.num_layers=1,2"]).cells("smoke")
+    assert cell.axes == {"num_layers": 16, "model.num_layers": 2}
+
+
+def test_the_name_of_a_changed_sweep_is_found_again():
+    script = find_sweep("depth_ablation")
+    sweep = changed(script, sets=["model.d_ff=64"], axes=[f"{RATE}=1e-3,0.002,1e30"])
+    assert sweep.name == f"depth_ablation~model.d_ff=64+{RATE}=0.001,0.002,1e30"
+    again = find_sweep(sweep.name)
+    assert (again.name, again.title) == (sweep.name, sweep.title)
+    assert [c.id for c in again.cells("smoke")] == [c.id for c in sweep.cells("smoke")]
+
+
+@pytest.mark.parametrize(
+    ("sets", "axes"),
+    [
+        (["eval.test_lengths=5,6"], []),
+        ([], ["eval.test_lengths=5;5,6"]),
+        (["position.encoding=my/own:Class"], []),
+        ([f"position.encoding=my.{'long.' * 40}module:Class"], []),
+    ],
+)
+def test_what_no_file_name_holds_ends_in_a_hash(sets, axes):
+    sweep = changed(make_sweep(), sets=sets, axes=axes)
+    assert len(sweep.name) < 200
+    assert "/" not in sweep.name
+    with pytest.raises(ValueError, match="repeat --set and --axis"):
+        read_changes(sweep.name.partition("~")[2])
+    assert changed(make_sweep(), sets=sets, axes=axes).name == sweep.name
+    assert changed(make_sweep(), sets=[*sets, "model.d_ff=16"], axes=axes).name != sweep.name
+
+
+def test_the_order_of_sets_does_not_matter_to_the_name():
+    one, other = "model.d_ff=16", f"{RATE}=1e-2"
+    names = {changed(make_sweep(), sets=sets).name for sets in ([one, other], [other, one])}
+    assert names == {f"tiny~model.d_ff=16+{RATE}=0.01"}
+
+
+def test_trials_that_equal_a_baseline_are_not_run_again(tmp_path, capfd):
+    assert run(make_sweep(), tmp_path) == 0
+    before = Store(tmp_path).folder.read("views/tiny-smoke.parquet")
+    baseline = CONFIG.optim.learning_rate
+    flags = ["--axis", f"{RATE}={baseline},0.002"]
+    assert run(make_sweep(), tmp_path, *flags, "--plan") == 0
+    assert "8 trials, 4 finished, 4 to run" in capfd.readouterr().out
+    assert run(make_sweep(), tmp_path, *flags) == 0
+    store = Store(tmp_path)
+    assert len(store.shards()) == 8
+    assert store.folder.read("views/tiny-smoke.parquet") == before
+    name = f"tiny~{RATE}=0.001,0.002"
+    assert store.view_names() == [("tiny", "smoke"), (name, "smoke")]
+    rows = store.load_view(name, "smoke").to_pylist()
+    assert json.loads(rows[-1]["axes"]) == {"arm": "two", "learning_rate": 0.002}
+    assert f"table {name}" in capfd.readouterr().out.replace("'", "")
+
+
+def test_without_changes_a_sweep_is_itself():
+    sweep = make_sweep()
+    assert change_sweeps([sweep], [], []) == [sweep]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--set", "optim.learningrate=1"], "Did you mean 'optim.learning_rate'?"),
+        (["--set", f"{RATE}=fast"], f"{RATE}='fast' is not a valid float"),
+        (["--axis", "model.norm=rms,batch"], "model.norm='batch' is not one of: rms, layer"),
+        (["--set", "model.num_layers=2"], "are the same configuration: the sweep varies"),
+        (["--set", "seed=3"], "--seeds"),
+        (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
+        (["--axis", "position.max_position=12,4"], "cell 'one, max_position=4'"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_a_sentence(tmp_path, capsys, flags, sentence):
+    assert run(make_sweep(), tmp_path, *flags) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "flags", [["--set", RATE], ["--set", "=1"], ["--axis", f"{RATE}=1"], ["--axis", f"{RATE}=1,1"]]
+)
+def test_what_is_no_change_is_a_mistake_of_the_command_line(tmp_path, capsys, flags):
+    assert run(make_sweep(), tmp_path, *flags) == 2
+    assert f"argument {flags[0]}" in capsys.readouterr().err
+
+
+def test_the_commands_take_changes_and_names_of_changed_sweeps(tmp_path, capsys):
+    flags = ["--scale", "smoke", "--seeds", "1", "--results", str(tmp_path)]
+    assert sweeps_command(["plan", "depth_ablation", *flags, "--set", f"{RATE}=1e-2"]) == 0
+    first = capsys.readouterr().out
+    assert sweeps_command(["plan", f"depth_ablation~{RATE}=0.01", *flags]) == 0
+    second = capsys.readouterr().out
+    head = f"depth_ablation~{RATE}=0.01 [smoke]"
+    assert first.startswith(head)
+    assert second.startswith(head)
+    assert sweeps_command(["status", "depth_ablation", *flags, "--set", f"{RATE}=1e-2"]) == 0
+    assert "coupling, 1 layer, learning_rate=0.01" in capsys.readouterr().out
+    assert sweeps_command(["plan", "depth_ablation~learning_rate=0.01", *flags]) == 2
+    assert "unknown field 'learning_rate'" in capsys.readouterr().err
+
+
+def test_a_change_is_of_the_identity_of_its_configuration():
+    (cell, _) = changed(make_sweep(), sets=[f"{RATE}={CONFIG.optim.learning_rate}"]).cells("smoke")
+    assert cell.id == trial_id(CONFIG)
+    assert Change(field=RATE, values=("1",)).leaf == "learning_rate"

@@ -1,0 +1,150 @@
+"""Data is not code: what rows, views, weights and winners of searches name is not imported."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+import analysis.__main__ as analysis
+import sweeps.__main__ as sweeps
+from pcore.cli import main as pcore
+from pcore.config import override, trial_id
+from pcore.model.checkpoint import pack_model
+from pcore.model.transformer import make_model
+from pcore.training.train import train
+from sweeps.baseline import addition
+from sweeps.engine.search.results import best_of
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.store import Store
+
+MODULE = """
+import pathlib
+from pcore.encodings import NoPE
+from pcore.tasks.addition import Addition
+pathlib.Path(__file__).with_name("imported").touch()
+class Mine(NoPE):
+    at_test = "somebody's own"
+class Sums(Addition):
+    "Addition under a name of its own."
+"""
+ROW = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
+ROW |= {"num_tokens": 50, "num_correct_tokens": 40, "test_set": "set00005", "loss_sum": 1.0}
+ROW |= {"num_missed_stop": 1, "num_early_stop": 1, "num_wrong_symbol": 1}
+SMALL = {"optim.num_steps": 2, "eval.num_examples": 4}
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A trial of own code, in a folder with that code, none of which this process has imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    (tmp_path / "stranger.py").write_text(MODULE)
+    importlib.invalidate_caches()
+    own = {"position.encoding": "stranger:Mine", "task.name": "stranger:Sums"}
+    config = override(addition("smoke"), SMALL | own)
+    store = Store(tmp_path / "results")
+    store.write(config, "ok", {"code_hash": "a1:x"}, [], [ROW])
+    view = {"sweep": "depth_ablation", "scale": "smoke", "title": "Title", "claim": "Claim."}
+    view |= {"cell": "theirs", "cell_order": 0, "trial_id": trial_id(config), "seed": 0}
+    store.write_view([view | {"data_seed": 0}])
+    weights = make_model(config).state_dict()
+    packed = pack_model(config, weights, policy="last", step=2)
+    store.folder.write(f"checkpoints/{trial_id(config)}/last.pt", packed)
+    yield store
+    sys.modules.pop("stranger", None)
+
+
+@pytest.fixture
+def unseen(store, tmp_path):
+    """The store, after its code was forgotten; True if it has been imported since."""
+    sys.modules.pop("stranger")
+    (tmp_path / "imported").unlink()
+    return lambda: (tmp_path / "imported").exists() or "stranger" in sys.modules
+
+
+def weights_file(store: Store) -> str:
+    (entry,) = store.folder.list("checkpoints")
+    return store.folder.path(entry.name)
+
+
+@pytest.mark.parametrize(
+    ("main", "words"),
+    [
+        (sweeps.main, ["plan", "depth_ablation", "--scale", "smoke"]),
+        (sweeps.main, ["status"]),
+        (sweeps.main, ["status", "depth_ablation", "--scale", "smoke"]),
+        (sweeps.main, ["why", "{trial}"]),
+        (sweeps.main, ["gc"]),
+        (sweeps.main, ["diagnose"]),
+        (analysis.main, ["list"]),
+        (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
+        (analysis.main, ["report"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_no_command_imports_what_a_row_names(store, unseen, capsys, main, words, monkeypatch):
+    monkeypatch.setattr("sweeps.engine.prices.price.probe", lambda *rest: 0.001)
+    (trial,) = store.visible()
+    code = main([*(word.format(trial=trial) for word in words), "--results", store.root])
+    out, err = capsys.readouterr()
+    assert not unseen()
+    assert "Traceback" not in out + err
+    if words == ["diagnose"]:
+        assert code == 1
+        assert "names own code, task.name=stranger:Sums" in err
+    else:
+        assert code == 0
+
+
+def test_rows_of_own_code_stand_in_the_table(store, unseen, capsys):
+    words = ["table", "depth_ablation", "--scale", "smoke", "--results", store.root]
+    assert analysis.main(words) == 0
+    assert "theirs" in capsys.readouterr().out
+    assert not unseen()
+
+
+def test_why_says_which_code_the_identity_includes(store, unseen, capsys):
+    (trial,) = store.visible()
+    assert sweeps.main(["why", trial, "--results", store.root]) == 0
+    said = "own code, which is not imported here: task.name=stranger:Sums, position.encoding="
+    assert said in capsys.readouterr().out
+
+
+def test_diagnose_takes_code_that_is_trusted(store, unseen, capsys):
+    assert sweeps.main(["diagnose", "--trust-code", "--results", store.root]) == 0
+    assert "1 analysed now" in capsys.readouterr().out
+    assert unseen()
+
+
+@pytest.mark.parametrize("main", [pcore, analysis.main], ids=["pcore", "analysis"])
+def test_attention_imports_what_is_trusted_only(store, unseen, capsys, main):
+    words = ["attention", weights_file(store), "--length", "2", "--examples", "4"]
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "give --trust-code if you trust it" in err
+    assert not unseen()
+    assert main([*words, "--trust-code"]) == 0
+    assert unseen()
+
+
+def test_winners_of_a_search_are_fields_and_no_code(tmp_path):
+    winner = {"arm": {"position.encoding": "stranger:Mine", "near_score": 1.0}}
+    text = json.dumps(winner).encode()
+    Folder(tmp_path).write("searches/lr_search-smoke.json", text)
+    with pytest.raises(
+        ValueError, match=r"lr_search-smoke\.json names own code, position.encoding"
+    ):
+        best_of("lr_search", "smoke", tmp_path)
+
+
+def test_code_that_the_user_named_is_found_in_rows(store):
+    """A sweep script that names the class has imported it: its rows are read as any others."""
+    from sweeps.engine.prices.measured import _read
+
+    (row,) = store.load(record="trial", columns=["config_json"]).to_pylist()
+    config = _read(row["config_json"])
+    assert config is not None
+    assert type(config.task).__name__ == "Sums"
+    assert list(train(config))[-1].finished
