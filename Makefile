@@ -19,6 +19,7 @@ sweep: .venv/installed  ## train four position methods at laptop scale, print th
 
 paper: .venv/installed  ## what is missing of all sweeps, then the report; SCALE=smoke, laptop or paper
 	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow
+	$(BIN)/python -m sweeps mirror --missing --scale $(SCALE) --results $(RESULTS)
 	$(BIN)/python -m analysis report --scale $(SCALE) --results $(RESULTS)
 
 headline: .venv/installed  ## on a CUDA machine: benchmark, the papers' headline, its table and verdicts; DEVICE=cpu HEADLINE=smoke rehearses
@@ -40,11 +41,8 @@ test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 serve
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
-dashboard: .venv/installed  ## the MLflow UI on http://127.0.0.1:5000
-	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=true \
-	$(BIN)/python -m mlflow server --backend-store-uri sqlite:///$(abspath $(RESULTS))/mlflow.db \
-	  --artifacts-destination $(abspath $(RESULTS))/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1 \
-	  --allowed-hosts localhost:$(PORT),127.0.0.1:$(PORT)
+dashboard: .venv/installed  ## charts of the results in MLflow, live while a sweep runs; RESULTS=results/published/laptop: the published ones
+	$(BIN)/python -m sweeps dashboard --results $(RESULTS) --port $(PORT)
 
 lint: .venv/installed  ## format check, lint and types
 	$(BIN)/ruff format --check .

@@ -11,8 +11,8 @@ from analysis.load import Results
 from analysis.tables import render
 from analysis.tables.comparison_table import comparison_table
 from analysis.tables.files import check_place, write_text
-from sweeps.commands.tables import TABLES
 from sweeps.engine.store.store import Store
+from sweeps.tables import TABLES
 
 SCALES = ("smoke", "laptop", "paper")
 
@@ -181,7 +181,7 @@ def _reports(results: str) -> Path:
 
 
 def _report_order(view: load.ViewSummary) -> tuple[int, str, int]:
-    """The order of sweeps/commands/tables.py, then all others by name; large scales first."""
+    """The order of sweeps/tables.py, then all others by name; large scales first."""
     order = TABLES["paper"]
     index = order.index(view.sweep) if view.sweep in order else len(order)
     return index, view.sweep, -SCALES.index(view.scale)

@@ -10,9 +10,11 @@ python -m sweeps why 3f2a                      everything about one trial
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps replicate SWEEP               run stored trials again: how far off do they end?
 python -m sweeps cost                          how well durations are predicted
+python -m sweeps cancel TRIAL ...              end trials that run or wait, from any terminal
 python -m sweeps verify                        read everything once; name what is damaged
 python -m sweeps merge FROM INTO               add the results of another folder
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
+python -m sweeps dashboard                     MLflow's pages over the results
 python -m sweeps doctor                        whether this machine and cluster are fit to run
 python -m sweeps gc                            old checkpoints and leftovers
 """
@@ -24,7 +26,6 @@ from collections.abc import Callable, Sequence
 from pcore.cli.parser import Parser
 from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
-from sweeps.commands.tables import TABLES
 from sweeps.engine.changes import change_sweeps
 from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
 from sweeps.engine.options import (
@@ -38,6 +39,7 @@ from sweeps.engine.options import (
 )
 from sweeps.engine.spec import SCALES, Sweep
 from sweeps.engine.store.location import find_existing, find_results
+from sweeps.tables import TABLES
 
 # The functions below turn a parsed command line into the typed call of a command; their docstrings
 # are its help. Imports inside them keep `python -m sweeps list` fast.
@@ -129,6 +131,13 @@ def diagnose(given: argparse.Namespace) -> int:
     )
 
 
+def cancel(given: argparse.Namespace) -> int:
+    """End trials that run or wait, whoever runs them; --retry-errors runs them again."""
+    from sweeps.commands.cancel import cancel_trials
+
+    return cancel_trials(given.results, given.trials)
+
+
 def replicate(given: argparse.Namespace) -> int:
     """Run a sample of stored trials again, elsewhere, and say how far from the store they end."""
     from sweeps.commands.replicate import replicate as run_again
@@ -145,9 +154,18 @@ def cost(given: argparse.Namespace) -> int:
 
 def mirror(given: argparse.Namespace) -> int:
     """Write MLflow anew from Parquet, for these sweeps or all."""
-    from sweeps.commands.maintenance import rebuild_mirror
+    from sweeps.commands.dashboard import rebuild_mirror
 
-    return rebuild_mirror(given.results, given.sweeps, given.scale, given.tracking_uri)
+    return rebuild_mirror(
+        given.results, given.sweeps, given.scale, given.tracking_uri, given.missing
+    )
+
+
+def dashboard(given: argparse.Namespace) -> int:
+    """MLflow's pages over a store: mirrors what is missing, opens the charts."""
+    from sweeps.commands.dashboard import show_dashboard
+
+    return show_dashboard(given.results, given.tracking_uri, given.port, not given.no_browser)
 
 
 def verify(given: argparse.Namespace) -> int:
@@ -167,7 +185,7 @@ def merge(given: argparse.Namespace) -> int:
 
 def doctor(given: argparse.Namespace) -> int:
     """Whether this machine (and the cluster) can run sweeps; every problem with its fix."""
-    from sweeps.commands.maintenance import examine
+    from sweeps.commands.doctor import examine
 
     return examine(given.results, given.tracking_uri, given.ray_address)
 
@@ -179,7 +197,17 @@ def gc(given: argparse.Namespace) -> int:
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
 
 
-READING = (status, why, diagnose, cost, mirror, gc)  # they make no folder
+READING = (
+    status,
+    trials,
+    why,
+    cancel,
+    diagnose,
+    cost,
+    mirror,
+    dashboard,
+    gc,
+)  # they make no folder
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -206,7 +234,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             action="append",
             default=[],
             metavar="TABLE",
-            help="all sweeps of a table of the report (sweeps/commands/tables.py), e.g. core",
+            help="all sweeps of a table of the report (sweeps/tables.py), e.g. core",
         )
         add_size(command)
         add_results(command)
@@ -221,6 +249,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_results(command)
     command = add("why", why)
     command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
+    add_results(command)
+    command = add("cancel", cancel)
+    command.add_argument("trials", nargs="+", metavar="TRIAL", help="id, or its first letters")
     add_results(command)
     command = add("diagnose", diagnose)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
@@ -248,6 +279,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", default=None, help="default: all scales")
+    command.add_argument("--tracking-uri", default=None, help="default as in `run`")
+    command.add_argument("--missing", action="store_true", help="only what MLflow does not show")
+    add_results(command)
+    command = add("dashboard", dashboard)
+    command.add_argument("--port", type=parse_count, default=5000, help="default: 5000")
+    command.add_argument("--no-browser", action="store_true", help="print the addresses only")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
     add_results(command)
     command = add("verify", verify)

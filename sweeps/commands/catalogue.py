@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcore.registry import describe_error, nearest
-from sweeps.commands.tables import TABLES
 from sweeps.engine.changes import SEPARATOR, change_sweeps, read_changes
 from sweeps.engine.spec import Sweep
+from sweeps.tables import TABLES
 
 if TYPE_CHECKING:  # pandas comes with it, which `list` needs not
     from sweeps.engine.store.store import Store

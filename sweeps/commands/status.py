@@ -16,7 +16,16 @@ from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.sources import is_same_code
 
-COLUMNS: tuple[str, ...] = ("cell", "trials", "done", "diverged", "missing", "failed", "stale")
+COLUMNS: tuple[str, ...] = (
+    "cell",
+    "trials",
+    "done",
+    "diverged",
+    "missing",
+    "failed",
+    "cancelled",
+    "stale",
+)
 
 
 def show_status(
@@ -44,7 +53,7 @@ def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -
     for label, members in _by_cell(trials).items():
         count = Counter(states[t.id] for t in members)
         failed = count["failed"] + count["retry"] + count["stopped"]
-        numbers = (count["done"], count["diverged"], count["missing"], failed)
+        numbers = (count["done"], count["diverged"], count["missing"], failed, count["cancelled"])
         old = sum(same.get(t.id) is False for t in members)
         rows.append((label, *map(str, (len(members), *numbers, old))))
     total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
@@ -65,8 +74,8 @@ def _store_status(store: Store) -> str:
     for (sweep, scale), view in views.items():
         names = view.column("trial_id").unique().to_pylist()
         count = Counter(visible[n].status if n in visible else "missing" for n in names)
-        failed = len(names) - count["ok"] - count["diverged"] - count["missing"]
-        numbers = (len(names), count["ok"], count["diverged"], count["missing"], failed)
+        known = [count[status] for status in ("ok", "diverged", "missing", "cancelled")]
+        numbers = (len(names), *known[:3], len(names) - sum(known), known[3])
         rows.append((sweep, scale, *map(str, numbers)))
     return align(rows, num_text=2)
 

@@ -49,8 +49,10 @@ class LaunchOptions:
     slice: float | None = None  # seconds after which an inline launch saves its state and stops
     budget: float | None = None  # seconds of wall time that whole replicates must fit into
     retry_errors: bool = False
-    tracking_uri: str | None = None  # of MLflow; None: the default, see `tracking.find_uri`
+    tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.place.find_place`
     mlflow: bool = True
+    hooks: tuple[str, ...] = ()  # package.module:Class of each, see `launch.hooks`
+    notify: str | None = None  # shell command when the launch is over
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
@@ -111,6 +113,8 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
         retry_errors=getattr(given, "retry_errors", False),
         tracking_uri=getattr(given, "tracking_uri", None),
         mlflow=not getattr(given, "no_mlflow", True),
+        hooks=tuple(getattr(given, "hooks", ())),
+        notify=getattr(given, "notify", None),
         report=not getattr(given, "no_report", True),
     )
 
@@ -196,13 +200,22 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add_executor(parser)
     add = parser.add_argument
     add("--budget", type=parse_duration, help="run whole replicates that fit into this wall time")
-    add("--retry-errors", action="store_true", help="run again what failed with an error")
+    add("--retry-errors", action="store_true", help="run again what failed or was cancelled")
     add(
         "--tracking-uri",
         help="MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results)",
     )
     add("--no-report", action="store_true", help="do not draw table and figure at the end")
     add("--no-mlflow", action="store_true", help="do not mirror to MLflow")
+    add(
+        "--hook",
+        dest="hooks",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="own code that hears of every trial, e.g. sweeps.hooks.tensorboard:TensorBoard",
+    )
+    add("--notify", metavar="COMMAND", help="shell command when it is over, finds $PCORE_SUMMARY")
 
 
 def parse_count(text: str) -> int:

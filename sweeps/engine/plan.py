@@ -16,7 +16,7 @@ from sweeps.engine.trial.sources import is_same_code
 if TYPE_CHECKING:  # torch comes with it, which `status` needs not
     from sweeps.engine.prices.price import Price
 
-State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
+State = Literal["done", "diverged", "missing", "retry", "failed", "stopped", "cancelled"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +26,7 @@ class PlannedTrial:
     done = an ok row set exists; diverged = final, counts as a failure; missing = never finished;
     retry = the last attempt was lost, ran out of memory or time, or failed in other code than
     today's; failed = it raised an error in this very code; stopped = never finished, and two trials
-    of its cell failed with the same error.
+    of its cell failed with the same error; cancelled = somebody ended it.
     """
 
     trial: Trial
@@ -112,6 +112,8 @@ def trial_states(
         shard = visible.get(trial.id)
         if shard is not None and shard.finished:
             states[trial.id] = "done" if shard.status == "ok" else "diverged"
+        elif shard is not None and shard.status == "cancelled" and not retry_errors:
+            states[trial.id] = "cancelled"
         elif trial.id in errors:
             states[trial.id] = "failed"
         elif trial.cell.id in stopped_cells:
@@ -217,9 +219,12 @@ def count_states(plan: Plan) -> str:
     """ "12 trials, 8 finished, 4 to run", and how many are not run again because they failed."""
     finished = sum(p.finished for p in plan.trials)
     left = [p.state for p in plan.trials if p.state in ("failed", "stopped")]
+    cancelled = sum(p.state == "cancelled" for p in plan.trials)
     text = f"{len(plan.trials)} trials, {finished} finished, {len(plan.to_run)} to run"
     if left:
         text += f", {len(left)} not run again after an error (--retry-errors does)"
+    if cancelled:
+        text += f", {cancelled} cancelled (--retry-errors runs them)"
     return text
 
 

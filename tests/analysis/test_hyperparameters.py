@@ -18,9 +18,9 @@ from analysis.load import load_sweep
 from analysis.tables.render import render_files, render_text
 from pcore.config import flatten, override
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.commands.tables import TABLES
 from sweeps.engine.spec import Cell
 from sweeps.engine.store.store import Store
+from sweeps.tables import TABLES
 from tests.support.rows.example_store import make_evaluation, view_rows, write_trial
 
 OF_PAPERS = sorted(set(sweep_names()) - set(TABLES["beyond"]))  # what is ours alone has no settings

@@ -126,7 +126,7 @@ def nothing_computes() -> Generator[None]:
         for name in COMPUTES:
             stack.enter_context(_replaced(name, accept))
         stack.enter_context(_replaced("sweeps.engine.prices.price:probe", lambda *rest: 0.001))
-        stack.enter_context(_replaced("sweeps.commands.maintenance:_cluster", lambda *rest: ()))
+        stack.enter_context(_replaced("sweeps.commands.doctor:_cluster", lambda *rest: ()))
         yield
 
 

@@ -33,7 +33,7 @@ ROOMS = {
         ("launch",),
         ("search",),
     ),
-    "sweeps": (("engine",), ("baseline", "commands")),
+    "sweeps": (("engine", "tables"), ("baseline", "commands", "hooks")),
     "analysis": (
         ("load",),
         ("configs", "statistics", "rows"),
@@ -47,7 +47,7 @@ LARGEST_FOLDER = 12  # entries beside `__init__.py`, the sweep scripts aside
 OF_PACKAGES = {"pcore.lazy_torch"}  # names of a package itself, in no room
 RIM = {
     "ray": {"sweeps/engine/launch/ray_tune.py", "sweeps/engine/launch/ray_cluster.py"},
-    "mlflow": {"sweeps/engine/launch/tracking.py"},
+    "mlflow": {"sweeps/engine/launch/mirror/tracking.py"},
     "optuna": {"sweeps/engine/search/study.py"},
 }
 NOT_FOR_PCORE = {"ray", "mlflow", "optuna", "pyarrow", "pandas", "scipy", "seaborn", "psutil"}
@@ -189,7 +189,7 @@ def test_analysis_reads_parquet_only(file):
     assert not roots(file) & {"ray", "mlflow", "optuna", "tests"}
     for name, _ in imports(file):
         if name.split(".")[0] == "sweeps":
-            assert name.startswith(("sweeps.engine.store.", "sweeps.commands.tables.")), name
+            assert name.startswith(("sweeps.engine.store.", "sweeps.tables.")), name
 
 
 def test_the_law_sees_every_way_to_import(tmp_path, monkeypatch):

@@ -11,8 +11,8 @@ from pcore.config import TrialConfig, override
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation.test_sets import evaluation_lengths
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.commands.tables import TABLES
 from sweeps.engine.spec import SCALES, Sweep, parse_seeds
+from sweeps.tables import TABLES
 
 FOLDER = Path(__file__).parents[2] / "sweeps"
 SCRIPTS = sorted(

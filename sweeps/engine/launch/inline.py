@@ -5,6 +5,7 @@ machines without Ray.
 from collections.abc import Sequence
 
 from pcore.training.train import Report
+from sweeps.engine.launch.hooks import News
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.launch.stacks import form_stacks, measure_gain
 from sweeps.engine.plan import PlannedTrial
@@ -17,11 +18,12 @@ def run_inline(pending: Sequence[PlannedTrial], settings: Settings, progress: Pr
     """Run the trials in this order. An interrupt leaves the running ones to be resumed by the next
     launch.
     """
-    policy = FailurePolicy()
+    policy, news = FailurePolicy(), News()
     cells = {planned.trial.id: cell_of(planned.trial.config) for planned in pending}
 
     def on_report(name: str, report: Report) -> None:
-        progress.advanced(name, report.share)
+        if new := news.read(name, report):
+            progress.advanced(name, new)
 
     for group in form_stacks(pending, settings, 1, lambda some: measure_gain(some, settings)):
         started: list[PlannedTrial] = []
@@ -33,7 +35,8 @@ def run_inline(pending: Sequence[PlannedTrial], settings: Settings, progress: Pr
             else:
                 started.append(planned)
         for planned in started:
-            progress.advanced(planned.trial.id, 0.0, stacked=len(started))
+            news.begin(planned.trial.id)
+            progress.begin(planned.trial.id, len(started))
         paused = False
         configs = [planned.trial.config for planned in started]
         for outcome in run_group(configs, settings, on_report, progress.say) if configs else ():

@@ -1,12 +1,15 @@
 """One launch of sweeps: plan them, run what is missing, report."""
 
+import contextlib
 import json
+import math
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
+from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
 from sweeps.engine.launch.scheduler import Scheduler
 from sweeps.engine.options import FAILED, LaunchOptions
 from sweeps.engine.plan import (
@@ -24,14 +27,17 @@ from sweeps.engine.spec import Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
 
+BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
 MAX_LINES = 20  # of unfinished trials listed at the end
 
 
-def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
+def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[Hook] = ()) -> int:
     """Run what the store lacks of these sweeps. Exit codes: 0 all trials finished, 1 some did not.
 
-    Raises ValueError, before anything starts, for what cannot work.
+    hooks: beside those of the options. Raises ValueError, before anything starts, for what cannot
+    work.
     """
+    hooks = [*hooks, *(load_hook(name) for name in options.hooks)]
     sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
     store, num_slots = Store(options.results), options.num_slots
     plans = plan_sweeps(sweeps, options, store)
@@ -49,30 +55,46 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
         print(f"predicted: {format_seconds(wall)} on {num_slots} slots")
         print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
         sys.stdout.flush()
-    mirrors = _start_mirrors(plans, store, options)
-
-    def on_finish(outcome: Outcome) -> None:
-        if outcome.status not in ("paused", "unsaved", "stopped"):
-            for mirror in mirrors:
-                mirror.add(outcome.trial_id)
-
-    scheduler = Scheduler(options, store, on_finish)
-    title = ", ".join(f"{plan.sweep.name} [{plan.scale}]" for plan in plans)
-    complete = not pending or scheduler.run(title, pending)
-    if pending:
-        store.pack()
-    code = _report(plans, store, options, scheduler)
-    for plan, mirror in zip(plans, mirrors, strict=False):
-        if problem := mirror.close(report_folder(plan, store)):
-            print(
-                f"MLflow mirror incomplete ({problem}); the rows in {store.root} are complete",
-                file=sys.stderr,
-            )
+    launch = Launch(plans=plans, store=store)
+    with _told(launch, [*hooks, *_own_hooks(launch, options)]) as (listeners, ended):
+        scheduler = Scheduler(options, store, listeners)
+        complete = not pending or scheduler.run(launch.title, pending)
+        if pending:
+            store.pack()
+        code = _report(plans, store, options, scheduler)
+        ended.append(code if complete else FAILED)
     if pairs := _predicted_and_taken(pending, scheduler.outcomes):
         print(describe_error(pairs))
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
-    return code if complete else FAILED
+    return ended[0]
+
+
+@contextlib.contextmanager
+def _told(launch: Launch, hooks: Sequence[Hook]) -> Generator[tuple[Hooks, list[int]]]:
+    """Tell hooks of a launch from its start to its end; the block appends its exit code."""
+    listeners, ended = Hooks(hooks), list[int]()
+    listeners.tell(lambda hook: hook.on_launch(launch))
+    try:
+        yield listeners, ended
+    finally:
+        code = ended[0] if ended else None
+        listeners.tell(lambda hook: hook.on_end(launch, code))
+        listeners.close(math.inf if ended else BROKEN_OFF)
+
+
+def _own_hooks(launch: Launch, options: LaunchOptions) -> list[Hook]:
+    """The mirror and the command of --notify."""
+    hooks: list[Hook] = []
+    if options.mlflow:
+        from sweeps.engine.launch.mirror.hook import Mirror
+        from sweeps.engine.launch.mirror.place import find_place
+
+        folders = [report_folder(plan, launch.store) for plan in launch.plans]
+        hooks.append(Mirror(find_place(launch.store, options.tracking_uri), folders))
+    if options.notify:
+        hooks.append(Notify(options.notify))
+    return hooks
 
 
 def _predicted_and_taken(
@@ -146,15 +168,6 @@ def view_folder(view: str, store: Store) -> Path:
     """Where what is drawn of a view is written: beside a local store, else in ./reports."""
     reports = Path("reports") if store.folder.remote else store.folder.local / "reports"
     return reports / view
-
-
-def _start_mirrors(plans: Sequence[Plan], store: Store, options: LaunchOptions):
-    if not options.mlflow:
-        return []
-    from sweeps.engine.launch.tracking import Mirror, find_uri, shown_plan
-
-    uri = find_uri(options.tracking_uri, store)
-    return [Mirror(shown_plan(plan), store, uri) for plan in plans]
 
 
 def _report(

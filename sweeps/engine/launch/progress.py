@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from sweeps.engine.launch.hooks import Hooks, TrialReport
 from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
 from sweeps.engine.trial.attempt import Outcome
 
@@ -24,10 +25,11 @@ class Progress:
         pending: Sequence[PlannedTrial],
         num_slots: int,
         on_finish: Callable[[Outcome], None] = lambda outcome: None,
+        hooks: Hooks | None = None,
         out: TextIO | None = None,
     ):
         self.name, self.num_slots, self.out = name, num_slots, out or sys.stdout
-        self.on_finish = on_finish
+        self.on_finish, self.hooks = on_finish, hooks or Hooks(())
         self.pending = {planned.trial.id: planned for planned in pending}
         # Running trials: share done, time of start, how many trials train as one model with it.
         self.steps: dict[str, tuple[float, float, int]] = {}
@@ -50,19 +52,29 @@ class Progress:
             self._write("\r\x1b[2K")
         self._log(0)
 
-    def advanced(self, trial_id: str, share: float, stacked: int = 0) -> None:
-        """A running trial has done this share of its steps. stacked: how many trials train as one
-        model; 0 = as many as when it began.
-        """
+    def begin(self, trial_id: str, stacked: int = 1) -> None:
+        """An attempt at a trial begins. stacked: how many trials train as one model."""
         with self.lock:
-            _, began, before = self.steps.get(trial_id, (0.0, time.monotonic(), 1))
-            self.steps[trial_id] = (share, began, stacked or before)
+            self.steps[trial_id] = (0.0, time.monotonic(), stacked)
             self.last_activity = time.monotonic()
+        if planned := self.pending.get(trial_id):
+            self.hooks.tell(lambda hook: hook.on_start(planned.trial))
+
+    def advanced(self, trial_id: str, report: TrialReport) -> None:
+        """A running trial has come so far."""
+        with self.lock:
+            _, began, stacked = self.steps.get(trial_id, (0.0, time.monotonic(), 1))
+            self.steps[trial_id] = (report.share, began, stacked)
+            self.last_activity = time.monotonic()
+        if planned := self.pending.get(trial_id):
+            self.hooks.tell(lambda hook: hook.on_report(planned.trial, report))
 
     def finished(self, outcome: Outcome) -> None:
         """An attempt at a trial has ended; says how in one line and tells `on_finish`."""
         self._show(outcome)
         self.on_finish(outcome)
+        if planned := self.pending.get(outcome.trial_id):
+            self.hooks.tell(lambda hook: hook.on_finish(planned.trial, outcome))
 
     def _show(self, outcome: Outcome) -> None:
         with self.lock:

@@ -24,6 +24,7 @@ from ray import tune
 
 from pcore.config import TrialConfig, flatten, trial_id, unflatten
 from pcore.training.train import Report
+from sweeps.engine.launch.hooks import Measured, News, TrialReport
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.launch.stacks import form_stacks, measure_gain
 from sweeps.engine.options import Resources
@@ -148,24 +149,25 @@ def _run_chunk(parameters: dict[str, Any], settings: dict[str, Any], policy: Any
 
 
 class WorkerReporter:
-    """Sends events from a worker to the driver. A message costs some milliseconds in Tune, so the
-    end of a trial is sent together with the start of the next one.
+    """Sends events from a worker to the driver. A message costs some milliseconds in Tune, so
+    reports are collected, and the end of a trial is sent together with the start of the next one.
     """
 
     def __init__(self):
         self.events: list[dict[str, Any]] = []
-        self.reported: dict[str, float] = {}  # time of the last progress report of each trial
+        self.news = News()
+        self.sent = float("-inf")  # when the last reports were
 
     def started(self, names: Sequence[str]) -> None:
         for name in names:
-            self.reported[name] = time.monotonic()
-            self.events.append({"trial": name, "share": 0.0, "stacked": len(names)})
+            self.news.begin(name)
+            self.events.append({"trial": name, "stacked": len(names)})
         self.flush()
 
     def advanced(self, name: str, report: Report) -> None:
-        if time.monotonic() - self.reported[name] > REPORT_SECONDS:
-            self.reported[name] = time.monotonic()
-            self.events.append({"trial": name, "share": report.share})
+        if new := self.news.read(name, report):
+            self.events.append({"trial": name, "report": asdict(new)})
+        if self.events and time.monotonic() - self.sent > REPORT_SECONDS:
             self.flush()
 
     def say(self, text: str) -> None:
@@ -178,7 +180,7 @@ class WorkerReporter:
     def flush(self) -> None:
         if self.events:
             tune.report({"events": json.dumps(self.events)})
-            self.events = []
+            self.events, self.sent = [], time.monotonic()
 
 
 class _EventCallback(tune.Callback):
@@ -207,8 +209,12 @@ class _EventCallback(tune.Callback):
             self.progress.finished(Outcome(**event["outcome"]))
         elif "say" in event:
             self.progress.say(event["say"])
+        elif "stacked" in event:
+            self.progress.begin(event["trial"], event["stacked"])
         else:
-            self.progress.advanced(event["trial"], event["share"], event.get("stacked", 0))
+            measured = tuple(Measured(**one) for one in event["report"].pop("measured"))
+            report = TrialReport(**event["report"], measured=measured)
+            self.progress.advanced(event["trial"], report)
 
 
 def _account_for_missing(

@@ -7,9 +7,10 @@ another launch holds are left to it and waited for; if that launch dies, they ar
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from pcore.config import TrialConfig, flatten, trial_id
+from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.launch.inline import run_inline
 from sweeps.engine.launch.leases import LaunchLease, OtherLaunch
 from sweeps.engine.launch.progress import Progress
@@ -25,18 +26,10 @@ WAIT_POLL = 2.0  # seconds between two checks of trials that another launch runs
 
 
 class Scheduler:
-    """Runs trials under one launch, in passes, until none is left to run or to retry.
+    """Runs trials under one launch, in passes, until none is left to run or to retry."""
 
-    on_finish is called with the outcome of every attempt, maybe in another thread.
-    """
-
-    def __init__(
-        self,
-        options: LaunchOptions,
-        store: Store,
-        on_finish: Callable[[Outcome], None] = lambda outcome: None,
-    ):
-        self.options, self.store, self.on_finish = options, store, on_finish
+    def __init__(self, options: LaunchOptions, store: Store, hooks: Hooks | None = None):
+        self.options, self.store, self.hooks = options, store, hooks
         self.began = time.monotonic()
         self.tries: Counter[str] = Counter()
         self.outcomes: dict[str, Outcome] = {}  # of the latest attempt at each trial
@@ -82,7 +75,7 @@ class Scheduler:
         settings = make_settings(self.options, self.store, launch, self.began)
         with (
             session(self.options, self.store) as num_slots,
-            Progress(title, mine, num_slots, self._record) as progress,
+            Progress(title, mine, num_slots, self._record, self.hooks) as progress,
         ):
             if self.options.executor == "inline":
                 run_inline(mine, settings, progress)
@@ -98,7 +91,6 @@ class Scheduler:
     def _record(self, outcome: Outcome) -> None:
         self.tries[outcome.trial_id] += 1
         self.outcomes[outcome.trial_id] = outcome
-        self.on_finish(outcome)
 
     def _wait(self, lease: LaunchLease, taken: Mapping[str, OtherLaunch]) -> None:
         """Until the trials of other launches are finished, or their launches are gone."""

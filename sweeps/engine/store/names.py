@@ -17,6 +17,7 @@ PATTERNS = {
     "state": rf"checkpoints/{TRIAL}/state\.pt",
     "weights": rf"checkpoints/{TRIAL}/(?:last|best|oracle)\.pt",
     "marker": rf"running/{TRIAL}\.json",
+    "request": rf"cancelled/{TRIAL}\.txt",
     "launch": r"launches/[0-9a-f]{12}\.(?:json|beat)",
     "search": r"searches/[^/]+\.json",
     "mirror": r"mirrored/[^/]+\.json",

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pcore.config import known_fields
 from pcore.tasks import TASKS
 
-Status = Literal["ok", "diverged", "oom", "timeout", "error", "lost"]
+Status = Literal["ok", "diverged", "oom", "timeout", "error", "lost", "cancelled"]
 Record = Literal["trial", "report", "evaluation"]
 
 IDENTITY = {

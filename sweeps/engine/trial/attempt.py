@@ -28,10 +28,18 @@ from sweeps.engine.store.schema import REPORT, Status
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
-from sweeps.engine.trial.markers import GIVEN_UP, MAX_LOST, record_lost, running_marker
+from sweeps.engine.trial.markers import (
+    GIVEN_UP,
+    MAX_LOST,
+    asked_to_cancel,
+    forget_request,
+    record_lost,
+    running_marker,
+)
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
 
 Compile: TypeAlias = Literal["auto", "on", "off"]
+ASK_SECONDS = 1.0  # between two looks for a request to cancel a trial
 Action: TypeAlias = Literal["continue", "save", "paused", "timeout"]
 
 
@@ -115,6 +123,11 @@ def admit(config: TrialConfig, settings: Settings, store: Store) -> tuple[Outcom
     if shard is not None and shard.finished:
         return Outcome(trial_id=name, status="done", seconds=0.0), 0
     num_lost = record_lost(store, config, settings.launch)
+    if reason := asked_to_cancel(store.folder, name):
+        facts = {**code_provenance(), "error": reason, "launch": settings.launch or None}
+        store.write(config, "cancelled", facts)
+        forget_request(store.folder, name)
+        return Outcome(trial_id=name, status="cancelled", seconds=0.0, error=reason), num_lost
     if num_lost >= MAX_LOST:
         return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP), num_lost
     return None, num_lost
@@ -125,7 +138,7 @@ class Timer:
 
     def __init__(self, settings: Settings):
         self.settings, self.began = settings, time.monotonic()
-        self.saved = self.began
+        self.saved, self.asked = self.began, self.began
 
     def next_action(self) -> Action:
         """What the caller has to do now: save a state; paused, timeout: save it and stop."""
@@ -138,6 +151,14 @@ class Timer:
             return "continue"
         self.saved = now
         return "save"
+
+    def may_ask(self) -> bool:
+        """Whether it is time to see if somebody wants the end of a trial."""
+        now = time.monotonic()
+        if now - self.asked <= ASK_SECONDS:
+            return False
+        self.asked = now
+        return True
 
 
 class Attempt:
@@ -179,7 +200,19 @@ class Attempt:
                 self.save()
             if action in ("paused", "timeout"):
                 return self.stop(action)
+            if timer.may_ask() and (outcome := self.cancel()):
+                return outcome
         return self.finish("ok")
+
+    def cancel(self) -> Outcome | None:
+        """The end of the attempt, if somebody asked for it; its state stays."""
+        reason = asked_to_cancel(self.store.folder, self.name)
+        if not reason:
+            return None
+        self.save()
+        outcome = self.finish("cancelled", reason)
+        forget_request(self.store.folder, self.name)
+        return outcome
 
     def resume(self) -> dict[str, Any] | None:
         """The state that an earlier attempt left, if any."""

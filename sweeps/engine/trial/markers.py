@@ -1,4 +1,5 @@
-"""Who runs a trial right now: `RESULTS/running/<trial_id>.json`, and what follows if it is gone.
+"""Who runs a trial right now: `RESULTS/running/<trial_id>.json`, and what follows if it is gone;
+who wants it to end: `RESULTS/cancelled/<trial_id>.txt`.
 
 A marker that an attempt finds is that of a dead one: a trial belongs to one launch (see launches)
 and within it to one worker. A worker killed between its shard and the end leaves a marker that
@@ -34,6 +35,24 @@ def running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
         yield
     finally:
         folder.delete(marker)
+
+
+def ask_to_cancel(folder: Folder, name: str, reason: str) -> None:
+    """Ask for the end of a trial: its attempt sees it at its next report, or when it begins."""
+    folder.write(_request_name(name), reason.encode())
+
+
+def asked_to_cancel(folder: Folder, name: str) -> str:
+    """Why the trial has to end, in a sentence; empty if nobody asked."""
+    try:
+        return folder.read(_request_name(name)).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def forget_request(folder: Folder, name: str) -> None:
+    """It was followed: the trial may be started again."""
+    folder.delete(_request_name(name))
 
 
 def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
@@ -73,13 +92,20 @@ def read_marker(folder: Folder, marker: str) -> dict[str, Any] | None:
 
 
 def remove_markers(store: Store) -> None:
-    """Remove the markers of finished trials, whose workers died with the shard just written."""
-    for entry in store.folder.list("running"):
-        if (found := KINDS["marker"].fullmatch(entry.name)) is None:
+    """Remove the markers of finished trials, whose workers died with the shard just written, and
+    requests that came too late.
+    """
+    for entry in [*store.folder.list("running"), *store.folder.list("cancelled")]:
+        kinds = (KINDS["marker"].fullmatch(entry.name), KINDS["request"].fullmatch(entry.name))
+        if (found := kinds[0] or kinds[1]) is None:
             continue
         shard = store.visible_shard(found["trial"])
         if shard is not None and shard.finished:
             store.folder.delete(entry.name)
+
+
+def _request_name(name: str) -> str:
+    return f"cancelled/{name}.txt"
 
 
 def _marker_name(name: str) -> str:

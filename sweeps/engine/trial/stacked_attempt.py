@@ -123,9 +123,13 @@ class _Members:
             evaluated = any(report.results for report in reports.values())
             self._charge(reports, list(reports) if evaluated else self.active)
             for i, report in reports.items():
+                if i not in self.active:  # cancelled: it trains on, unseen
+                    continue
                 self.attempts[i].take(report)
                 on_report(self.attempts[i].name, report)
             for i, update in updates.items():
+                if i not in self.active:
+                    continue
                 if isinstance(update, Diverged):
                     yield self._end(i, self.attempts[i].finish("diverged", str(update)))
                 elif update.finished:
@@ -138,6 +142,12 @@ class _Members:
             if action in ("paused", "timeout"):
                 for i in list(self.active):
                     yield self._end(i, self.attempts[i].stop(action))
+                return
+            if timer.may_ask():
+                for i in [i for i in self.active if self.attempts[i].last is not None]:
+                    if outcome := self.attempts[i].cancel():
+                        yield self._end(i, outcome)
+            if not self.active:
                 return
 
     def _charge(self, reports: Mapping[int, Report], served: Sequence[int]) -> None:

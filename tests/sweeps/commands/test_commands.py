@@ -101,11 +101,11 @@ def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypat
     printed = capsys.readouterr().out
     lines = [line.split() for line in printed.splitlines()]
     assert "unknown" not in printed
-    head = ["cell", "trials", "done", "diverged", "missing", "failed", "stale"]
+    head = ["cell", "trials", "done", "diverged", "missing", "failed", "cancelled", "stale"]
     assert head in lines
-    assert ["one", "2", "2", "0", "0", "0", "1"] in lines
-    assert ["two", "2", "0", "0", "1", "1", "0"] in lines
-    assert ["all", "4", "2", "0", "1", "1", "1"] in lines
+    assert ["one", "2", "2", "0", "0", "0", "0", "1"] in lines
+    assert ["two", "2", "0", "0", "1", "1", "0", "0"] in lines
+    assert ["all", "4", "2", "0", "1", "1", "0", "1"] in lines
 
 
 def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tiny):
@@ -115,7 +115,9 @@ def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tin
     Store(tmp_path).write(second.config, "ok", {"code_hash": "8b111613ef82"}, [], [ROW])
     assert command("status", tmp_path, "tiny", "--scale", "smoke") == 0
     printed = capsys.readouterr().out
-    assert ["all", "4", "2", "0", "2", "0", "0"] in [line.split() for line in printed.splitlines()]
+    assert ["all", "4", "2", "0", "2", "0", "0", "0"] in [
+        line.split() for line in printed.splitlines()
+    ]
     assert "2 finished trials: by which code is unknown" in printed
 
 
@@ -125,7 +127,7 @@ def test_status_without_names_has_a_line_per_view(tmp_path, capsys):
     assert run(tmp_path) == 0
     capsys.readouterr()
     assert command("status", tmp_path) == 0
-    assert ["tiny", "smoke", "4", "4", "0", "0", "0"] in [
+    assert ["tiny", "smoke", "4", "4", "0", "0", "0", "0"] in [
         line.split() for line in capsys.readouterr().out.splitlines()
     ]
 
@@ -269,7 +271,7 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
 def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path, capsys):
     from mlflow.tracking import MlflowClient
 
-    from sweeps.engine.launch.tracking import local_uri
+    from sweeps.engine.launch.mirror.place import local_uri
 
     store = Store(tmp_path)
     flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]

@@ -11,53 +11,49 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.engine.launch.launch import report_folder
-from sweeps.engine.launch.tracking import Mirror, local_uri, shown_plan
-from sweeps.engine.plan import make_plan
+from sweeps.commands.dashboard import show_dashboard
+from sweeps.engine.launch.mirror import charts
+from sweeps.engine.launch.mirror.place import find_home, local_uri
 from sweeps.engine.store.store import Store
 from tests.support.sweeps.tiny import make_sweep, run
 
 ROOT = Path(__file__).parents[3]
 BROWSER = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # of mlflow's own imports
-    pytest.mark.skipif(BROWSER is None, reason="chromium is not installed"),
-]
 
 
 @pytest.fixture
 def dashboard(tmp_path):
-    """The address of `make dashboard` over a finished sweep."""
+    """The address of `make dashboard` over a finished sweep that MLflow knows nothing of yet, what
+    it printed, and what it opened in the browser of the person.
+    """
     assert run(make_sweep(), tmp_path, report=True) == 0
-    store = Store(tmp_path)
-    plan = make_plan(make_sweep(), "smoke", None, store, priced=False)
-    assert (
-        Mirror(shown_plan(plan), store, local_uri(store)).close(report_folder(plan, store)) is None
-    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    browser, opened, printed = tmp_path / "browser", tmp_path / "opened", tmp_path / "printed"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
     command = ["make", "dashboard", f"RESULTS={tmp_path}", f"PORT={port}"]
-    server = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
-    address = f"http://127.0.0.1:{port}"
+    variables = os.environ | {"BROWSER": str(browser)}
+    with printed.open("w") as out:
+        server = subprocess.Popen(
+            command, cwd=ROOT, start_new_session=True, stdout=out, env=variables
+        )
     try:
-        _wait_for(address)
-        yield address
+        _wait_for(opened, server)
+        yield f"http://127.0.0.1:{port}", printed.read_text(), opened.read_text().strip()
     finally:
         os.killpg(server.pid, 15)
         server.wait(timeout=30)
 
 
-def _wait_for(address: str) -> None:
-    deadline = time.time() + 120
-    while time.time() < deadline:
-        try:
-            urllib.request.urlopen(f"{address}/health", timeout=5).read()
+def _wait_for(opened: Path, server: subprocess.Popen) -> None:
+    deadline = time.time() + 240
+    while time.time() < deadline and server.poll() is None:
+        if opened.exists() and opened.read_text():
             return
-        except OSError:
-            time.sleep(0.5)
-    pytest.fail("the dashboard did not answer within two minutes")
+        time.sleep(0.5)
+    pytest.fail("the dashboard opened no page within four minutes")
 
 
 def read_page(address: str, profile: Path, *expected: str) -> str:
@@ -79,21 +75,53 @@ def _dump(address: str, profile: Path, milliseconds: int) -> str:
     return subprocess.run([*command, address], capture_output=True, text=True, timeout=120).stdout
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
+@pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
 def test_a_browser_shows_the_sweep_and_its_curve_by_length(dashboard, tmp_path):
+    address, printed, opened = dashboard
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(tracking_uri=local_uri(Store(tmp_path)))
     experiment = client.get_experiment_by_name("tiny [smoke]").experiment_id
-    read_page(f"{dashboard}/#/experiments/{experiment}/runs", tmp_path / "p1", "tiny [smoke]")
+    read_page(f"{address}/#/experiments/{experiment}/runs", tmp_path / "p1", "tiny [smoke]")
+    titles = ("Exact match by length", "Training loss by step", "Group: two")
+    assert opened == charts.page(address, experiment)
+    assert f"  tiny [smoke]  {opened}" in printed
+    read_page(opened, tmp_path / "p0", *titles)
     runs = client.search_runs([experiment])
     child = next(r for r in runs if r.info.run_name == "two · seed 1")
-    page = f"{dashboard}/#/experiments/{experiment}/runs/{child.info.run_id}/model-metrics"
+    page = f"{address}/#/experiments/{experiment}/runs/{child.info.run_id}/model-metrics"
     read_page(page, tmp_path / "p2", "two · seed 1", "exact_match_by_length", "loss")
 
 
+def test_nothing_is_written_beside_rows_that_git_tracks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = Store(tmp_path / "published" / "laptop")
+    assert run(make_sweep(one={}), store.folder.local, "--seeds", "1") == 0
+    assert find_home(store) is None
+    for words in (["init", "-q"], ["add", "published"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    home = tmp_path / "results" / "dashboard" / "published-laptop"
+    assert find_home(store) == home
+    assert local_uri(store, home) == f"sqlite:///{home}/mlflow.db"
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_is_mirrored(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=f"port {port} cannot be used .*choose another"):
+            show_dashboard(str(tmp_path), None, port, browser=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
 def test_the_dashboard_answers_to_its_own_names_only(dashboard):
     """A page in a browser may point a name of its own at this machine."""
-    url = f"{dashboard}/api/2.0/mlflow/experiments/search?max_results=1"
+    address, _, _ = dashboard
+    url = f"{address}/api/2.0/mlflow/experiments/search?max_results=1"
     assert urllib.request.urlopen(url, timeout=20).status == 200
     for host in ("192.168.1.5", "10.0.0.1:5000", "172.16.0.1", "evil.example"):
         asked = urllib.request.Request(url, headers={"Host": host})

@@ -1,12 +1,19 @@
 """The MLflow mirror: complete, nested, not repeated, and never in the way of a sweep."""
 
+import json
+import queue
+import threading
 import time
+from datetime import datetime
 
 import pytest
 
+from pcore.config import flatten
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import report_folder
-from sweeps.engine.launch.tracking import Mirror, local_uri, shown_plan
+from sweeps.engine.launch.mirror.hook import PATIENCE
+from sweeps.engine.launch.mirror.place import Place, find_place, local_uri, shown_plan
+from sweeps.engine.launch.mirror.process import Follower, Mirrored
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
 from tests.support.sweeps.tiny import make_sweep, run
@@ -22,13 +29,18 @@ def finished(tmp_path):
     return store, make_plan(make_sweep(), "smoke", None, store, priced=False)
 
 
+def mirror(store, plan, uri=None):
+    """Bring MLflow to what the store holds."""
+    folder = report_folder(plan, store)
+    Mirrored(find_place(store, uri), [shown_plan(plan)]).complete([folder], live=False)
+
+
 @pytest.mark.slow
 def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(finished):
     from mlflow.tracking import MlflowClient
 
     store, plan = finished
-    folder = report_folder(plan, store)
-    assert Mirror(shown_plan(plan), store, local_uri(store)).close(folder) is None
+    mirror(store, plan)
     client = MlflowClient(tracking_uri=local_uri(store))
     experiment = client.get_experiment_by_name("tiny [smoke]")
     runs = client.search_runs([experiment.experiment_id])
@@ -55,8 +67,18 @@ def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(finishe
         (r["step"], r["loss"]) for r in rows if r["record"] == "report"
     ]
 
-    # Once more: nothing is written twice. After the database is deleted: everything again.
-    assert Mirror(shown_plan(plan), store, local_uri(store)).close(folder) is None
+    # A run lasts as long as its trial, the sweep from its first trial to its last.
+    for r in children:
+        (row,) = store.load([r.data.tags["pcore.trial_id"]], "trial").to_pylist()
+        assert r.info.end_time - r.info.start_time == int(1000 * row["wall_seconds"])
+        assert r.info.start_time == 1000 * datetime.fromisoformat(row["started_at"]).timestamp()
+    assert parents[0].info.start_time == min(r.info.start_time for r in children)
+    assert parents[0].info.end_time == max(r.info.end_time for r in children)
+    median = client.get_metric_history(parents[0].info.run_id, "median exact match/two")
+    assert [m.step for m in median] == sorted({r["length"] for r in rows if r["length"]})
+
+    # Once more: nothing is written twice.
+    mirror(store, plan)
     assert len(client.search_runs([experiment.experiment_id])) == len(runs)
 
 
@@ -65,6 +87,114 @@ def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd)
     began = time.time()
     flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(tmp_path)]
     assert main(sweep, [*flags, "--tracking-uri", dead]) == 0
-    assert time.time() - began < 30
+    assert time.time() - began < PATIENCE  # the longest that the end of a launch waits
     assert [s.status for s in Store(tmp_path).shards()] == ["ok", "ok"]
     assert "MLflow mirror incomplete" in capfd.readouterr().err
+
+
+class Driver:
+    """A launch, as the mirror's process hears of it."""
+
+    def __init__(self, place: Place, plan):
+        self.events: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.follower, self.answers = Follower(place, [shown_plan(plan)]), list[str]()
+        self.thread = threading.Thread(target=self._follow)
+        self.thread.start()
+
+    def _follow(self) -> None:
+        self.answers.append(self.follower.follow(self.events))
+
+    def tell(self, **event) -> None:
+        self.events.put(json.dumps({"time": int(1000 * time.time()), **event}))
+
+    def die(self) -> None:
+        self.events.put(None)
+        self.thread.join()
+
+    def close(self, folder) -> str:
+        self.tell(close=[str(folder)])
+        self.thread.join()
+        return self.answers[0]
+
+
+def active(uri):
+    """(name, status, losses by step) of the runs of trials that MLflow shows."""
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("tiny [smoke]")
+    return [
+        (
+            run.info.run_name,
+            run.info.status,
+            [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "loss")],
+        )
+        for run in (client.search_runs([experiment.experiment_id]) if experiment else [])
+        if "pcore.trial_id" in run.data.tags
+    ]
+
+
+def wait_for(condition) -> None:
+    deadline = time.time() + 60
+    while not condition():
+        assert time.time() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(finished, tmp_path):
+    store, plan = finished
+    place = find_place(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
+    trial = plan.trials[0].trial
+    start = {"start": trial.id, "config": flatten(trial.config)}
+    points = [["loss", 2.0, 10], ["learning_rate", 0.1, 10], ["grad_norm", 1.0, 10]]
+    rows = store.load([trial.id], "report").to_pylist()
+    true = [(row["step"], row["loss"]) for row in rows]
+
+    first = Driver(place, plan)
+    first.tell(**start)
+    first.tell(report=trial.id, points=points)
+    wait_for(lambda: active(place.uri) == [("one · seed 0", "RUNNING", [(10, 2.0)])])
+    first.die()
+    assert active(place.uri) == [("one · seed 0", "KILLED", [(10, 2.0)])]
+
+    second = Driver(place, plan)  # goes on from step 15: what was seen before stays
+    second.tell(**start)
+    second.tell(report=trial.id, points=[["loss", 1.5, 15]])
+    shown = [("one · seed 0", "RUNNING", [(10, 2.0), (15, 1.5)])]
+    wait_for(lambda: [(n, s, sorted(c)) for n, s, c in active(place.uri)] == shown)
+    second.tell(finish=trial.id, status="ok")
+    assert second.close(report_folder(plan, store)) == ""
+    runs = {name: (status, curve) for name, status, curve in active(place.uri)}
+    assert len(runs) == len(active(place.uri)) == 4
+    assert {status for status, _ in runs.values()} == {"FINISHED"}
+    assert set(true) <= set(runs["one · seed 0"][1])
+    assert runs["one · seed 1"][1] == [
+        (row["step"], row["loss"])
+        for row in store.load([plan.trials[1].trial.id], "report").to_pylist()
+    ]
+
+
+@pytest.mark.slow
+def test_a_server_that_comes_back_is_caught_up_with(finished, tmp_path, monkeypatch):
+    from sweeps.engine.launch.mirror import process
+
+    store, plan = finished
+    place = find_place(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
+    trial, connect = plan.trials[0].trial, process.connect
+    tried: list[str] = []
+
+    def fail(uri: str):
+        tried.append(uri)
+        raise OSError("no such server\nand more")
+
+    monkeypatch.setattr(process, "connect", fail)
+    driver = Driver(place, plan)
+    for _ in range(5):
+        driver.tell(start=trial.id, config=flatten(trial.config))
+    wait_for(lambda: tried and driver.events.empty())
+    assert driver.follower.problem == "OSError: no such server"
+    assert len(tried) == 1  # it is not asked again for a while
+    monkeypatch.setattr(process, "connect", connect)
+    assert driver.close(report_folder(plan, store)) == ""
+    assert [status for _, status, _ in active(place.uri)] == ["FINISHED"] * 4

@@ -1,44 +1,19 @@
-"""Looking after a mirror and a machine: `python -m sweeps mirror` and `doctor`."""
+"""Whether machine, storage and servers are as sweeps need them: `python -m sweeps doctor`."""
 
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from sweeps.commands.catalogue import chosen_views
-from sweeps.engine.launch.launch import view_folder
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import Resources, open_store
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.provenance import ROOT
 
 PACKAGES = ("torch", "ray", "mlflow", "pyarrow", "optuna")
-
-
-def rebuild_mirror(
-    results: str | None, sweeps: Sequence[str], scale: str | None, tracking_uri: str | None
-) -> int:
-    """Write the runs of the views of these sweeps (none = all) at this scale (None = all) into
-    MLflow, in place of what it shows of them.
-    """
-    from sweeps.engine.launch.tracking import Mirror, find_uri, shown_view
-
-    store = open_store(results)
-    uri = find_uri(tracking_uri, store)
-    views = chosen_views(store, sweeps, scale)
-    failed = False
-    for view in views:
-        shown = shown_view(store, *view)
-        mirror = Mirror(shown, store, uri, anew=True)
-        problem = mirror.close(view_folder(shown.view, store), patience=float("inf"))
-        print(
-            f"{shown.sweep} [{shown.scale}]: " + (problem or f"{len(shown.labels)} trials in {uri}")
-        )
-        failed = failed or problem is not None
-    return 1 if failed else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,9 +102,10 @@ def _storage(store: Store) -> Iterable[Finding]:
 
 
 def _tracking(store: Store, tracking_uri: str | None) -> Iterable[Finding]:
-    from sweeps.engine.launch.tracking import check_server, find_uri
+    from sweeps.engine.launch.mirror.place import find_place
+    from sweeps.engine.launch.mirror.tracking import check_server
 
-    uri = find_uri(tracking_uri, store)
+    uri = find_place(store, tracking_uri).uri
     problem = check_server(uri)
     fix = "start the server, or leave it: rows are kept, `python -m sweeps mirror` catches up"
     yield Finding(what="MLflow", state=problem or uri, fix=fix if problem else "")

@@ -1,0 +1,173 @@
+"""MLflow over a store: `python -m sweeps mirror` writes it anew, `dashboard` serves its pages."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import webbrowser
+from collections.abc import Iterator, Sequence
+
+from sweeps.commands.catalogue import chosen_views
+from sweeps.engine.launch.launch import view_folder
+from sweeps.engine.launch.mirror.charts import page
+from sweeps.engine.launch.mirror.place import Place, Shown, find_home, find_place, shown_view
+from sweeps.engine.options import open_store
+from sweeps.engine.store.store import Store
+
+START_SECONDS = 180.0  # that MLflow's server may take to answer
+MAX_LINKS = 20  # that are printed, of the sweeps run last
+
+
+def rebuild_mirror(
+    results: str | None,
+    sweeps: Sequence[str],
+    scale: str | None,
+    tracking_uri: str | None,
+    missing: bool = False,
+) -> int:
+    """Write the runs of the views of these sweeps (none = all) at this scale (None = all) into
+    MLflow, in place of what it shows of them; missing: only what it does not show.
+    """
+    from sweeps.engine.launch.mirror.process import Mirrored
+
+    store = open_store(results)
+    place, failed = find_place(store, tracking_uri), False
+    for view in chosen_views(store, sweeps, scale):
+        shown, problem = shown_view(store, *view), ""
+        try:
+            folder = view_folder(shown.view, store)
+            if not (missing and place.shows(store, shown, folder)):
+                Mirrored(place, [shown]).complete([folder], live=False, anew=not missing)
+        except Exception as error:  # whatever the tracking server does
+            problem = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        print(f"{shown.title}: " + (problem or f"{len(shown.labels)} trials in {place.uri}"))
+        failed = failed or bool(problem)
+    return 1 if failed else 0
+
+
+def show_dashboard(
+    results: str | None, tracking_uri: str | None, port: int, browser: bool = True
+) -> int:
+    """Mirror what MLflow lacks, serve its pages until Ctrl-C, print the addresses of the charts and
+    open the first.
+
+    Raises ValueError if the port is taken.
+    """
+    store = open_store(results)
+    place = find_place(store, tracking_uri, find_home(store))
+    shown = [shown_view(store, *view) for view in _views(store)]
+    if place.database is None:
+        _complete(store, place, shown)
+        _point(place.uri.rstrip("/"), shown, browser)
+        return 0
+    _check_port(port)
+    _complete(store, place, shown)
+    with _server(place, port) as server:
+        address = f"http://127.0.0.1:{port}"
+        if not _answers(address, server):
+            raise ValueError(f"MLflow's server ended with code {server.returncode}; see above")
+        _point(address, shown, browser)
+        print("Ctrl-C ends it", flush=True)
+        return server.wait()
+
+
+def _views(store: Store) -> list[tuple[str, str]]:
+    """(sweep, scale) of the views, the one that was run last first."""
+    when = {entry.name: entry.modified for entry in store.folder.list("views")}
+    with contextlib.suppress(ValueError):  # there is none yet
+        views = chosen_views(store, ())
+        return sorted(views, key=lambda v: -when.get(f"views/{v[0]}-{v[1]}.parquet", 0.0))
+    return []
+
+
+def _complete(store: Store, place: Place, shown: Sequence[Shown]) -> None:
+    """Mirror what is missing; without importing MLflow if that is nothing."""
+    from sweeps.engine.launch.mirror.process import Mirrored
+    from sweeps.engine.launch.mirror.tracking import connect
+
+    for one in shown:
+        folder = view_folder(one.view, store)
+        if not place.shows(store, one, folder):
+            print(f"mirroring {one.title}: {len(one.labels)} trials", flush=True)
+            Mirrored(place, [one]).complete([folder], live=False)
+    if place.database and not place.database.exists():
+        connect(place.uri)
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            text = f"port {port} cannot be used ({error.strerror}); choose another with --port"
+            raise ValueError(f"{text}, or make dashboard PORT=5001") from None
+
+
+@contextlib.contextmanager
+def _server(place: Place, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """MLflow's server over the database of the mirror, until the end of the block."""
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", place.uri]
+    command += ["--artifacts-destination", f"{place.home}/mlartifacts", "--workers", "1"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    # a page in a browser may point a name of its own at this machine
+    command += ["--allowed-hosts", f"localhost:{port},127.0.0.1:{port}"]
+    quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    variables = os.environ | quiet | {"DO_NOT_TRACK": "true"}
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    server = subprocess.Popen(command, env=variables)
+    try:
+        yield server
+    except KeyboardInterrupt:
+        print()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        server.terminate()
+        server.wait()
+
+
+def _answers(address: str, server: "subprocess.Popen[bytes]") -> bool:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and server.poll() is None:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"{address}/health", timeout=5).close()
+            return True
+        time.sleep(0.25)
+    return False
+
+
+def _point(address: str, shown: Sequence[Shown], browser: bool) -> None:
+    """Print where the charts of each sweep are, and open the first."""
+    found = {one.title: _experiment(address, one.title) for one in shown[:MAX_LINKS]}
+    links = {title: page(address, name) for title, name in found.items() if name}
+    width = max(map(len, links), default=0)
+    for title, link in links.items():
+        print(f"  {title:<{width}}  {link}")
+    if len(shown) > MAX_LINKS:
+        print(f"  ... and {len(shown) - MAX_LINKS} more")
+    first = next(iter(links.values()), f"{address}/#/experiments?workflowType=machine_learning")
+    print(f"charts: {first}", flush=True)
+    if browser and (sys.platform != "linux" or os.environ.keys() & SCREENS):
+        with contextlib.suppress(webbrowser.Error):
+            webbrowser.open(first)
+
+
+SCREENS = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"}  # one of which says that a browser is at hand
+
+
+def _experiment(address: str, title: str) -> str:
+    """The id of an experiment, asked from the server; empty if it has none of this name."""
+    query = urllib.parse.urlencode({"experiment_name": title})
+    url = f"{address}/api/2.0/mlflow/experiments/get-by-name?{query}"
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return json.load(answer)["experiment"]["experiment_id"]
+    except OSError:
+        return ""

@@ -1,0 +1,237 @@
+"""Hooks: what a launch tells anyone who listens, while it runs.
+
+A hook is a class derived from `Hook`, named on the command line (`--hook my_hooks:Telegram`) or
+given to `run_sweeps`. Each one works in a thread of its own, in the process that launched: a slow
+hook delays neither trials nor other hooks, and what it raises is said once and ends nothing.
+"""
+
+import importlib
+import math
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pcore.registry import nearest
+from pcore.training.train import Report
+from sweeps.engine.plan import Plan
+from sweeps.engine.spec import Trial
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Outcome
+
+NOTIFY_SECONDS = 60.0  # that the command of --notify may take
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """Exact match at one length, under one checkpoint policy."""
+
+    checkpoint: str  # policy
+    length: int
+    second_length: int | None
+    range: str  # train, near, test
+    num_correct: int
+    num_examples: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialReport:
+    """Where a running trial stands."""
+
+    step: int
+    num_steps: int
+    loss: float  # mean training loss since the report before, nats per target
+    learning_rate: float
+    grad_norm: float  # before clipping
+    seconds: float  # in training steps so far, of this attempt
+    measured: tuple[Measured, ...] = ()  # lengths measured since the report before
+
+    @property
+    def share(self) -> float:
+        """Of the training steps that are done, 0 to 1."""
+        return self.step / self.num_steps if self.num_steps else 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launch:
+    """One command that runs trials: what it was asked for, and where the results go."""
+
+    plans: Sequence[Plan]  # one per sweep
+    store: Store
+
+    @property
+    def title(self) -> str:
+        return ", ".join(f"{plan.sweep.name} [{plan.scale}]" for plan in self.plans)
+
+
+class Hook:
+    """What a launch calls; override what is of interest. Methods are called one after another.
+
+    All of it happens in the process that launched. `trial.cell.label`, `trial.config` and
+    `trial.id` say which trial it is; `outcome.status` is that of its rows, or paused, unsaved,
+    stopped, done.
+    """
+
+    patience = 70.0  # seconds in which it may come to an end after the last trial
+
+    def on_launch(self, launch: Launch) -> None:
+        """Before the first trial; also if there is none to run."""
+
+    def on_start(self, trial: Trial) -> None:
+        """An attempt at a trial begins."""
+
+    def on_report(self, trial: Trial, report: TrialReport) -> None:
+        """A running trial has a new loss, or exact match at new lengths."""
+
+    def on_finish(self, trial: Trial, outcome: Outcome) -> None:
+        """The attempt has ended, its rows are stored; a lost one may be followed by another."""
+
+    def on_end(self, launch: Launch, code: int | None) -> None:
+        """After the tables are drawn. code: the exit code; None if the launch broke off."""
+
+
+class Hooks:
+    """Passes on what happens to every hook; none of its methods raises or waits, but `close`."""
+
+    def __init__(self, hooks: Sequence[Hook]):
+        self.listeners = [_Listener(hook) for hook in hooks]
+
+    def tell(self, call: Callable[[Hook], None]) -> None:
+        """Make this call to each hook, in its thread."""
+        for listener in self.listeners:
+            listener.queue.put(call)
+
+    def close(self, patience: float = math.inf) -> None:
+        """Wait until the hooks have heard everything; those that take too long are left behind."""
+        for listener in self.listeners:
+            listener.queue.put(None)
+        began = time.monotonic()
+        for listener in self.listeners:
+            seconds = min(patience, listener.hook.patience)
+            left = began + seconds - time.monotonic()
+            listener.thread.join(min(max(0.0, left), threading.TIMEOUT_MAX))
+            if listener.thread.is_alive():
+                _say(f"hook {listener.name} took longer than {seconds:.0f} s and was left behind")
+
+
+class _Listener:
+    """A hook and its thread."""
+
+    def __init__(self, hook: Hook):
+        self.hook, self.name, self.failed = hook, type(hook).__name__, False
+        self.queue: queue.SimpleQueue[Callable[[Hook], None] | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def _work(self) -> None:
+        while (call := self.queue.get()) is not None:
+            try:
+                call(self.hook)
+            except Exception as error:  # of a user's own code: the sweep goes on
+                if not self.failed:
+                    text = (str(error).strip().splitlines() or [""])[0]
+                    _say(f"hook {self.name}: {type(error).__name__}: {text} (said once)")
+                self.failed = True
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class News:
+    """Turns the reports of trials, which repeat what was measured before, into what is new."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[int, int]] = {}  # step and number of lengths told of each trial
+
+    def begin(self, name: str) -> None:
+        """An attempt at this trial begins: nothing has been told of it."""
+        self.known[name] = (-1, 0)
+
+    def read(self, name: str, report: Report) -> TrialReport | None:
+        """What this report of a trial says that the one before did not, if anything."""
+        (step, first), told = self.known[name], (report.step, len(report.results))
+        if (step, first) == told:
+            return None
+        self.known[name] = told
+        measured = tuple(
+            Measured(
+                checkpoint=result.checkpoint,
+                length=result.length,
+                second_length=result.second_length,
+                range=result.range,
+                num_correct=result.counts.num_correct,
+                num_examples=result.counts.num_examples,
+            )
+            for result in report.results[first:]
+        )
+        return TrialReport(
+            step=report.step,
+            num_steps=report.num_steps,
+            loss=report.loss,
+            learning_rate=report.learning_rate,
+            grad_norm=report.grad_norm,
+            seconds=report.seconds,
+            measured=measured,
+        )
+
+
+def load_hook(name: str) -> Hook:
+    """The hook of `package.module:Class`, made without arguments; own code may lie beside the
+    person.
+
+    Raises ValueError in a sentence.
+    """
+    module_name, colon, class_name = name.partition(":")
+    if not colon:
+        raise ValueError(f"--hook {name!r} is not package.module:Class")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # own code may raise anything
+        text = f"{type(error).__name__}: {error}"
+        raise ValueError(f"--hook {name!r}: cannot import {module_name!r}: {text}") from error
+    found: Any = getattr(module, class_name, None)
+    if found is None:
+        close = nearest(class_name, [n for n in dir(module) if not n.startswith("_")])
+        raise ValueError(f"--hook {name!r}: module {module_name!r} has no {class_name!r}.{close}")
+    if not (isinstance(found, type) and issubclass(found, Hook)):
+        raise ValueError(f"--hook {name!r} is no subclass of {Hook.__module__}:Hook")
+    try:
+        return found()
+    except Exception as error:
+        raise ValueError(f"--hook {name!r}: {type(error).__name__}: {error}") from error
+
+
+class Notify(Hook):
+    """Runs a shell command when a launch is over (`--notify`), however it ended.
+
+    The command finds $PCORE_SWEEPS (their names and scales), $PCORE_EXIT_CODE (empty if the launch
+    broke off) and $PCORE_SUMMARY (a sentence for people).
+    """
+
+    def __init__(self, command: str):
+        self.command, self.statuses = command, dict[str, str]()
+
+    def on_finish(self, trial: Trial, outcome: Outcome) -> None:
+        self.statuses[trial.id] = outcome.status
+
+    def on_end(self, launch: Launch, code: int | None) -> None:
+        ended = list(self.statuses.values())
+        ok = sum(status in ("ok", "done") for status in ended)
+        how = {0: "finished", None: "broke off"}.get(code, "ended with unfinished trials")
+        summary = f"{launch.title}: {how}; {ok} of {len(ended)} trials of this launch are ok"
+        told = {
+            "SWEEPS": launch.title,
+            "EXIT_CODE": "" if code is None else str(code),
+            "SUMMARY": summary,
+        }
+        variables = os.environ | {f"PCORE_{name}": text for name, text in told.items()}
+        subprocess.run(self.command, shell=True, check=True, env=variables, timeout=NOTIFY_SECONDS)

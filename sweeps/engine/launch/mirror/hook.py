@@ -1,0 +1,147 @@
+"""The driver's side of the mirror: a hook that passes on what happens to a process of its own.
+
+Parquet is the record; MLflow shows it. That process (`process`) alone talks to the tracking server.
+Nobody waits for it until all trials have ended and the tables are drawn; when the driver dies, it
+closes what was open.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pcore.config import flatten
+from sweeps.engine.launch.hooks import Hook, Launch, TrialReport
+from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name, shown_plan
+from sweeps.engine.spec import Trial
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.provenance import ROOT
+
+PATIENCE = 60.0  # seconds without a sign of life after which the end of a launch waits no longer
+
+
+def points_of(report: TrialReport) -> list[Point]:
+    """What a report adds to the curves of a trial: by step, and exact match by length."""
+    if not report.measured:
+        names = ("loss", "learning_rate", "grad_norm")
+        return [(name, getattr(report, name), report.step) for name in names]
+    return [
+        (
+            match_name(one.checkpoint, one.second_length),
+            one.num_correct / one.num_examples,
+            one.length,
+        )
+        for one in report.measured
+    ]
+
+
+class Mirror(Hook):
+    """Shows a launch in MLflow. artifacts: the report's folder of each plan, in their order."""
+
+    patience = float("inf")  # it has its own
+
+    def __init__(self, place: Place, artifacts: Sequence[Path]):
+        self.place, self.artifacts = place, artifacts
+        self.shown: list[Shown] = []
+        self.process: subprocess.Popen[str] | None = None
+
+    def on_launch(self, launch: Launch) -> None:
+        self.shown = [shown_plan(plan) for plan in launch.plans]
+
+    def on_start(self, trial: Trial) -> None:
+        self._send({"start": trial.id, "config": flatten(trial.config)})
+
+    def on_report(self, trial: Trial, report: TrialReport) -> None:
+        self._send({"report": trial.id, "points": points_of(report)})
+
+    def on_finish(self, trial: Trial, outcome: Outcome) -> None:
+        self._send({"finish": trial.id, "status": outcome.status})
+
+    def on_end(self, launch: Launch, code: int | None) -> None:
+        if code is None or (self.process is None and self._is_complete(launch.store)):
+            self.abandon()
+        elif problem := self.finish():
+            print(
+                f"MLflow mirror incomplete ({problem}); the rows in {self.place.results} are "
+                "complete",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def abandon(self) -> None:
+        """The process sees the end of its input and marks what was running as killed."""
+        for pipe in (self.process.stdin, self.process.stdout) if self.process else ():
+            with contextlib.suppress(OSError):
+                if pipe:
+                    pipe.close()
+
+    def finish(self) -> str:
+        """Show what is missing and the reports; what went wrong, in a sentence."""
+        self._send({"close": [str(folder) for folder in self.artifacts]})
+        assert self.process is not None
+        answer = self._listen(self.process)
+        if answer is None:
+            self.process.kill()
+        with self.process as ended:  # which closes its pipes
+            code = ended.wait()
+        if answer is None:
+            return f"{self.place.uri} took longer than {PATIENCE:.0f} s"
+        return f"its process ended with code {code}" if code else answer
+
+    def _listen(self, process: "subprocess.Popen[str]") -> str | None:
+        """The last line that the process says; None if it is silent for too long."""
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+        def read() -> None:
+            for line in process.stdout or ():
+                lines.put(line.strip())
+            lines.put(None)
+
+        threading.Thread(target=read, daemon=True).start()
+        last = ""
+        with contextlib.suppress(queue.Empty):
+            while (line := lines.get(timeout=PATIENCE)) is not None:
+                last = line
+            return last
+        return None
+
+    def _is_complete(self, store: Store) -> bool:
+        """Whether MLflow shows everything already, as far as the notes say."""
+        pairs = zip(self.shown, self.artifacts, strict=True)
+        return all(self.place.shows(store, shown, folder) for shown, folder in pairs)
+
+    def _send(self, event: Mapping[str, Any]) -> None:
+        if self.process is None:
+            self.process = _start_process()
+            self._write({"place": asdict(self.place), "shown": [asdict(s) for s in self.shown]})
+        self._write({"time": int(1000 * time.time()), **event})
+
+    def _write(self, event: Mapping[str, Any]) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):  # it is dead, which is said at the end
+            self.process.stdin.write(json.dumps(event) + "\n")
+            self.process.stdin.flush()
+
+
+def _start_process() -> subprocess.Popen[str]:
+    """In a session of its own: Ctrl-C is for the launch, which then closes the pipe."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return subprocess.Popen(
+        [sys.executable, "-m", "sweeps.engine.launch.mirror.process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        text=True,
+        start_new_session=True,
+    )

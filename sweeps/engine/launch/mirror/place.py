@@ -1,0 +1,136 @@
+"""What is mirrored, and where: rows, tracking server, notes of what it shows already."""
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.store import Store
+
+if TYPE_CHECKING:  # plans know prices, which the process of the mirror does not need
+    from sweeps.engine.plan import Plan
+
+Point: TypeAlias = tuple[str, float, int]  # name of a metric, value, step
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """What MLflow shows of a sweep at a scale. labels: the cell of each trial, by trial id."""
+
+    sweep: str
+    scale: str
+    claim: str
+    labels: Mapping[str, str]
+
+    @property
+    def view(self) -> str:
+        return f"{self.sweep}-{self.scale}"
+
+    @property
+    def title(self) -> str:
+        """The name of its experiment."""
+        return f"{self.sweep} [{self.scale}]"
+
+
+def shown_plan(plan: "Plan") -> Shown:
+    """A plan, for the mirror."""
+    labels = {planned.trial.id: planned.trial.cell.label for planned in plan.trials}
+    return Shown(sweep=plan.sweep.name, scale=plan.scale, claim=plan.sweep.claim, labels=labels)
+
+
+def shown_view(store: Store, sweep: str, scale: str) -> Shown:
+    """A view of the store, for the mirror. Raises ValueError if there is none."""
+    rows = store.load_view(sweep, scale).to_pylist()
+    labels = {row["trial_id"]: row["cell"] for row in rows}
+    return Shown(sweep=sweep, scale=scale, claim=rows[0]["claim"], labels=labels)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a mirror is: the rows it shows, the tracking URI, and the folder of what belongs to it
+    (its database, artifacts, notes of what was mirrored).
+    """
+
+    results: str
+    uri: str
+    home: str
+
+    @property
+    def database(self) -> Path | None:
+        """The file of the database, where no server is between."""
+        if not self.uri.startswith("sqlite:///"):
+            return None
+        return Path(self.uri.removeprefix("sqlite:///"))
+
+    def shows(self, store: Store, shown: Shown, report: Path) -> bool:
+        """Whether MLflow shows all rows of a sweep and its report, as far as the notes say."""
+        notes, visible = self.read_notes(shown.view), store.visible()
+        wanted = {name: visible[name].name for name in shown.labels if name in visible}
+        return wanted.items() <= notes.items() and notes.get("artifacts") == stamp(report)
+
+    def read_notes(self, view: str) -> dict[str, str]:
+        """The name of the shard that MLflow shows, by trial id; empty if the database is gone."""
+        if self.database and not self.database.exists():
+            return {}
+        try:
+            saved = json.loads(Folder(self.home).read(_notes_file(view)))
+            return dict(saved["written"]) if saved["uri"] == self.uri else {}
+        except (OSError, ValueError, TypeError, LookupError):
+            return {}
+
+    def write_notes(self, view: str, written: Mapping[str, str]) -> None:
+        """What is forgotten is mirrored once more, in place of the old."""
+        text = json.dumps({"uri": self.uri, "written": written})
+        with contextlib.suppress(OSError):
+            Folder(self.home).write(_notes_file(view), text.encode())
+
+
+def _notes_file(view: str) -> str:
+    return f"mirrored/{view}.json"
+
+
+def find_place(store: Store, tracking_uri: str | None, home: Path | None = None) -> Place:
+    """The mirror of a store: at the option, $MLFLOW_TRACKING_URI, or in an SQLite file in the
+    results folder (in the working folder if the results are remote).
+
+    home: instead of the results folder, for rows that nothing may be written beside.
+    """
+    uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store, home)
+    return Place(results=store.root, uri=uri, home=str(home or store.root))
+
+
+def find_home(store: Store) -> Path | None:
+    """Where the mirror of rows that git tracks is: nothing is written beside what is published."""
+    if store.folder.remote:
+        return None
+    path = store.folder.local
+    command = ["git", "-C", str(path), "ls-files", "--", "views"]
+    try:
+        tracked = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:  # neither git nor a folder
+        return None
+    if not tracked:
+        return None
+    return Path.cwd() / "results" / "dashboard" / f"{path.parent.name}-{path.name}"
+
+
+def local_uri(store: Store, home: Path | None = None) -> str:
+    """The tracking URI of a store without a server."""
+    place = home or (Path.cwd() if store.folder.remote else store.folder.local)
+    return f"sqlite:///{place / 'mlflow.db'}"
+
+
+def stamp(folder: Path) -> str:
+    """Names and sizes of the report's files, to see whether they changed."""
+    files = sorted(folder.glob("*")) if folder.is_dir() else []
+    return ";".join(f"{file.name}:{file.stat().st_size}" for file in files)
+
+
+def match_name(policy: str, second_length: int | None) -> str:
+    """The metric that holds exact match by length (its step)."""
+    return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")

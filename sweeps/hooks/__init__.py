@@ -1,0 +1,1 @@
+"""Hooks ready for use, examples for own ones: `--hook sweeps.hooks.tensorboard:TensorBoard`."""

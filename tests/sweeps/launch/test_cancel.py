@@ -1,0 +1,93 @@
+"""A trial is cancelled from elsewhere: its row says so, and it stays ended until asked."""
+
+import json
+
+import pytest
+
+from pcore.config import trial_id
+from sweeps.__main__ import main as command
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial import attempt, stacked_attempt
+from tests.support.sweeps.faulty import SMALL
+from tests.support.sweeps.tiny import make_sweep, run
+
+SWEEP = make_sweep(one=SMALL | {"optim.num_steps": 120})
+FIRST, SECOND = (trial.id for trial in SWEEP.trials("smoke"))
+
+
+@pytest.fixture
+def cancelling(tmp_path, monkeypatch):
+    """Cancels these trials when the first one is at step 50."""
+    names: list[str] = []
+    monkeypatch.setattr(attempt, "ASK_SECONDS", -1.0)
+
+    def cancel() -> None:
+        while names:
+            assert command(["cancel", names.pop()[:8], "--results", str(tmp_path)]) == 0
+
+    alone, together = attempt.train, stacked_attempt.train_stacked
+
+    def train(config, **options):
+        for report in alone(config, **options):
+            if trial_id(config) == FIRST and report.step == 50:
+                cancel()
+            yield report
+
+    def train_stacked(configs, **options):
+        for updates in together(configs, **options):
+            cancel()
+            yield updates
+
+    monkeypatch.setattr(attempt, "train", train)
+    monkeypatch.setattr(stacked_attempt, "train_stacked", train_stacked)
+    return names
+
+
+def statuses(folder) -> dict[str, str]:
+    return {name: shard.status for name, shard in Store(folder).visible().items()}
+
+
+def test_a_running_trial_ends_and_is_run_again_only_when_asked(tmp_path, cancelling, capsys):
+    cancelling.append(FIRST)
+    assert run(SWEEP, tmp_path) == 1
+    printed = capsys.readouterr().out
+    assert f"{FIRST} ends at its next report" in printed
+    assert "CANCELLED one, seed 0" in printed
+    assert statuses(tmp_path) == {FIRST: "cancelled", SECOND: "ok"}
+    (row,) = Store(tmp_path).load([FIRST], "trial").to_pylist()
+    assert row["error"].startswith("cancelled by ")
+    assert not list((tmp_path / "cancelled").iterdir())
+
+    assert run(SWEEP, tmp_path) == 1
+    printed = capsys.readouterr().out
+    assert "2 trials, 1 finished, 0 to run, 1 cancelled (--retry-errors runs them)" in printed
+    assert command(["status", "--results", str(tmp_path)]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "tiny" in line)
+    assert line.split()[2:] == ["2", "1", "0", "0", "0", "1"]
+
+    assert run(SWEEP, tmp_path, "--retry-errors") == 0
+    (row,) = Store(tmp_path).load([FIRST], "trial").to_pylist()
+    assert (row["status"], row["first_step"]) == ("ok", 50)
+
+
+def test_a_waiting_trial_is_not_started(tmp_path, cancelling, capsys):
+    cancelling.append(SECOND)
+    assert run(SWEEP, tmp_path) == 1
+    assert f"{SECOND} will not be started" in capsys.readouterr().out
+    assert statuses(tmp_path) == {FIRST: "ok", SECOND: "cancelled"}
+    assert Store(tmp_path).load([SECOND], "report").num_rows == 0
+    assert command(["cancel", FIRST, "--results", str(tmp_path)]) == 2
+    assert f"{FIRST} is finished (ok)" in capsys.readouterr().err
+    assert command(["cancel", "zzz", "--results", str(tmp_path)]) == 2
+    assert "no trial of a sweep begins with 'zzz'" in capsys.readouterr().err
+
+
+def test_one_of_a_stack_ends_and_the_others_go_on(tmp_path, cancelling):
+    cancelling.append(SECOND)
+    assert run(SWEEP, tmp_path, "--stack", "2") == 1
+    assert statuses(tmp_path) == {FIRST: "ok", SECOND: "cancelled"}
+    rows = Store(tmp_path).load([FIRST], "trial").to_pylist()
+    assert json.loads(rows[0]["config_json"])["optim.num_steps"] == 120
+    assert run(SWEEP, tmp_path, "--retry-errors") == 0
+    (row,) = Store(tmp_path).load([SECOND], "trial").to_pylist()
+    assert (row["status"], row["first_step"]) == ("ok", 50)
