@@ -24,7 +24,7 @@ PHRASES = {
     "first wrong place": "at symbol {} of the response",
 }
 KINDS = {
-    "missed stop": "It does not stop: all symbols right, but EOS is missing behind the last one",
+    "missed stop": "It does not stop: all symbols right, but EOS is missing after the last one",
     "early stop": "It stops too early: its first error is an EOS",
     "wrong symbol": "It writes wrong symbols: its first error is a symbol other than EOS",
 }
@@ -42,9 +42,9 @@ class Cause:
 
 
 def name_causes(diagnosis: Diagnosis) -> tuple[Cause, ...]:
-    """The commonest kind of failure, then the breakdowns that explain most of right and wrong.
+    """The commonest kind of failure, then the breakdowns that explain most of the variance.
 
-    Empty if nothing failed in any way of asking.
+    Empty if nothing failed, as tested or at other starts.
     """
     causes: list[Cause] = []
     if diagnosis.num_failed:
@@ -65,14 +65,14 @@ def name_causes(diagnosis: Diagnosis) -> tuple[Cause, ...]:
         if strength < LEAST:
             continue
         sentence = (
-            f"{_describe(breakdown)} Explains {percent(breakdown.explained)} of right and wrong."
+            f"{_describe(breakdown)} Explains {percent(breakdown.explained)} of the variance."
         )
         causes.append(Cause(name=breakdown.name, strength=strength, sentence=sentence))
     return tuple(causes)
 
 
 def _compare_starts(diagnosis: Diagnosis) -> list[Cause]:
-    """Whether the same examples fail much more, or much less, where counting starts elsewhere."""
+    """Whether the same examples fail much more or much less often at other starts."""
     if diagnosis.num_failed_elsewhere is None:
         return []
     tested = diagnosis.num_failed / diagnosis.num_examples
@@ -81,8 +81,8 @@ def _compare_starts(diagnosis: Diagnosis) -> list[Cause]:
     if strength < LEAST:
         return []
     less = "fewer" if elsewhere < tested else "more"
-    text = f"Other starts fail {less} of the same examples ({percent(elsewhere)} instead of "
-    text += f"{percent(tested)}): it is a matter of position IDs, not of length alone."
+    text = f"At other starts {less} of the same examples fail ({percent(elsewhere)} instead of "
+    text += f"{percent(tested)}), so position IDs matter, not length alone."
     return [Cause(name="start", strength=strength, sentence=text)]
 
 

@@ -53,7 +53,7 @@ def depth_on_trained_lengths() -> list[str]:
     assert one[0][0] == "coupling, 1 layer"
     assert ape[0][0] == "random-start APE, 3 layers"
     return [
-        f"{(worst >= 0.96).sum()} of the {len(worst)} runs have 96 % or more right at each of "
+        f"{(worst >= 0.96).sum()} of the {len(worst)} runs get 96 % or more right at each of "
         f"the trained lengths; one of coupling with one layer ({whole(one[1])} % at "
         f"{train.loc[one[0]].idxmin()} digits) and one of random-start APE ({whole(ape[1])} %) do "
         "not."
@@ -66,9 +66,9 @@ def depth_at_24() -> list[str]:
     longer = [length for length in table.columns if length >= 16]
     others = table.loc[OTHERS, longer].max(axis=None)
     return [
-        f"At 24 digits the {WORDS[len(coupled)]} runs with coupled IDs have between "
+        f"At 24 digits the {WORDS[len(coupled)]} runs with coupled IDs get between "
         f"{whole(coupled.min())} and {whole(coupled.max())} % right; NoPE, random-start APE and "
-        f"RoPE have {percent(others)} % from {longer[0]} digits on."
+        f"RoPE get {percent(others)} % from {longer[0]} digits on."
     ]
 
 
@@ -111,7 +111,7 @@ def theorem_and_trained() -> list[str]:
     assert (exact[exact.index > 14] == 0).all()
     return [
         "It is exact up to its bound and not one digit beyond; the trained models are right on "
-        "most sums of 20 to 24 digits, but no run on all 1,000 of a length"
+        "most sums of 20 to 24 digits, but no run is right on all 1,000 of a length"
     ]
 
 
@@ -121,7 +121,7 @@ def attention_patterns() -> list[str]:
     total = (shown["cell"] == "num_heads=2").sum()
     assert "num_heads=1" not in both, "one head cannot hold both"
     return [
-        "With two heads each takes one pattern of the theorem in "
+        "With two heads, each takes one pattern of the theorem in "
         f"{WORDS[both['num_heads=2']]} of {WORDS[total]} runs; one head cannot hold both."
     ]
 
@@ -177,12 +177,12 @@ def found_coupling() -> list[str]:
     return [
         "the near range selects the mirror image of the designed coupling on addition and the "
         "designed one on copy",
-        "at 24 digits they have more right than the designed arm on addition "
+        "at 24 digits they get more right than the designed arm on addition "
         f"({percent(one)} and {percent(own)} % against {percent(designed)}) and on copy with one "
-        f"table ({percent(copy_one)} against {percent(copied)}), and less on copy with a table for "
-        f"each candidate ({percent(copy_own)})",
+        f"table ({percent(copy_one)} against {percent(copied)}), and less on copy with a table per "
+        f"candidate ({percent(copy_own)})",
         "On **mirror** selection fails, as it must: no candidate fits.",
-        "The mixture with a table for each candidate does fit it, the one with a single table does "
+        "The mixture with a table per candidate does fit it, the one with a single table does "
         "not, and neither generalizes to the tested lengths.",
     ]
 
@@ -198,7 +198,7 @@ def wrong_candidates() -> list[str]:
     assert train[wrong].max() < 0.5, "the others do not fit"
     return [
         "`sequential` (the arm random-start APE) fits the trained lengths of both "
-        f"({whole(train[apes].min())} %) and has {whole(at_24[apes].max())} % or less at 24 "
+        f"({whole(train[apes].min())} %), and it gets {whole(at_24[apes].max())} % or less at 24 "
         "digits; the others do not fit."
     ]
 

@@ -1,5 +1,5 @@
-"""The worked examples of README run as printed: own encoding, own task, reading rows; and every
-link of the documents leads to a file.
+"""The examples of README and docs run as printed (own code, rows in pandas); every link of the
+documents leads to a file.
 """
 
 import re
@@ -41,7 +41,7 @@ def pcore(folder: Path, command: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["my_encodings:Decay", "my_attention:Squared", "my_tasks:Swap"])
+@pytest.mark.parametrize("name", ["my_encodings:Decay", "my_attention:Squared", "my_tasks:Twice"])
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in README.splitlines() if name in line]
     commands = [line for line in lines if line.startswith("pcore ")]
@@ -55,13 +55,14 @@ def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, m
     monkeypatch.chdir(own_code)
     monkeypatch.syspath_prepend(str(own_code))
     plan = make_plan(find_sweep("my_sweep.py"), "smoke", None, Store(tmp_path), priced=False)
-    assert count_states(plan) == "3 trials, 0 finished, 3 to run"
+    assert count_states(plan) == "2 trials, 0 finished, 2 to run"
     assert plan.trials[-1].trial.config.position.encoding == "my_encodings:Decay"
 
 
 def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():
-    start = README.index("    from analysis.rows import read_rows")
-    code = textwrap.dedent(README[start : README.index("\n\n", start)])
+    page = (ROOT / "docs" / "running.md").read_text()
+    start = page.index("    from analysis.rows import read_rows")
+    code = textwrap.dedent(page[start : page.index("\n\n", start)])
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "coupling, 2 layers" in done.stdout
@@ -87,9 +88,9 @@ def test_every_link_leads_to_a_file(document):
 
 
 def test_every_path_of_the_tree_exists_and_every_room_is_in_it():
-    tree = README.split("## What is where")[1].split("## Tests")[0]
+    tree = [line for line in README.split("## Layout")[1].splitlines() if line.startswith("    ")]
     named, above = set[Path](), dict[int, Path]()
-    for line in filter(str.strip, tree.splitlines()):
+    for line in tree:
         indent, path = len(line) - len(line.lstrip()), line.split()[0]
         above = {depth: folder for depth, folder in above.items() if depth < indent}
         above[indent] = above[max(above)] / path if above else ROOT / path
