@@ -71,8 +71,8 @@ def test_the_runs_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
         assert shown == [f"{100 * run[length]:.1f}".removesuffix(".0") for length in lengths]
     assert f"(reached: {100 * runs[1000].median():.1f} %)" in page
     assert f"(reached: {100 * runs[500].min():.0f} %)" in page
-    assert (runs[1000] == 1).all(), "All of eight runs are right on all tested sums"
+    assert (runs[1000] == 1).all(), "All eight runs are right on all tested sums"
     assert f"at 3,000 digits the median is {100 * runs[3000].median():.1f} %" in page
     assert (runs.median() > 0.95).all(), "above 95 % at every tested length"
-    assert runs.min(axis=None) == runs[1].min(), "The lowest share of a run is at one digit"
+    assert runs.min(axis=None) == runs[1].min(), "The lowest value of a run is at one digit"
     assert f"at one digit ({100 * runs[1].min():.1f} %)" in page
