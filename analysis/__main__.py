@@ -1,14 +1,14 @@
-"""Tables and figures of a sweep from the store.
+"""Tables, figures and reports from stored results.
 
 python -m analysis table depth_ablation     print the table; write it and the figures
-python -m analysis report                   all of it in one HTML file, verdicts first
-python -m analysis compare A B depth_ablation  what changed between two results folders
-python -m analysis curves depth_ablation    exact match against length, in the terminal
-python -m analysis trace depth_ablation "NoPE, 3 layers" 24   the runs behind one number
-python -m analysis select found_coupling    the candidate that the near range selects
+python -m analysis report                   write one HTML file, verdicts first
+python -m analysis compare A B depth_ablation  show what changed between two results folders
+python -m analysis curves depth_ablation    draw exact match against length in the terminal
+python -m analysis trace depth_ablation "NoPE, 3 layers" 24   list the runs behind one number
+python -m analysis select found_coupling    show the candidate that the near range selects
 python -m analysis fill README.md           fill in the marked tables and figures of Markdown files
 python -m analysis attention last.pt        draw what the heads of a trained model attend to
-python -m analysis list                     what the store holds
+python -m analysis list                     list the sweeps in the store
 """
 
 import argparse
@@ -21,7 +21,7 @@ from sweeps.engine.store.location import find_existing
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command: 0, or 2 and one sentence on stderr if what was asked for does not exist."""
+    """Run one command; 0, or 2 with one sentence on stderr if it is refused."""
     try:
         options = _parse(arguments)
         for name in {"results", "a", "b"} & set(vars(options)):
@@ -50,10 +50,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
     add["compare"]("a", help=folder)
-    add["compare"]("b", help="the other one")
+    add["compare"]("b", help="the folder to compare it with")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
     for name in ("table", "compare", "curves", "trace", "select"):
-        add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
+        add[name]("sweep", metavar="SWEEP", help="name or path of a script")
     add["trace"]("cell", metavar="CELL", help="its label in the table")
     add["trace"]("length", metavar="LENGTH", type=int)
     for name in ("table", "report", "compare", "curves", "trace", "select"):
@@ -64,10 +64,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         add[name]("--out", type=Path, help="where to write")
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
-    add["attention"]("--length", type=int, help="default: the longest trained one")
+    add["attention"]("--length", type=int, help="default: the longest trained length")
     add["attention"]("--examples", type=int, default=1000, help="default: 1000")
-    add["attention"]("--out", type=Path, help="files to write, without extension")
-    add["attention"]("--trust-code", action="store_true", help="import own code that it names")
+    add["attention"]("--out", type=Path, help="file to write, without extension")
+    add["attention"]("--trust-code", action="store_true", help="import user code that it names")
     options = parser.parse_args(arguments)
     if "sweeps" in options:
         options.sweeps = [_stem(name) for name in options.sweeps]

@@ -1,4 +1,4 @@
-"""What each command of `python -m analysis` does: read, compute, print, write."""
+"""The commands of `python -m analysis`, one function each."""
 
 import argparse
 import sys
@@ -18,7 +18,7 @@ SCALES = ("smoke", "laptop", "paper")
 
 
 def show_table(options: argparse.Namespace) -> int:
-    """Print the table; write every rendering of it and every figure."""
+    """Print the table; write it in all formats, and every figure."""
     from analysis.report.write import draw_section, make_tables, write_tables
 
     results = _load(options)
@@ -35,12 +35,12 @@ def show_table(options: argparse.Namespace) -> int:
         if options.out:
             raise
         reason = f"{folder}: {error.strerror or error}"
-        print(f"not written, as the results folder cannot be: {reason}", file=sys.stderr)
+        print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
     return 0
 
 
 def make_report(options: argparse.Namespace) -> int:
-    """Write verdicts, tables and figures of all sweeps in the store as one HTML file."""
+    """Write verdicts, tables and figures of all sweeps in the store to one HTML file."""
     from analysis.claims.published import CLAIMS
     from analysis.claims.verdicts import is_judged, judge, verdict_table
     from analysis.report.page import build_report
@@ -51,8 +51,7 @@ def make_report(options: argparse.Namespace) -> int:
     for name in options.sweeps:
         if name not in known:
             raise ValueError(
-                f"no sweep to report on called {name!r} in {options.results}; "
-                f"{load.suggest(name, known)}"
+                f"no sweep {name!r} in {options.results} to report on; {load.suggest(name, known)}"
             )
     selected = [
         (view.sweep, view.scale)
@@ -85,7 +84,7 @@ def make_report(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Two result sets, cell by cell: what changed from A to B, by how much, how surely."""
+    """Compare two results folders cell by cell: what changed, by how much, how certain."""
     from analysis.statistics.comparisons import compare_results
 
     a, b = (
@@ -111,7 +110,7 @@ def show_curves(options: argparse.Namespace) -> int:
 
 
 def show_trace(options: argparse.Namespace) -> int:
-    """The runs behind the exact match of a cell at a length: counts, shards, commits."""
+    """List the runs behind the exact match of a cell at a length: counts, shards, commits."""
     from analysis.trace import describe_trace, trace
 
     results = _load(options)
@@ -121,7 +120,7 @@ def show_trace(options: argparse.Namespace) -> int:
 
 
 def show_selection(options: argparse.Namespace) -> int:
-    """Which candidate coupling the near range selects for each task."""
+    """Show which candidate coupling the near range selects for each task."""
     from analysis.tables.selection import selection_table
 
     print(render.render_text(selection_table(_load(options))))
@@ -156,7 +155,7 @@ def draw_attention(options: argparse.Namespace) -> int:
 
 
 def show_views(options: argparse.Namespace) -> int:
-    """One line per sweep and scale in the store."""
+    """List the sweeps and scales in the store."""
     views = load.list_views(options.results)
     if not views:
         print(f"no sweeps in {options.results}")

@@ -1,4 +1,4 @@
-"""What the cells of a sweep are and in what they differ, read from the rows of their trials."""
+"""The configurations of the cells of a sweep and how they differ, read from trial rows."""
 
 import json
 from typing import Any

@@ -180,7 +180,7 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
     if (sweep, scale) in names:
         return
     if not names:
-        raise ValueError(f"no sweep has been run into {store.root}: it holds no views")
+        raise ValueError(f"no sweep has been run in {store.root} yet: it holds no views")
     if scales := [other for name, other in names if name == sweep]:
         raise ValueError(f"sweep {sweep!r} has no scale {scale!r}; it has: {', '.join(scales)}")
     hint = suggest(sweep, sorted({name for name, _ in names}))

@@ -1,4 +1,4 @@
-"""Rows in hand: what a store holds as one tidy pandas frame, for notebooks and programs.
+"""The rows of a store as one tidy pandas frame, for notebooks and programs.
 
     from analysis.rows import read_rows
 

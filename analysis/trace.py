@@ -1,4 +1,4 @@
-"""From a number in a table to the runs behind it: counts, shards, configurations, commits."""
+"""Traces a number in a table to its runs: counts, shards, configurations, commits."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""Ablations, one short script each; the machinery that runs them is `sweeps.engine`."""
+"""Ablations, one short script each; `sweeps.engine` runs them."""

@@ -1,22 +1,22 @@
-"""All sweeps from one place.
+"""Commands on sweeps and their results.
 
-python -m sweeps list                          the sweeps there are
-python -m sweeps plan depth_ablation           what is missing, its predicted duration and cost
-python -m sweeps run depth_ablation            run what is missing (several sweeps at once: fine)
-python -m sweeps run --for core                run what a table of the report lacks
+python -m sweeps list                          list all sweeps and tables
+python -m sweeps plan depth_ablation           show missing trials, their predicted time and cost
+python -m sweeps run depth_ablation            run what is missing, of one or several sweeps
+python -m sweeps run --for core                run what a table of the report needs
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
 python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
 python -m sweeps why 3f2a                      everything about one trial
-python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
-python -m sweeps replicate SWEEP               run stored trials again: how far off do they end?
-python -m sweeps cost                          how well durations are predicted
-python -m sweeps cancel TRIAL ...              end trials that run or wait, from any terminal
-python -m sweeps verify                        read everything once; name what is damaged
+python -m sweeps diagnose [SWEEP ...]          analyse trained models: attention, causes of failure
+python -m sweeps replicate SWEEP               rerun stored trials and compare
+python -m sweeps cost                          how accurate predicted times are
+python -m sweeps cancel TRIAL ...              end running or waiting trials, from any terminal
+python -m sweeps verify                        read every file and list damaged ones
 python -m sweeps merge FROM INTO               add the results of another folder
-python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
-python -m sweeps dashboard                     MLflow's pages over the results
-python -m sweeps doctor                        whether this machine and cluster are fit to run
-python -m sweeps gc                            old checkpoints and leftovers
+python -m sweeps mirror [SWEEP ...]            rebuild MLflow from Parquet
+python -m sweeps dashboard                     open MLflow's charts of the results
+python -m sweeps doctor                        check this machine and the cluster
+python -m sweeps gc                            remove old checkpoints and leftovers
 """
 
 import argparse
@@ -41,12 +41,12 @@ from sweeps.engine.spec import SCALES, Sweep
 from sweeps.engine.store.location import find_existing, find_results
 from sweeps.tables import TABLES
 
-# The functions below turn a parsed command line into the typed call of a command; their docstrings
-# are its help. Imports inside them keep `python -m sweeps list` fast.
+# Each function below turns a parsed command line into a typed call; its docstring is the help text.
+# Imports inside the functions keep `python -m sweeps list` fast.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Exit codes as those of a sweep script."""
+    """Run one command. The exit codes are those of a sweep script."""
     try:
         given = _parse(argv)
         command: Callable[[argparse.Namespace], int] = given.function
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def list_sweeps(given: argparse.Namespace) -> int:
-    """The sweeps there are, one line each."""
+    """List all sweeps and tables."""
     del given
     names = sweep_names()
     width = max(len(name) for name in names)
@@ -71,20 +71,20 @@ def list_sweeps(given: argparse.Namespace) -> int:
 
 
 def plan(given: argparse.Namespace) -> int:
-    """Missing trials, their predicted duration and cost; runs nothing."""
+    """Show missing trials, their predicted time and cost; run nothing."""
     return show_plan(_chosen(given), read_options(given))
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run what the store lacks of these sweeps, as one launch."""
+    """Run the missing trials of these sweeps in one launch."""
     from sweeps.engine.launch.launch import run_sweeps
 
     return run_sweeps(_chosen(given), read_options(given))
 
 
 def _chosen(given: argparse.Namespace) -> list[Sweep]:
-    """The sweeps that were named, or whose tables were, with what is changed. Raises ValueError if
-    there are none.
+    """The sweeps and members of tables that were named, with --set and --axis applied. Raises
+    ValueError if there are none.
     """
     sweeps = [find_sweep(name) for name in given.sweeps]
     sweeps += [sweep for table in given.tables for sweep in find_table(table)]
@@ -94,7 +94,7 @@ def _chosen(given: argparse.Namespace) -> list[Sweep]:
 
 
 def status(given: argparse.Namespace) -> int:
-    """Done, missing, failed and stale trials per cell, and who runs now."""
+    """Show done, missing, failed and stale trials per cell, and running launches."""
     from sweeps.commands.status import show_status
 
     sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
@@ -102,7 +102,7 @@ def status(given: argparse.Namespace) -> int:
 
 
 def trials(given: argparse.Namespace) -> int:
-    """Id, seeds, state, result and weights of every trial of these sweeps."""
+    """List id, seeds, state, result and weights of every trial of these sweeps."""
     from sweeps.commands.trials import show_trials
 
     sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
@@ -110,14 +110,14 @@ def trials(given: argparse.Namespace) -> int:
 
 
 def why(given: argparse.Namespace) -> int:
-    """Everything about one trial: configuration, identity, attempts, failures, where it is used."""
+    """Show everything about one trial: configuration, identity, attempts, failures, uses."""
     from sweeps.commands.status import show_trial
 
     return show_trial(given.results, given.trial)
 
 
 def diagnose(given: argparse.Namespace) -> int:
-    """Analyse finished trials whose weights are there: attention, causes of failure."""
+    """Analyse finished trials that have weights: attention, causes of failure."""
     from sweeps.commands.diagnose import diagnose_trials
 
     return diagnose_trials(
@@ -132,28 +132,28 @@ def diagnose(given: argparse.Namespace) -> int:
 
 
 def cancel(given: argparse.Namespace) -> int:
-    """End trials that run or wait, whoever runs them; --retry-errors runs them again."""
+    """End running or waiting trials of any launch; --retry-errors resumes them."""
     from sweeps.commands.cancel import cancel_trials
 
     return cancel_trials(given.results, given.trials)
 
 
 def replicate(given: argparse.Namespace) -> int:
-    """Run a sample of stored trials again, elsewhere, and say how far from the store they end."""
+    """Rerun a sample of stored trials into another folder and compare with the store."""
     from sweeps.commands.replicate import replicate as run_again
 
     return run_again(given.results, given.sweep, given.scale, given.trials, given.seed, given.into)
 
 
 def cost(given: argparse.Namespace) -> int:
-    """How well durations are predicted: the cost model of `plan`, cross-validated."""
+    """Show how accurate predicted times are: the cost model of `plan`, cross-validated."""
     from sweeps.commands.prices import show_cost
 
     return show_cost(given.results, given.device, given.cpus_per_trial)
 
 
 def mirror(given: argparse.Namespace) -> int:
-    """Write MLflow anew from Parquet, for these sweeps or all."""
+    """Rebuild MLflow from Parquet, for these sweeps or all."""
     from sweeps.commands.dashboard import rebuild_mirror
 
     return rebuild_mirror(
@@ -162,14 +162,14 @@ def mirror(given: argparse.Namespace) -> int:
 
 
 def dashboard(given: argparse.Namespace) -> int:
-    """MLflow's pages over a store: mirrors what is missing, opens the charts."""
+    """Mirror what MLflow lacks, serve its pages and open the charts."""
     from sweeps.commands.dashboard import show_dashboard
 
     return show_dashboard(given.results, given.tracking_uri, given.port, not given.no_browser)
 
 
 def verify(given: argparse.Namespace) -> int:
-    """Read every file of the store once and name the bad ones; exit code 1 if there are any."""
+    """Read every file of the store and list the bad ones; exit code 1 if there are any."""
     from sweeps.commands.verify import verify_store
 
     return verify_store(given.results, given.repair)
@@ -184,14 +184,14 @@ def merge(given: argparse.Namespace) -> int:
 
 
 def doctor(given: argparse.Namespace) -> int:
-    """Whether this machine (and the cluster) can run sweeps; every problem with its fix."""
+    """Check whether this machine (and the cluster) can run sweeps; suggest fixes."""
     from sweeps.commands.doctor import examine
 
     return examine(given.results, given.tracking_uri, given.ray_address)
 
 
 def gc(given: argparse.Namespace) -> int:
-    """Remove old checkpoints and what dead processes left. Lists it unless --yes."""
+    """List old checkpoints and leftovers of dead processes; remove them with --yes."""
     from sweeps.commands.garbage import collect_garbage
 
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
@@ -207,7 +207,7 @@ READING = (
     mirror,
     dashboard,
     gc,
-)  # they make no folder
+)  # commands that create no results folder
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -227,7 +227,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("list", list_sweeps)
     for name, function in (("plan", plan), ("run", run)):
         command = add(name, function)
-        command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="name, or path of a script")
+        command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="name or path of a script")
         command.add_argument(
             "--for",
             dest="tables",
@@ -248,43 +248,45 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_size(command)
     add_results(command)
     command = add("why", why)
-    command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
+    command.add_argument("trial", metavar="TRIAL", help="trial id or its first letters")
     add_results(command)
     command = add("cancel", cancel)
-    command.add_argument("trials", nargs="+", metavar="TRIAL", help="id, or its first letters")
+    command.add_argument("trials", nargs="+", metavar="TRIAL", help="trial id or its first letters")
     add_results(command)
     command = add("diagnose", diagnose)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
-    command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="of a length")
+    command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="per length")
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument("--anew", action="store_true", help="also trials analysed before")
+    command.add_argument("--anew", action="store_true", help="also trials that have been analysed")
     command.add_argument(
-        "--trust-code", action="store_true", help="import and run own code that weights name"
+        "--trust-code", action="store_true", help="import and run user code named in checkpoints"
     )
     add_results(command)
     command = add("replicate", replicate)
-    command.add_argument("sweep", metavar="SWEEP", help="name, or path of a script")
+    command.add_argument("sweep", metavar="SWEEP", help="name or path of a script")
     command.add_argument("--scale", choices=SCALES, default="laptop", help="default: laptop")
-    command.add_argument("--trials", type=parse_count, default=2, help="how many (default: 2)")
-    command.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    command.add_argument("--trials", type=parse_count, default=2, help="sample size (default: 2)")
+    command.add_argument("--seed", type=int, default=0, help="of the random sample (default: 0)")
     command.add_argument(
-        "--into", default="replicas", metavar="FOLDER", help="for the reruns (default: replicas)"
+        "--into", default="replicas", metavar="FOLDER", help="where reruns go (default: replicas)"
     )
     add_results(command)
     command = add("cost", cost)
     command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument("--cpus-per-trial", type=parse_cpus, default=1, help="of measured trials")
+    command.add_argument(
+        "--cpus-per-trial", type=parse_cpus, default=1, help="of the measured trials"
+    )
     add_results(command)
     command = add("mirror", mirror)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", default=None, help="default: all scales")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    command.add_argument("--missing", action="store_true", help="only what MLflow does not show")
+    command.add_argument("--missing", action="store_true", help="add only what MLflow lacks")
     add_results(command)
     command = add("dashboard", dashboard)
     command.add_argument("--port", type=parse_count, default=5000, help="default: 5000")
-    command.add_argument("--no-browser", action="store_true", help="print the addresses only")
+    command.add_argument("--no-browser", action="store_true", help="only print the addresses")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
     add_results(command)
     command = add("verify", verify)
@@ -292,10 +294,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_results(command)
     command = add("merge", merge)
     command.add_argument("source", metavar="FROM", help="results folder, or s3://bucket/prefix")
-    command.add_argument("target", metavar="INTO", help="the same; nothing in it is changed")
-    command.add_argument("--no-weights", action="store_true", help="leave out weights and states")
+    command.add_argument(
+        "target", metavar="INTO", help="results folder to add to; nothing in it is overwritten"
+    )
+    command.add_argument("--no-weights", action="store_true", help="skip weights and states")
     command = add("doctor", doctor)
-    command.add_argument("--ray-address", default=None, help="cluster to examine too")
+    command.add_argument("--ray-address", default=None, help="also check this cluster")
     command.add_argument("--tracking-uri", default=None, help="default as in `run`")
     add_results(command)
     command = add("gc", gc)
@@ -303,10 +307,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--older-than",
         type=parse_duration,
         default=7 * 86400.0,
-        help="age of states and temporary files, e.g. 48h (default: 7 days)",
+        help="minimum age of states and temporary files, e.g. 48h (default: 7 days)",
     )
     command.add_argument("--weights", action="store_true", help="also weights of finished trials")
-    command.add_argument("--yes", action="store_true", help="remove; without it only list")
+    command.add_argument("--yes", action="store_true", help="remove instead of listing")
     add_results(command)
     return parser.parse_args(argv)
 

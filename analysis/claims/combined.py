@@ -1,4 +1,4 @@
-"""Rules made of rules: all of several, and one that asks for a precondition first.
+"""Rules built from other rules: all of several, or one with a precondition.
 
 `Given` keeps a broken arm from passing for a collapse: nothing is decided about it until it fits
 what it was trained on.

@@ -1,4 +1,4 @@
-"""Which rows may decide about a claim, and what a decision is.
+"""Which rows may decide a claim, and what a decision is.
 
 A run counts at a length if it was tested there on at least `LEAST_EXAMPLES` examples; diverged runs
 count as 0. Rows of one rule must come from one version of the code, those of a cell from one

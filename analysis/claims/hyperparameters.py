@@ -1,4 +1,4 @@
-"""Our settings next to the published ones, cell by cell: published, ours, why they differ.
+"""Our settings compared with the published ones, cell by cell, with reasons for differences.
 
 `hyperparameters.toml` holds the published rows, which cells stand for which row, and the reasons.
 Nothing here knows the sweeps: a cell is its label, its flat configuration and its number of runs,

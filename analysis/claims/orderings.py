@@ -1,4 +1,4 @@
-"""Rules that compare cells: what smaller scales can support, for they need no published number."""
+"""Rules that compare cells; they need no published number, so smaller scales can support them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The published results, each with the sweep and the rules that judge ours: data, nothing else.
+"""The published results, each with its sweep and the rules that judge ours; data only.
 
 Sources: arXiv 2405.20671 (position coupling, "the paper"), arXiv 2410.15787 (operand count, "the
 follow-up"), arXiv 2405.17399 (Abacus), arXiv 2402.09371 (FIRE with hints). `certainty` says how

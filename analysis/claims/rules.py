@@ -1,4 +1,4 @@
-"""Rules about single cells: how far they reach, where they fail, whether they fit.
+"""Rules for single cells: how far they reach, where they fail, whether they fit.
 
 Cells are named by patterns of `fnmatch`; a pattern that matches several cells asks all of them. All
 rules judge medians over runs; `analysis.claims.evidence` says which runs count.

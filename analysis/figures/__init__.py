@@ -1,1 +1,1 @@
-"""Figures of a sweep as functions of its results, and the choice of which ones it gets."""
+"""Figures of a sweep as functions of its results, and the choice of which to draw."""

@@ -1,4 +1,4 @@
-"""Attention of a trained model next to that of the construction, as squares
+"""Attention of a trained model next to that of the construction, as matrices
 (`pcore.diagnosis.attention`).
 
 The figure of the paper (arXiv 2405.20671) on trained one-layer models. Rows are the queries from

@@ -1,4 +1,4 @@
-"""Which numbers a sweep varies, found in the configurations of its cells."""
+"""Finds the numbers that a sweep varies, from the configurations of its cells."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which figures a sweep has, and their captions."""
+"""Chooses the figures of a sweep, and writes their captions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Marks that several figures share: medians with their band, runs, and the words for them."""
+"""Elements shared by figures: medians with a band, single runs, and their labels."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Figures of why models fail and of how far their heads show the patterns of the theorem."""
+"""Figures of why models fail, and how well their heads match the theorem's patterns."""
 
 import numpy as np
 import pandas as pd

@@ -1,1 +1,1 @@
-"""What runs can say: medians, intervals, tests, comparisons; data frames in, data frames out."""
+"""Statistics of runs: medians, intervals, tests, comparisons; functions from frames to frames."""

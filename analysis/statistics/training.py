@@ -1,4 +1,4 @@
-"""Which lengths a cell was trained on, and how often each: the weights of "train" in tables.
+"""Which lengths a cell was trained on and how often: the weights of "train" in tables.
 
 Training draws every length of an example on its own: of two operands of 1-12 digits the longer one
 has 12 digits in 16 % of the examples, 1 digit in 0.7 %. Test examples of a length have that length

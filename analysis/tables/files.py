@@ -1,4 +1,4 @@
-"""Where tables, figures and reports are written: plain files, never what a link points to."""
+"""Writes tables, figures and reports to plain files, never through a link."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The sentences under every table: what was measured, on what, by which code; what is missing."""
+"""The notes under every table: what was measured, on which data, by which code, what is missing."""
 
 from collections.abc import Iterator
 

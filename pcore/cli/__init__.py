@@ -1,4 +1,4 @@
-"""The command `pcore`: show examples, train, ask and explain a model, check own code and theorems.
+"""The `pcore` command: show examples, train, query and explain models, check code and theorems.
 
     pcore show addition 653+49                     pcore train --preset smoke
     pcore show addition 653+49 --no-zero-pad       pcore train --model.num_layers 2 --out m.pt
@@ -59,7 +59,7 @@ def _overview() -> Parser:
     parser = Parser(
         prog="pcore",
         description="Length generalization of small Transformers on arithmetic.",
-        epilog="`pcore COMMAND --help` tells more.",
+        epilog="See `pcore COMMAND --help` for details.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, command in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""`python -m pcore.cli`: the command `pcore`, where it is not installed."""
+"""`python -m pcore.cli`: the `pcore` command where it is not installed."""
 
 import sys
 

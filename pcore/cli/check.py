@@ -1,4 +1,4 @@
-"""`pcore check-encoding`, -task, -attention and -mixer: own code against the rules."""
+"""`pcore check-encoding`, -task, -attention and -mixer: check user code against the rules."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def find_task(name: str) -> type[Task]:
     """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
     cls = resolve(name, TASKS, "task")
     if ":" in name and not (check := conformance.make_task(name)[0]).passed:
-        raise ValueError(f"{name} is no task: FAIL  {check.name}  {check.detail}")
+        raise ValueError(f"{name} is not a valid task: FAIL  {check.name}  {check.detail}")
     return cls
 
 

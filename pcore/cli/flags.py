@@ -1,4 +1,4 @@
-"""Command-line flags made from dataclass fields, whatever the fields are.
+"""Command-line flags made from the fields of dataclasses.
 
 `--num-operands 3`, `--num_operands=3`; booleans also as `--zero-pad`, `--no-zero-pad`,
 `--zero-pad false`. A boolean takes the next word only if it is true, false, yes or no, so a query

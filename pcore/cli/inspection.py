@@ -1,4 +1,4 @@
-"""What `pcore attention` and `pcore explain` print: likeness to the construction, and causes."""
+"""The output of `pcore attention` and `pcore explain`."""
 
 import math
 from collections.abc import Iterator, Sequence

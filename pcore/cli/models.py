@@ -1,4 +1,4 @@
-"""What commands need before anything runs: a device, threads, memory, and a trained model."""
+"""What commands set up before they run: a device, threads, memory, and a trained model."""
 
 import os
 from pathlib import Path

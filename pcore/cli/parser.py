@@ -1,4 +1,4 @@
-"""The commands of `pcore`, where they are, and the parser that they share."""
+"""The list of `pcore` commands, and the parser that they share."""
 
 import argparse
 import math
@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message} ({self.prog} --help tells more)")
+        raise ValueError(f"{message} (see {self.prog} --help)")
 
 
 def command_parser(name: str, text: str = "") -> Parser:

@@ -1,4 +1,4 @@
-"""What commands write on the screen: aligned columns, a trial, its progress, results, answers."""
+"""Terminal output of commands: aligned columns, a trial, its progress, results, answers."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""`pcore show`: what a person typed, as the model sees it.
+"""`pcore show`: a typed query as the model sees it.
 
 $ pcore show addition 653+49
 token        $ 6 5 3 + 0 4 9 = 2 0 7 0 $

@@ -77,7 +77,7 @@ def ceiling(words: list[str]) -> int:
     print(
         "Proposition 5.2 of arXiv 2405.20671: exact match of any 1-layer decoder without positions"
     )
-    print("digits        at most right of all pairs")
+    print("digits   max. right  of all pairs")
     for num_digits in range(1, max_digits + 1):
         bound = ceilings.count_ceiling(num_digits)
         counts = f"{bound.num_right:,} of {bound.num_pairs:,}"
@@ -92,7 +92,7 @@ def _find_construction(name: str, num_operands: int | None) -> Construction:
     if num_operands is None:
         return CONSTRUCTIONS[name]
     if name != "scratchpad":
-        raise ValueError(f"--operands {num_operands} goes with scratchpad, not with {name}")
+        raise ValueError(f"--operands {num_operands} works only with scratchpad, not with {name}")
     _check_range("--operands", num_operands, 2, MAX_OPERANDS)
     return addition_with_scratchpad(num_operands)
 
@@ -101,7 +101,7 @@ def _find_rings(args: argparse.Namespace) -> Construction:
     """Of --moduli, which a length needs to be large enough."""
     if args.name != "addition" or args.bits is not None:
         other = args.name if args.name != "addition" else "--bits"
-        raise ValueError(f"--moduli {args.moduli} goes with addition alone, not with {other}")
+        raise ValueError(f"--moduli {args.moduli} works only with addition, not with {other}")
     moduli = parse_moduli(args.moduli)
     most, wanted = max_digits_with_rings(moduli), 100 if args.digits is None else args.digits
     if wanted > most:
@@ -117,7 +117,7 @@ def parse_moduli(text: str) -> tuple[int, ...]:
         raise ValueError(f"--moduli {text!r} is not numbers like 5,7,9") from None
     check_moduli(moduli, "--moduli")
     if math.prod(moduli) > MAX_IDS:
-        raise ValueError(f"--moduli {text} tells more than {MAX_IDS:,} IDs apart")
+        raise ValueError(f"--moduli {text} distinguishes more than {MAX_IDS:,} IDs")
     return moduli
 
 
@@ -136,7 +136,7 @@ def _run_check(construction: Construction, args: argparse.Namespace) -> int:
     device, begin = choose_device(args.device), time.monotonic()
     positions = f"P = {bits}" if args.moduli is None else f"moduli {args.moduli}"
     model = construction.make(bits).to(device=device, dtype=DTYPES[dtype])
-    print(f"{construction.claim}; weights by hand, no training")
+    print(f"{construction.claim}; hand-written weights, no training")
     print(
         f"{positions}, d = {model.embedding.shape[1]}, {model.num_parameters:,} parameters, "
         f"built for up to {construction.max_digits(bits):,} digits; {dtype} on {device}"

@@ -1,4 +1,4 @@
-"""`pcore train`: one configuration, any field as a flag; saved state, Ctrl-C, results."""
+"""`pcore train`: trains one configuration, with any field as a flag; can be stopped and resumed."""
 
 import signal
 import sys
@@ -114,7 +114,7 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path, save_every
     state = _find_state(state_file, config)
     first_step = 0 if state is None else int(state["step"])
     if first_step:
-        print(f"going on from step {first_step} of {state_file}")
+        print(f"resuming at step {first_step} from {state_file}")
     report_every = 1 if device.type == "cpu" else 20
     line, saved_at, report = ProgressLine(first_step), time.monotonic(), None
     with _stop_politely() as stop:
@@ -129,8 +129,8 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path, save_every
                 saved_at = time.monotonic()
             if stop:
                 evaluated = f", evaluated {len(report.results)} times" if report.results else ""
-                print(f"\nstopped at step {report.step}{evaluated}; the state lies in {state_file}")
-                print("to go on, give the same command again")
+                print(f"\nstopped at step {report.step}{evaluated}; state saved in {state_file}")
+                print("run the same command to resume")
                 break
             if trained:
                 num_lengths = sum(map(len, evaluation_lengths(config).values()))
@@ -169,7 +169,7 @@ def _stop_politely() -> Generator[list[bool]]:
         if stop:
             raise KeyboardInterrupt
         stop.append(True)
-        print("\nstopping after this step (Ctrl-C again: at once, back to the last save)")
+        print("\nstopping after this step (press Ctrl-C again to stop now, without saving)")
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:

@@ -1,4 +1,4 @@
-"""What a trial is: its settings, its flat dictionary and identity, its random generators."""
+"""The definition of a trial: settings, flat dictionary, identity, random generators."""
 
 from pcore.config.flat import (
     GROUPS,

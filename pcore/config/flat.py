@@ -1,4 +1,4 @@
-"""The one flat dictionary that stands for a trial, and the identity that follows from it.
+"""The flat dictionary that represents a trial, and the identity derived from it.
 
 `flatten` gives {"model.num_layers": 1, "task.zero_pad": True, ...}: wire format, MLflow parameters,
 Parquet columns and hash input. `unflatten` reads it back, fills defaults, coerces by annotation

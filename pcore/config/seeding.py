@@ -1,4 +1,4 @@
-"""Named, independent random generators, so that one kind of randomness never moves another.
+"""Named, independent random generators, so that one kind of randomness never affects another.
 
 `seed` decides the initial weights; `data_seed` decides the training examples, their order and their
 starts; evaluation sets depend on neither. Each (purpose, seed) pair gets its own generator, seeded

@@ -1,4 +1,4 @@
-"""What a trial is: frozen dataclasses, one group of settings each.
+"""The settings of a trial: frozen dataclasses, one per group.
 
 Defaults are the published settings of addition, 1 layer, trained on 1-30 digits (arXiv 2405.20671,
 table of hyper-parameters). `pcore.training.validate` checks what concerns several groups at once.

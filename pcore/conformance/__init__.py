@@ -1,4 +1,4 @@
-"""Does own code (encoding, task, attention, mixer) keep the rules that the rest relies on?
+"""Checks that user code (encoding, task, attention, mixer) follows the rules the rest relies on.
 
 `check_encoding("package.module:Class")` and its like return one `Check` per rule; nothing is raised
 and nothing printed. `format_checks` makes the report. A second or two on one core.

@@ -1,4 +1,4 @@
-"""A tiny trained model with own code in it, and the rules that hold for any model.
+"""A tiny trained model that contains the user code, and rules that hold for any model.
 
 The training steps matter: a parameter that starts at zero has no effect before.
 """

@@ -1,4 +1,4 @@
-"""Rules for own attention and own mixers, checked in every layer of a tiny model."""
+"""Rules for user attention and mixers, checked in every layer of a tiny model."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

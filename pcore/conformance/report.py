@@ -1,4 +1,4 @@
-"""Checks, how they are run, and the report for people."""
+"""Runs checks and formats their report."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""What the heads of a trained model look at: attention averaged over many examples of one length.
+"""What the heads of a trained model attend to, averaged over many examples of one length.
 
 Beside it, what the heads of the construction look at (`pcore.diagnosis.patterns`). Weights come
 from a forward pass of their own, `attention_weights`, because the fused kernel of training and

@@ -1,4 +1,4 @@
-"""Right and wrong cases by one possible cause, and how much of the errors the cause explains."""
+"""Right and wrong cases split by a possible cause, and how much of the variance it explains."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

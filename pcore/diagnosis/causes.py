@@ -1,4 +1,4 @@
-"""What a diagnosis says, in sentences: the causes of failure, strongest first."""
+"""A diagnosis in sentences: the causes of failure, strongest first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

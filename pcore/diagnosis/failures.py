@@ -1,4 +1,4 @@
-"""Where a trained model fails at one length, as counts: by index, carry, position ID, operands.
+"""Counts of where a trained model fails at one length: by index, carry, position ID, operands.
 
 Counts only, divided later, like `pcore.evaluation.judge`; `pcore.diagnosis.causes` puts them into
 words. The model is asked up to three times, because some causes cannot be told apart as tested:

@@ -1,4 +1,4 @@
-"""The keys that the heads of the construction look at, and how like them a trained head is.
+"""The keys that the construction's heads attend to, and how closely a trained head matches them.
 
 Theorem 5.1 of arXiv 2405.20671 adds with one layer and two heads. While a symbol is to be written,
 its first head looks at BOS and at the operand digits of the *next* significance, those of the digit

@@ -1,4 +1,4 @@
-"""How position IDs act inside the model; `ENCODINGS` is the table of contents.
+"""How position IDs act in the model; `ENCODINGS` lists all encodings.
 
 Own code: a subclass of `Encoding` under the name `package.module:Class`, checked by
 `pcore check-encoding package.module:Class`. The class attributes of each encoding say what it

@@ -1,4 +1,4 @@
-"""The interface of all encodings, and the one that does nothing.
+"""The interface of all encodings, and NoPE, which does nothing.
 
 An encoding may add a vector to each token at the input (`embed`), rotate queries and keys
 (`rotate`) and add a bias to attention scores (`bias`). Every method must treat each token by its

@@ -1,4 +1,4 @@
-"""Starts of several problems in a row, drawn so that their ranges of position IDs do not touch.
+"""Starts for several problems in a row, drawn so that their position ID ranges do not touch.
 
 Starts that know nothing of each other make ranges overlap now and then: equal IDs that mean
 different things, noise that no model can fit. Here the starts are uniform over all ways to place

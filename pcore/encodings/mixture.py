@@ -1,4 +1,4 @@
-"""Levels of position IDs weighed against each other by training: which of them is the coupling?"""
+"""Levels of position IDs with learned weights: training decides which of them is the coupling."""
 
 import torch
 from jaxtyping import Float, Int

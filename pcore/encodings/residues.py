@@ -1,4 +1,4 @@
-"""Residue rings: a few small tables say the ID modulo numbers without a common factor."""
+"""Residue rings: an ID as a sum of rows from small tables, one per coprime modulus."""
 
 import itertools
 import math

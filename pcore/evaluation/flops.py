@@ -1,4 +1,4 @@
-"""What a trial costs before it runs: tokens and floating-point operations of its configuration.
+"""The cost of a trial from its configuration: tokens and floating-point operations.
 
 Counts what the computation needs, not what an implementation happens to do: multiplications and
 additions of matrix products, backward = twice forward; no norms, no activations, no padding of

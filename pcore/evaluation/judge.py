@@ -1,4 +1,4 @@
-"""Exact match and kinds of failure on a set of examples. Counts only, divided later.
+"""Counts exact matches and kinds of failure on a set of examples; rates are computed later.
 
 An example is right if every response token and the final EOS is the arg-max. Under greedy decoding
 that equals free-running exact match (by induction over the targets;

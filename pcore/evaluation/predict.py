@@ -1,4 +1,4 @@
-"""What a model predicts at the targets of many examples, under teacher forcing: one pass, in parts.
+"""Predictions at the targets of many examples under teacher forcing: one pass, split into parts.
 
 Examples of like length go together, each part padded to its own longest only; a part takes as much
 memory as the device has use for (PART_BYTES). IDs and results are those of the rows as they stand

@@ -1,4 +1,4 @@
-"""When a test set may be left early: it is known on which side of 95 % exact match lies.
+"""Stops a test set early once it is known on which side of 95 % exact match lies.
 
 After every piece a confidence sequence is asked, which holds at all numbers of examples at once, so
 looking often costs nothing (an interval for one look, such as Wilson's, would be wrong more and

@@ -1,4 +1,4 @@
-"""Which examples are evaluated, and at which position IDs; they belong to no seed and no device."""
+"""Which examples are evaluated, and at which position IDs; independent of seed and device."""
 
 import hashlib
 

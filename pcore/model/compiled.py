@@ -1,4 +1,4 @@
-"""A function that `torch.compile` has translated, or the same function if that fails.
+"""A function compiled by `torch.compile`, or the original function if that fails.
 
 Compiled is the loss of a batch of static shape (`pcore.model.static`), never the model itself:
 weights

@@ -1,4 +1,4 @@
-"""Packed rows: several problems one after the other in one row of tokens, trained as one sequence.
+"""Packed rows: several problems in one row of tokens, trained as one sequence.
 
     $ 653+049=2070 12+34=640 8+7=51        K = 3
 

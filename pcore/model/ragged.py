@@ -1,4 +1,4 @@
-"""Batches almost without padding, for training on a CPU: an equal of `Transformer.forward`.
+"""Batches almost without padding for training on a CPU; equivalent to `Transformer.forward`.
 
 Examples of like length stand side by side, in one long row of tokens.
 What treats each token by itself (embedding, projections, norms, feed-forward) works on the row;

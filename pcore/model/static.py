@@ -1,4 +1,4 @@
-"""Batches of static shape: what a compiled training step takes, and a GPU without waiting for it.
+"""Batches of static shape, for compiled training steps and for GPUs without synchronisation.
 
 Every batch is padded to the longest example of the train range and to the largest number of
 targets, so a step is always the same computation: it is compiled once and needs no value of a

@@ -1,4 +1,4 @@
-"""Which places of a sequence predict a token that counts, and training batches that name them."""
+"""Which positions of a sequence predict a target, and training batches that list them."""
 
 from typing import NamedTuple
 

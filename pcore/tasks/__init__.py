@@ -1,4 +1,4 @@
-"""The tasks, one file per family; `TASKS` is the table of contents."""
+"""The tasks, one file per family; `TASKS` lists them all."""
 
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch, Contents, Layout, Symbol, Task

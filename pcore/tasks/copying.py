@@ -1,4 +1,4 @@
-"""Copy and reverse: the response is the query, or the query back to front.
+"""Copy and reverse: the response is the query, or the query reversed.
 
 Source: Cho et al., Position Coupling (arXiv 2405.20671), appendix. The query is a string of uniform
 digits; leading zeros and repeats are allowed. Copy couples index i with index i; reverse counts the

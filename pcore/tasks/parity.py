@@ -1,4 +1,4 @@
-"""Parity of a string of bits, directly or by way of all prefixes.
+"""Parity of a bit string, directly or through all its prefixes.
 
 Source: Cho et al., Position Coupling (arXiv 2405.20671), appendix. Without a scratchpad the
 response is the XOR of all bits; every bit and the answer share one ID. With a scratchpad the

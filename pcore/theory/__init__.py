@@ -1,4 +1,4 @@
-"""Models of the papers' theorems with weights written by hand, and ceilings for those without.
+"""Models of the papers' theorems with hand-written weights, and upper bounds without positions.
 
 `addition` and `multiplication` are constructions, `formal` the Transformer they run through,
 `forms` and `positions` what their weights are written with; `exactness` checks them; `ceilings` is

@@ -1,4 +1,4 @@
-"""What one layer without positions cannot exceed on addition: Proposition 5.2, counted out.
+"""Upper bounds for one layer without positions on addition: Proposition 5.2, by counting.
 
 Source: Cho et al., Position Coupling (arXiv 2405.20671), Proposition 5.2. A decoder of depth 1
 without positional signal predicts the same next token for two inputs that are permutations of each

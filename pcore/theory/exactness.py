@@ -1,4 +1,4 @@
-"""Is a construction exact? On the batches that evaluation makes, and on the hardest cases.
+"""Checks that a construction is exact, on the batches of evaluation and on the hardest cases.
 
 Teacher-forced arg-max at every target, which is free-running exactness by induction;
 `decode_freely` runs free as well.

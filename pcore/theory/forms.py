@@ -1,4 +1,4 @@
-"""Weights written by hand: linear forms over named rows, and ReLU layers made of them.
+"""Hand-written weights: linear forms over named rows, and ReLU layers made of them.
 
 A construction names the rows of its residual stream, says in formulas what each head compares and
 copies and what each hidden unit computes, and gets the matrices:

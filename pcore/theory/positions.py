@@ -1,4 +1,4 @@
-"""What the constructions share: position vectors of signs or rings, heads that look up by ID.
+"""Shared by all constructions: position vectors of signs or rings, and heads that look up by ID.
 
 Source: Cho et al., Position Coupling (arXiv 2405.20671), proofs of Theorem 5.1 and of the theorem
 on multiplication. With P = `num_bits`, the vector v_k of ID k = 1 ... 2^P has entries -1 and 1: the

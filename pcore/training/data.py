@@ -1,4 +1,4 @@
-"""Training batches: examples made once and reshuffled every pass, or fresh ones for ever.
+"""Training batches: examples made once and reshuffled every epoch, or endless fresh ones.
 
 Position IDs are drawn anew at every visit (spec: the start is redrawn). Contents, order and starts
 come from three generators of the data seed alone, so a model seed never changes the data.

@@ -1,4 +1,4 @@
-"""Trials of equal tensor shapes trained as one batched model on one device: stacked trials.
+"""Stacked trials: trials of equal tensor shapes trained as one batched model.
 
 What is small stays each trial's own: generators, data, schedule, candidates, evaluation and state
 are those of an ordinary `Run`, so a state moves freely between a stacked and a solo run. What costs

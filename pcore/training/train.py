@@ -1,4 +1,4 @@
-"""`train(config)` yields reports; whoever consumes them decides what to do. Nothing calls back.
+"""The training loop: `train(config)` yields reports and calls nothing back.
 
 Adam with linear warm-up and cosine decay, gradient clipping, mean cross-entropy over all targets of
 the batch (arXiv 2405.20671, appendix). A report can hand out the complete state; `train(config,

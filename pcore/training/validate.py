@@ -1,4 +1,4 @@
-"""Refuse configurations that cannot work, before any compute, with a sentence one can act on."""
+"""Refuses invalid configurations before any compute, with a sentence the user can act on."""
 
 import math
 

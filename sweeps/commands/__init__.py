@@ -1,1 +1,1 @@
-"""What `python -m sweeps` can do with a store: list, status, merge, diagnose, collect garbage."""
+"""The commands of `python -m sweeps` on a store: list, status, merge, diagnose, gc, ..."""

@@ -1,4 +1,4 @@
-"""`python -m sweeps cancel`: ask for the end of trials that run or wait, from any terminal."""
+"""`python -m sweeps cancel`: ends running or waiting trials from any terminal."""
 
 import getpass
 import socket
@@ -31,7 +31,7 @@ def cancel_trials(results: str | None, prefixes: Sequence[str]) -> int:
         elif name in held:
             print(f"{name} will not be started")
         else:
-            print(f"{name} is run by no launch; the next one leaves it out")
+            print(f"{name} is not running; later launches will skip it")
     return 0
 
 

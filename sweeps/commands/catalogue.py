@@ -1,6 +1,4 @@
-"""Which sweeps there are: every script in `sweeps/` that defines SWEEP, and scripts named by their
-path.
-"""
+"""Finds sweeps: every script in `sweeps/` that defines SWEEP, and scripts named by path."""
 
 import importlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""MLflow over a store: `python -m sweeps mirror` writes it anew, `dashboard` serves its pages."""
+"""MLflow for a store: `python -m sweeps mirror` rebuilds it, `dashboard` serves its pages."""
 
 import contextlib
 import json
@@ -74,7 +74,7 @@ def show_dashboard(
         if not _answers(address, server):
             raise ValueError(f"MLflow's server ended with code {server.returncode}; see above")
         _point(address, shown, browser)
-        print("Ctrl-C ends it", flush=True)
+        print("press Ctrl-C to stop", flush=True)
         return server.wait()
 
 

@@ -1,4 +1,4 @@
-"""`python -m sweeps diagnose`: mechanism files of finished trials, from the weights they left."""
+"""`python -m sweeps diagnose`: makes mechanism files of finished trials from their weights."""
 
 import sys
 import time
@@ -68,7 +68,7 @@ def diagnose_trials(
     print(
         f"{len(ok)} trained models: {num_written} analysed now, "
         f"{len(ok) - num_written - num_gone - num_refused} before, {num_gone} without weights, "
-        f"{num_refused} with weights that were refused; {store.folder.path(FOLDER)}"
+        f"{num_refused} with refused weights; {store.folder.path(FOLDER)}"
     )
     return 1 if num_refused else 0
 

@@ -1,4 +1,4 @@
-"""Whether machine, storage and servers are as sweeps need them: `python -m sweeps doctor`."""
+"""`python -m sweeps doctor`: checks machine, storage and servers."""
 
 import os
 import platform
@@ -37,7 +37,9 @@ def examine(results: str | None, tracking_uri: str | None, ray_address: str | No
         if f.fix:
             print(f"      {'':<{width}}  fix: {f.fix}")
     bad = sum(bool(f.fix) for f in findings)
-    print(f"\n{bad} of {len(findings)} need a fix" if bad else f"\nall {len(findings)} are well")
+    print(
+        f"\n{bad} of {len(findings)} need a fix" if bad else f"\nall {len(findings)} checks passed"
+    )
     return 1 if bad else 0
 
 

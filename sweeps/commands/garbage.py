@@ -1,5 +1,5 @@
-"""What of a store nobody needs: `python -m sweeps gc`. Only files with names of ours, in folders of
-ours, behind no link.
+"""`python -m sweeps gc`: removes files that no result needs. Touches only files with known names
+in the store's own folders, and follows no link.
 """
 
 import time
@@ -33,7 +33,9 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
     """
     store = open_store(results)
     if not is_store(store.folder):
-        raise ValueError(f"{store.root} is no results folder: it has no {', '.join(FOLDERS[:3])}")
+        raise ValueError(
+            f"{store.root} is not a results folder: it has no {', '.join(FOLDERS[:3])}"
+        )
     lease = LaunchLease(store.folder)
     if not remove:
         garbage = _print_garbage(store, lease, older_than, weights)

@@ -1,10 +1,10 @@
-"""Results of one store added to another: `python -m sweeps merge FROM INTO`.
+"""`python -m sweeps merge FROM INTO`: adds the results of one store to another.
 
-What both machines computed is kept once for each, as two attempts at a trial; readers see one. No
-result in INTO is ever changed, so a merge can be repeated at any time. Only sound files with names
-of ours are copied, and no link is followed. States of unfinished trials
-come along, of two the one that is further: the next slice goes on with it wherever it runs. Not
-copied: packs (made anew), markers of who runs, MLflow, reports.
+A trial that both machines ran keeps both attempts; readers see one. No result in INTO is ever
+changed, so a merge can be repeated at any time. Only undamaged files with known names are copied,
+and no link is followed. States of unfinished trials are copied too, the more advanced one of two,
+so that the next slice can resume anywhere. Not copied: packs (rebuilt), markers of running trials,
+MLflow, reports.
 """
 
 from collections.abc import Iterable
@@ -52,7 +52,9 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
 
 def _check_source(store: Store) -> None:
     if not store.shards() and not store.folder.list("checkpoints"):
-        raise ValueError(f"{store.root} holds no trials: it is no results folder, or an empty one")
+        raise ValueError(
+            f"{store.root} holds no trials: it is not a results folder, or it is empty"
+        )
 
 
 def _check_target(store: Store) -> None:
@@ -60,7 +62,7 @@ def _check_target(store: Store) -> None:
     names = {entry.name.partition("/")[0] for entry in store.folder.list()}
     if names and not names & set(KINDS):
         found = ", ".join(sorted(names)[:5])
-        raise ValueError(f"{store.root} is no results folder: it holds {found}")
+        raise ValueError(f"{store.root} is not a results folder: it holds {found}")
 
 
 def _copy(source: Store, target: Store, folder: str) -> tuple[int, int, list[str]]:

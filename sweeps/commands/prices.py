@@ -1,7 +1,7 @@
-"""How well the cost model predicts the trials of a store: `python -m sweeps cost`.
+"""`python -m sweeps cost`: how accurately the cost model predicts the trials of a store.
 
-Every cell is predicted from those with another training step; every sweep from the cells that it
-lacks; the longest steps from the shorter ones, and the other way round.
+Each cell is predicted from cells with a different training step, each sweep from cells of other
+sweeps, the longest steps from shorter ones, and the shortest from longer ones.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,8 @@
-"""`python -m sweeps replicate`: a sample of stored trials run again, and how far off they end.
+"""`python -m sweeps replicate`: reruns a sample of stored trials and compares the results.
 
 On one machine the same code gives the same bits. On another CPU it does not, and beyond the trained
-lengths runs of one seed then end apart; whether by less than runs of different seeds do is what the
-verdict says. The store is only read; the reruns go to a folder of their own, and a second command
-goes on with those that are there.
+lengths runs of one seed then differ; the verdict says whether by less than runs of different seeds
+do. The store is only read; reruns go to another folder, and repeating the command resumes them.
 """
 
 import random
@@ -63,11 +62,11 @@ def replicate(
     configs = _configs(runs, name, scale)
     if not configs:
         raise ValueError(
-            f"no finished trial of {name} [{scale}] in {store.root} is a trial of today's sweep"
+            f"no finished trial of {name} [{scale}] in {store.root} belongs to the sweep as it is now"
         )
     chosen = random.Random(seed).sample(sorted(configs), min(num_trials, len(configs)))
     seconds = sum(runs[trial].row["wall_seconds"] or 0 for trial in chosen)
-    print(f"{len(chosen)} of {len(configs)} trials again, {format_seconds(seconds)} when stored")
+    print(f"rerunning {len(chosen)} of {len(configs)} trials, {format_seconds(seconds)} originally")
     print(f"from {store.root} into {target.root}")
     target.prepare()
     verdicts = list[Verdict]()

@@ -1,4 +1,4 @@
-"""What a store holds of sweeps and trials, for people: `python -m sweeps status` and `why`."""
+"""`python -m sweeps status` and `why`: what a store holds of sweeps and of one trial."""
 
 import json
 from collections import Counter
@@ -60,7 +60,7 @@ def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -
     rows.append(("all", *total))
     text = f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
     if unknown := sum(value is None for value in same.values()):
-        text += f"\n\n{unknown} finished trials: by which code is unknown (no comparable hash, and "
+        text += f"\n\n{unknown} finished trials: code version unknown (no comparable hash, and "
         text += "no commit of this repository)"
     return text
 
@@ -68,7 +68,7 @@ def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -
 def _store_status(store: Store) -> str:
     views = store.views()
     if not views:
-        return f"no sweep has been run into {store.root}"
+        return f"no sweep has been run in {store.root} yet"
     visible = store.visible()
     rows: list[tuple[str, ...]] = [("sweep", "scale", *COLUMNS[1:-1])]
     for (sweep, scale), view in views.items():
@@ -104,7 +104,7 @@ def show_trial(results: str | None, prefix: str) -> int:
     for sweep, scale, trial in _planned_trials():
         if trial.id.startswith(prefix):
             print(f"{trial.id}: {trial.cell.label}, seed {trial.config.seed}")
-            print(f"a trial of {sweep} [{scale}] that was never run into {store.root}")
+            print(f"a trial of {sweep} [{scale}], not run in {store.root} yet")
             print(f"\ncanonical form:\n{canonical(trial.config)}")
             return 0
     raise ValueError(f"no trial {prefix!r} in {store.root}, nor in any sweep")

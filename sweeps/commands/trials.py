@@ -1,4 +1,4 @@
-"""`python -m sweeps trials SWEEP`: the id, the state, the result and the weights of every trial."""
+"""`python -m sweeps trials`: id, state, result and weights of every trial of a sweep."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

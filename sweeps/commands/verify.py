@@ -1,4 +1,4 @@
-"""Whether a store is sound: `python -m sweeps verify`."""
+"""`python -m sweeps verify`: finds damaged files in a store."""
 
 from collections import Counter
 
@@ -17,7 +17,9 @@ def verify_store(results: str | None, repair: bool) -> int:
     """
     store = open_store(results)
     if not is_store(store.folder):
-        raise ValueError(f"{store.root} is no results folder: it has no {', '.join(FOLDERS[:3])}")
+        raise ValueError(
+            f"{store.root} is not a results folder: it has no {', '.join(FOLDERS[:3])}"
+        )
     count, bad = Counter[str](), list[Verified]()
     for found in verify_files(store.folder):
         count[found.kind] += 1
@@ -30,5 +32,7 @@ def verify_store(results: str | None, repair: bool) -> int:
         return 1 if bad else 0
     for found in bad:
         store.folder.move(found.name, f"{QUARANTINE}/{found.name}")
-    print(f"moved to {store.folder.path(QUARANTINE)}; trials that have no other attempt run again")
+    print(
+        f"moved to {store.folder.path(QUARANTINE)}; trials without another attempt will run again"
+    )
     return 0

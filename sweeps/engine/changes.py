@@ -1,4 +1,4 @@
-"""A sweep with other values: `--set FIELD=VALUE` changes every cell, `--axis FIELD=A,B,C` crosses
+"""Changed sweeps: `--set FIELD=VALUE` changes every cell, `--axis FIELD=A,B,C` crosses
 every cell with an axis.
 
 A changed sweep is another sweep. Its name is that of the script, `~` and what changed, for example
@@ -94,7 +94,7 @@ def change_sweeps(
     if twice := [field for field in fields if fields.count(field) > 1]:
         raise ValueError(f"{twice[0]} is changed twice; --axis takes several values")
     if seeds := [field for field in fields if field in SEEDS]:
-        raise ValueError(f"{seeds[0]} is no field of a cell; --seeds 4x2@100 chooses seeds")
+        raise ValueError(f"{seeds[0]} is not a field of a cell; choose seeds with --seeds 4x2@100")
     return [_change(sweep, sets, axes) for sweep in sweeps] if changes else list(sweeps)
 
 

@@ -1,4 +1,4 @@
-"""The flags of everything that runs trials, and the `LaunchOptions` they are turned into, once."""
+"""Command-line flags of everything that runs trials, and the `LaunchOptions` they become."""
 
 import argparse
 import math
@@ -15,15 +15,15 @@ if TYPE_CHECKING:  # torch and pandas come with them, which --help needs not
     from sweeps.engine.store.store import Store
     from sweeps.engine.trial.attempt import Compile, Settings
 
-FAILED, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes of what runs trials
-MAX_EXAMPLES = 1_000_000  # by which a model is analysed
+FAILED, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes of commands that run trials
+MAX_EXAMPLES = 1_000_000  # for analysing a model
 MAX_DEVICES = 1024  # CPUs or GPUs of one trial
-RAY_SECONDS = 8.0  # an embedded cluster starts, its workers import torch, and it ends
+RAY_SECONDS = 8.0  # to start an embedded cluster, import torch in its workers, and stop it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resources:
-    """What one trial occupies."""
+    """CPUs and GPUs of one trial."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -31,8 +31,8 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchOptions:
-    """What one command line asks for. Raises ValueError for values that do not go together or do
-    not fit this machine.
+    """The options of one launch. Raises ValueError for values that contradict each other or do not
+    fit this machine.
     """
 
     results: str  # folder or URI
@@ -45,14 +45,14 @@ class LaunchOptions:
     stack: int | Literal["auto"] = 1  # trials that may train as one model
     compile: "Compile" = "auto"
     time_limit: float | None = None  # seconds of one attempt
-    diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
-    slice: float | None = None  # seconds after which an inline launch saves its state and stops
+    diagnose: int = 0  # examples per length for analysing a finished model; 0: no analysis
+    slice: float | None = None  # seconds until an inline launch saves its state and stops
     budget: float | None = None  # seconds of wall time that whole replicates must fit into
     retry_errors: bool = False
     tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.place.find_place`
     mlflow: bool = True
     hooks: tuple[str, ...] = ()  # package.module:Class of each, see `launch.hooks`
-    notify: str | None = None  # shell command when the launch is over
+    notify: str | None = None  # shell command to run at the end
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class LaunchOptions:
 
     @property
     def num_slots(self) -> int:
-        """Trials that run at once on this machine; a cluster is counted once it is joined."""
+        """Trials that run at the same time on this machine; a cluster is counted once joined."""
         if self.executor == "inline":
             return 1
         return max(1, int((os.cpu_count() or 1) // self.resources.cpus))
@@ -77,12 +77,12 @@ class LaunchOptions:
 
     @property
     def is_local(self) -> bool:
-        """Whether trials run on this machine, not on a cluster that is joined."""
+        """Whether trials run on this machine and not on a joined cluster."""
         return self.executor == "inline" or not self.ray_address
 
     @property
     def start_seconds(self) -> float:
-        """Seconds of a launch in which no trial runs: the executor starts and ends."""
+        """Seconds for starting and stopping the executor."""
         return 0.0 if self.executor == "inline" else RAY_SECONDS
 
 
@@ -129,7 +129,7 @@ def _check_gpu(device: str, executor: str) -> None:
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
-    """--results: which store."""
+    """Add --results, the store."""
     parser.add_argument(
         "--results",
         default=None,
@@ -138,24 +138,24 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def add_size(parser: argparse.ArgumentParser) -> None:
-    """--scale, --seeds, --set and --axis: which trials of a sweep."""
+    """Add --scale, --seeds, --set and --axis, which choose the trials of a sweep."""
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="size of the experiment (default: laptop)"
     )
     parser.add_argument(
         "--seeds",
-        help="replicates: a count like 3, model seeds x data seeds like 4x2; 4x2@100 begins at 100",
+        help="replicates, e.g. 3, or model seeds x data seeds, e.g. 4x2; 4x2@100 counts from 100",
     )
     add_changes(parser)
 
 
 def add_executor(parser: argparse.ArgumentParser) -> None:
-    """Where and how trials run."""
+    """Add the flags for where and how trials run."""
     add = parser.add_argument
     add(
         "--executor",
         choices=("ray", "inline"),
-        help="default: ray; inline at smoke scale without a cluster, whose trials take seconds",
+        help="default: ray; at smoke scale without a cluster: inline",
     )
     add("--ray-address", help="cluster to join (default: $RAY_ADDRESS, else an embedded one)")
     add("--device", default="cpu", help="cpu or cuda (default: cpu)")
@@ -163,7 +163,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         "--cpus-per-trial",
         type=parse_cpus,
         default=1,
-        help="CPU slots, and torch threads, of one trial",
+        help="CPUs and torch threads of one trial",
     )
     add(
         "--gpus-per-trial",
@@ -175,8 +175,8 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         type=parse_stack,
         default=1,
         metavar="auto|off|K",
-        help="train up to K trials of equal shapes as one model; auto: where a probe says that it "
-        "pays (default: off)",
+        help="train up to K trials of equal shapes as one model; auto: where a probe finds it "
+        "faster (default: off)",
     )
     add(
         "--compile",
@@ -184,49 +184,49 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="compile training steps with torch.compile; auto: on a GPU (default: auto)",
     )
-    add("--time-limit", type=parse_duration, help="of one attempt at a trial, e.g. 90s, 20m, 3h")
+    add("--time-limit", type=parse_duration, help="for one attempt at a trial, e.g. 90s, 20m, 3h")
     add(
         "--diagnose",
         type=parse_examples,
         metavar="N",
-        help="analyse finished models (attention, causes of failure) on N examples of a length; "
-        f"0 = not at all (default: {NUM_EXAMPLES}, at smoke scale 0)",
+        help="analyse finished models (attention, causes of failure) on N examples per length; "
+        f"0: no analysis (default: {NUM_EXAMPLES}, at smoke scale 0)",
     )
-    add("--slice", type=parse_duration, help="inline only: save and stop after this long, e.g. 8m")
+    add("--slice", type=parse_duration, help="inline only: save and stop after this time, e.g. 8m")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Where and how trials run, which of them, and what is done with them afterwards."""
+    """Add the flags of `add_executor`, and those for budget, retries, reports and hooks."""
     add_executor(parser)
     add = parser.add_argument
-    add("--budget", type=parse_duration, help="run whole replicates that fit into this wall time")
-    add("--retry-errors", action="store_true", help="run again what failed or was cancelled")
+    add("--budget", type=parse_duration, help="run as many whole replicates as fit, e.g. 2h")
+    add("--retry-errors", action="store_true", help="rerun failed and cancelled trials")
     add(
         "--tracking-uri",
-        help="MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results)",
+        help="of MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results folder)",
     )
-    add("--no-report", action="store_true", help="do not draw table and figure at the end")
-    add("--no-mlflow", action="store_true", help="do not mirror to MLflow")
+    add("--no-report", action="store_true", help="skip table and figures at the end")
+    add("--no-mlflow", action="store_true", help="skip the MLflow mirror")
     add(
         "--hook",
         dest="hooks",
         action="append",
         default=[],
         metavar="MODULE:CLASS",
-        help="own code that hears of every trial, e.g. sweeps.hooks.tensorboard:TensorBoard",
+        help="class to notify about every trial, e.g. sweeps.hooks.tensorboard:TensorBoard",
     )
-    add("--notify", metavar="COMMAND", help="shell command when it is over, finds $PCORE_SUMMARY")
+    add("--notify", metavar="COMMAND", help="shell command to run at the end, with $PCORE_SUMMARY")
 
 
 def parse_count(text: str) -> int:
-    """A whole number above 0 of examples."""
+    """A number of examples above 0."""
     if parse_examples(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
 def parse_examples(text: str) -> int:
-    """A whole number of examples from 0 on."""
+    """A number of examples, 0 or more."""
     if not text.isdecimal() or int(text) > MAX_EXAMPLES:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number up to {MAX_EXAMPLES:,}")
     return int(text)
@@ -240,7 +240,7 @@ def parse_cpus(text: str) -> float:
 
 
 def parse_gpus(text: str) -> float:
-    """GPUs of a trial, which may be a part of one."""
+    """GPUs of a trial, possibly a fraction of one."""
     number = float(text)
     if not 0 <= number <= MAX_DEVICES:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {MAX_DEVICES:,}")
@@ -261,14 +261,14 @@ def parse_duration(text: str) -> float:
 
 
 def parse_stack(text: str) -> int | Literal["auto"]:
-    """How many trials a stack may hold: "auto", "off" (1) or a number from 2 on."""
+    """The largest number of trials in a stack: "auto", "off" (1) or a number above 1."""
     if text == "auto":
         return "auto"
     if text == "off":
         return 1
     if not text.isdecimal() or int(text) < 2:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither auto nor off nor a number of trials from 2 on"
+            f"{text!r} is not auto, off, or a number of trials above 1"
         )
     return int(text)
 
@@ -279,14 +279,14 @@ def count_threads(cpus_per_trial: float) -> int:
 
 
 def open_store(results: str | None) -> "Store":
-    """The store of the --results option, see `find_results`."""
+    """The store that --results names, see `find_results`."""
     from sweeps.engine.store.store import Store
 
     return Store(find_results(results))
 
 
 def make_settings(options: LaunchOptions, store: "Store", launch: str, began: float) -> "Settings":
-    """How attempts run. began: `time.monotonic()` at the start of the launch."""
+    """Settings of every attempt. began: `time.monotonic()` at the start of the launch."""
     from sweeps.engine.trial.attempt import Settings
 
     return Settings(

@@ -188,7 +188,7 @@ def parse_seeds(text: str) -> list[tuple[int, int]]:
     if (count := math.prod(map(int, parts))) > MAX_REPLICATES:
         raise ValueError(f"--seeds {text!r} are {count:,} replicates, above {MAX_REPLICATES:,}")
     if first > MAX_SEED:
-        raise ValueError(f"--seeds {text!r} begins above {MAX_SEED:,}")
+        raise ValueError(f"--seeds {text!r} starts above {MAX_SEED:,}")
     counts = [range(first, first + int(part)) for part in parts]
     if len(counts) == 1:
         return [(seed, seed) for seed in counts[0]]

@@ -52,7 +52,7 @@ def test_a_table_of_a_store_that_cannot_be_written_is_printed(
     assert main(["table", "depth_ablation", "--results", results]) == 0
     said = capsys.readouterr()
     assert "≥20 (2.5x)" in said.out
-    assert "not written, as the results folder cannot be: " in said.err
+    assert "not written, the results folder cannot be written: " in said.err
     assert "Read-only file system" in said.err
     there = ["table", "depth_ablation", "--results", results, "--out", str(tmp_path / "out")]
     assert main(there) == 2
@@ -78,7 +78,7 @@ def test_the_report_holds_every_sweep_and_the_verdicts(
     assert (tmp_path / "reports" / "depth_ablation-laptop" / "table.tex").exists()
     for names in (["other"], ["depth_ablation", "other"]):
         assert main(["report", *names, "--results", results]) == 2
-        assert "no sweep to report on called 'other'" in capsys.readouterr().err
+        assert "no sweep 'other'" in capsys.readouterr().err
 
 
 def test_a_table_is_printed_where_nothing_can_be_written(
@@ -89,7 +89,7 @@ def test_a_table_is_printed_where_nothing_can_be_written(
     assert main(["table", "depth_ablation", "--results", results]) == 0
     out, err = capsys.readouterr()
     assert "≥20 (2.5x)" in out
-    assert "not written, as the results folder cannot be: " in err
+    assert "not written, the results folder cannot be written: " in err
     assert main(["table", "depth_ablation", "--results", results, "--out", "/dev/null/x"]) == 2
 
 

@@ -1,4 +1,4 @@
-"""How tokens mix: ways from scores to weights (`ATTENTIONS`), and whole sublayers (`MIXERS`).
+"""How tokens mix: from scores to weights (`ATTENTIONS`), or whole sublayers (`MIXERS`).
 
 Own code: a subclass of `Attention` (`model.attention=package.module:Class`) or of `Mixer`
 (`model.mixer=package.module:Class`), checked by `pcore check-attention` and `pcore check-mixer`.

@@ -1,4 +1,4 @@
-"""Ways from attention scores to weights, that of the papers first; `ATTENTIONS` lists them."""
+"""Functions from attention scores to weights, the papers' softmax first; see `ATTENTIONS`."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The interfaces of own attention and own mixers.
+"""The interfaces of attention and mixers.
 
 An `Attention` turns scores into weights over the keys that a query sees; projections, encoding,
 sink and cache stay those of the Transformer. A `Mixer` replaces the sublayer as a whole.

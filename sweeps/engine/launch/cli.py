@@ -66,11 +66,13 @@ def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
 def exit_code(name: str, error: BaseException) -> int:
     """Say in one sentence why a command ended with one of `EXPECTED`; its exit code."""
     if isinstance(error, KeyboardInterrupt):
-        text = "\ninterrupted; finished trials are stored, the same command continues"
+        text = "\ninterrupted; finished trials are stored, the same command resumes"
         print(text, file=sys.stderr)
         return INTERRUPTED
     if isinstance(error, StorageFailed):
-        print(f"{name}: {error}; what is stored stays, the same command continues", file=sys.stderr)
+        print(
+            f"{name}: {error}; stored results are kept, the same command resumes", file=sys.stderr
+        )
         return FAILED
     print(f"{name}: {first_line(error)}", file=sys.stderr)
     return REFUSED

@@ -1,4 +1,4 @@
-"""Hooks: what a launch tells anyone who listens, while it runs.
+"""Hooks: user code that a launch notifies while it runs.
 
 A hook is a class derived from `Hook`, named on the command line (`--hook my_hooks:Telegram`) or
 given to `run_sweeps`. Each one works in a thread of its own, in the process that launched: a slow
@@ -117,7 +117,7 @@ class Hooks:
             left = began + seconds - time.monotonic()
             listener.thread.join(min(max(0.0, left), threading.TIMEOUT_MAX))
             if listener.thread.is_alive():
-                _say(f"hook {listener.name} took longer than {seconds:.0f} s and was left behind")
+                _say(f"hook {listener.name} took longer than {seconds:.0f} s and was abandoned")
 
 
 class _Listener:
@@ -136,7 +136,7 @@ class _Listener:
             except Exception as error:  # of a user's own code: the sweep goes on
                 if not self.failed:
                     text = (str(error).strip().splitlines() or [""])[0]
-                    _say(f"hook {self.name}: {type(error).__name__}: {text} (said once)")
+                    _say(f"hook {self.name}: {type(error).__name__}: {text} (reported once)")
                 self.failed = True
 
 
@@ -203,7 +203,7 @@ def load_hook(name: str) -> Hook:
         close = nearest(class_name, [n for n in dir(module) if not n.startswith("_")])
         raise ValueError(f"--hook {name!r}: module {module_name!r} has no {class_name!r}.{close}")
     if not (isinstance(found, type) and issubclass(found, Hook)):
-        raise ValueError(f"--hook {name!r} is no subclass of {Hook.__module__}:Hook")
+        raise ValueError(f"--hook {name!r} is not a subclass of {Hook.__module__}:Hook")
     try:
         return found()
     except Exception as error:

@@ -44,5 +44,5 @@ def run_inline(pending: Sequence[PlannedTrial], settings: Settings, progress: Pr
             progress.finished(outcome)
             paused = paused or outcome.status == "paused"
         if paused:
-            progress.say("the slice is over; the same command continues")
+            progress.say("the slice is over; the same command resumes")
             return

@@ -47,7 +47,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
         store.write_view(view_rows(plan))
         print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
     if options.scale == "smoke":
-        print("not trained: smoke scale shows that everything runs, its numbers mean nothing")
+        print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
     print(f"results: {store.root}")
     began, pending = time.monotonic(), launch_order(plans, num_slots)
     if pending:

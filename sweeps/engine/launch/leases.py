@@ -1,4 +1,4 @@
-"""Two launches on one results folder never run the same trial.
+"""Leases: two launches on one results folder never run the same trial.
 
     RESULTS/launches/<launch>.json    who: host, process, state (idle, asking, running), trials
     RESULTS/launches/<launch>.beat    a counter that rises while the launch lives
@@ -165,7 +165,7 @@ class LaunchLease:
         """
         if not self.stop.is_set():
             self.superseded = True
-            self.say("another launch took this one for dead and goes on with its trials; stopping")
+            self.say("another launch considered this one dead and took over its trials; stopping")
             # SIGINT also ends a wait, but a job in the background may ignore it.
             handled = callable(signal.getsignal(signal.SIGINT))
             number = signal.SIGINT if handled else signal.SIGTERM

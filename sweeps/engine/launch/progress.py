@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: one live line on a terminal, plain lines elsewhere."""
+"""Progress output of a sweep: one live line on a terminal, plain lines elsewhere."""
 
 import sys
 import threading

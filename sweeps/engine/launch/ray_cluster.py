@@ -1,4 +1,4 @@
-"""The Ray cluster under a launch: connect or start one, check its nodes, say what it has.
+"""The Ray cluster of a launch: connects or starts one, checks and describes its nodes.
 
 This file and ray_tune.py are the only ones that import ray.
 """

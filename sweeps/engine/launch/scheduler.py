@@ -1,4 +1,4 @@
-"""Trials under one launch: take them, run what is missing in passes, and retry what may succeed.
+"""Schedules the trials of a launch: claims them, runs what is missing in passes, and retries.
 
 Every pass begins with the store: what finished meanwhile (by whomever) is not run. Trials that
 another launch holds are left to it and waited for; if that launch dies, they are taken over.

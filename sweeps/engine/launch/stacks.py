@@ -1,4 +1,4 @@
-"""Which trials train together as one model, and whether that pays.
+"""Decides which trials train together as one model, and whether that is faster.
 
 Stacked are trials whose forward pass is the same function on the same shapes (`stack_key`): seeds
 of a cell, learning rates, starts, kinds of IDs. A stack pays where a single model leaves the device

@@ -1,1 +1,1 @@
-"""What a trial will cost in seconds, from what finished trials took."""
+"""Predicts the seconds of a trial from the times of finished trials."""

@@ -1,4 +1,4 @@
-"""Seconds of a trial from two amounts, fitted to measured trials.
+"""The cost model: seconds of a trial from two terms, fitted to measured trials.
 
 seconds = a x training steps + b x operations (training and evaluation, `pcore.evaluation.flops`).
 

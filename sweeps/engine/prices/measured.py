@@ -1,4 +1,4 @@
-"""What finished trials took, by cell: the rows that prices are fitted to.
+"""Measured times of finished trials by cell, to which the cost model is fitted.
 
 A trial may be slowed down by other work on the machine, never sped up: the lower quartile of a
 cell's trials stands for the cell.

@@ -1,4 +1,4 @@
-"""What a trial will cost in seconds: measured, fitted to measured trials, or probed.
+"""The predicted seconds of a trial: measured, fitted to measured trials, or probed.
 
 A cell that the store has measured costs what it took. Others are predicted by the cost model fitted
 to all measured ones (`cost_model`). Where there are too few of these, or none that is comparable, a

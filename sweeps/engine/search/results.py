@@ -1,4 +1,4 @@
-"""How a search scores, and its winners.
+"""The scores of a search, and its winners.
 
 Only the near range counts: search trials have no test lengths, and rows of any other range are
 never looked at.

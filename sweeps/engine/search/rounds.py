@@ -1,4 +1,4 @@
-"""A search from its command line to its winners: in rounds, the next rung of every configuration.
+"""Runs a search from command line to winners, in rounds of one rung per configuration.
 
 A round is a list of ordinary trials. What the store lacks of them is executed, inline or on Ray;
 then every study promotes or stops its configurations and starts new ones until its budget is
@@ -178,5 +178,5 @@ def _run(
     for line in failed:
         print(f"failed: {line}")
     if failed:
-        print("arms with failures were tuned less; the same command tries those again")
+        print("arms with failures were tuned less; the same command retries them")
     return FAILED if failed else 0

@@ -1,4 +1,4 @@
-"""What a hyper-parameter search is and what it may cost. No Optuna in here.
+"""The definition of a hyper-parameter search and its budget, without Optuna.
 
 A search tunes the same fields with the same budget in every arm, each arm for itself. A
 configuration climbs rungs: full trainings of growing length, each with a complete learning-rate

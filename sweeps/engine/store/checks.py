@@ -1,4 +1,4 @@
-"""What must be true of every file of a store before anything is drawn from it: the one place.
+"""All checks that a file of a store must pass before it is used.
 
 A shard holds the attempt that its name says, counts that are possible, evaluations if it is `ok`,
 and the configuration whose hash its trial id is. A view holds trials of the sweep and scale that
@@ -112,7 +112,7 @@ def _refuse(
     if wrong.any():
         i = int(np.argmax(wrong))
         counts = f"{part[i]:.0f} of {whole[i]:.0f}{what}"
-        raise BadFile(f"{counts} {verb} at length {lengths[i]}, which cannot be")
+        raise BadFile(f"{counts} {verb} at length {lengths[i]}, which is impossible")
 
 
 def _check_config(text: str | None, trial_id: str) -> None:

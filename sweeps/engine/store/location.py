@@ -1,4 +1,4 @@
-"""Where results are kept, for everything that writes or reads them."""
+"""Finds the results folder, for everything that reads or writes results."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def find_results(option: str | None) -> str:
         except (RuntimeError, OSError) as error:  # no such user behind ~, too long a name
             raise ValueError(f"results folder {chosen[:80]!r}: {error}"[:300]) from error
         if is_file:
-            raise ValueError(f"{folder} is a file, no results folder")
+            raise ValueError(f"{folder} is a file, not a results folder")
         return folder.uri
     here = Path.cwd()
     if "working_dir_files" in here.parts or os.environ.get("RAY_JOB_SUBMISSION_ID"):

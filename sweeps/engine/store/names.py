@@ -1,4 +1,4 @@
-"""What a file of a store may be called: nothing else is read, copied or deleted."""
+"""The file names of a store; files with other names are not read, copied or deleted."""
 
 import re
 from dataclasses import dataclass

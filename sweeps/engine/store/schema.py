@@ -1,4 +1,4 @@
-"""The one schema of all rows the store keeps: columns, their types and what they mean.
+"""The schema of all stored rows: columns, their types and meanings.
 
 A row is one of three records: `trial` (one per attempt: status, provenance, durations), `report`
 (training curve) or `evaluation` (counts per checkpoint policy and length). All carry the trial's id

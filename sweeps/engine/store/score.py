@@ -1,4 +1,4 @@
-"""The score of a run on the near range, by which searches and selections decide."""
+"""The near-range score of a run, used by searches and selections."""
 
 from typing import Any
 

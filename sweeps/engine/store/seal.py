@@ -41,7 +41,7 @@ def is_sealed(data: bytes, name: str) -> bool:
     if found is None:
         return False
     if found[1].decode() != _hash(_with_hash(data, at, b"0" * 64), at, name):
-        raise BadFile("its bytes are not those that were written under this name")
+        raise BadFile("its contents or name do not match the stored hash")
     return True
 
 
@@ -62,7 +62,7 @@ def read_parquet(
             table = table.select(kept)
     except (pa.ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
         text = str(error).strip().splitlines() or [type(error).__name__]
-        raise BadFile(f"no readable Parquet file: {text[0][:200]}") from error
+        raise BadFile(f"not a readable Parquet file: {text[0][:200]}") from error
     return table.replace_schema_metadata(None)
 
 

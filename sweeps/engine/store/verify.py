@@ -1,4 +1,4 @@
-"""Everything in a store read once: what each file is, and what is wrong with it."""
+"""Reads every file of a store once: its kind, and what is wrong with it."""
 
 import json
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""One attempt at one trial, in the process that trains it: resume, run, record, fail."""
+"""One attempt at one trial, in the process that trains it: resume, run, record, handle failure."""

@@ -1,4 +1,4 @@
-"""What follows from a failure: what is tried again, and what is not even started.
+"""What happens after a failure: which trials are retried, and which are not started.
 
 lost, oom and timeout are tried again, a bounded number of times in a launch. An error is a bug or a
 bad configuration: the same one twice in a cell stops the rest of that cell, the same one in several

@@ -1,4 +1,4 @@
-"""Where a result came from: code, environment and machine, as columns of every trial's row."""
+"""The provenance of a result: code, environment and machine, as columns of a trial's row."""
 
 import functools
 import hashlib

@@ -1,8 +1,8 @@
-"""Which code computed a result: a hash of what pcore computes, not of how its files are arranged.
+"""The code hash of a result, which covers what pcore computes, not how its files are arranged.
 
-Hashed is the set of top-level definitions of the rooms that decide results, without docstrings,
-comments, imports and `__all__`. So moving a definition, rewording a docstring or reformatting
-changes nothing, a changed constant or expression does.
+It is a hash of all top-level definitions in the rooms that affect results, without docstrings,
+comments, imports and `__all__`. Moving a definition, rewording a docstring or reformatting does not
+change it; changing a constant or an expression does.
 """
 
 import ast

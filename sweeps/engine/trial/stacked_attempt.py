@@ -62,7 +62,9 @@ def run_group(
             if paused:
                 return
             if members.broken:
-                say(f"a stack of {len(together)} trials broke, they go on alone: {members.broken}")
+                say(
+                    f"a stack of {len(together)} trials failed and continue one by one: {members.broken}"
+                )
             together = members.unfinished
     for config in together + alone:
         name = trial_id(config)

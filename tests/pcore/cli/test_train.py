@@ -85,7 +85,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, mon
 
     code, out, _ = pcore(*words)
     assert code == 0
-    assert "going on from step 7" in out
+    assert "resuming at step 7" in out
     whole, resumed = (torch.load(f, weights_only=True)["model"] for f in (file, "again.pt"))
     assert all(torch.equal(w, resumed[n]) for n, w in whole.items())
 

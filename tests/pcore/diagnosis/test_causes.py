@@ -87,7 +87,9 @@ def test_a_confused_id_is_named_and_its_digit_is_not(config):
     assert wrong_keys(find(diagnosis, "position ID")) == [7]
     assert 0 < diagnosis.num_failed_elsewhere < diagnosis.num_failed == 150
     names = [cause.name for cause in causes]
-    assert "At other starts fewer of the same examples fail" in causes[names.index("start")].sentence
+    assert (
+        "At other starts fewer of the same examples fail" in causes[names.index("start")].sentence
+    )
     assert names.index("position ID") < names.index("significance")
     assert "at position ID 7, in 0 % of all others" in causes[names.index("position ID")].sentence
 

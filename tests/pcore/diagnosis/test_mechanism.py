@@ -94,7 +94,7 @@ def test_a_damaged_file_is_named_and_left_out(tmp_path, capfd):
     folder.write("mechanism/ab/ab12.parquet", b"PAR1 but no more")
     assert load_mechanism(folder, ["ab12"]).num_rows == 0
     said = capfd.readouterr().err
-    assert "mechanism/ab/ab12.parquet: no readable Parquet file" in said
+    assert "mechanism/ab/ab12.parquet: not a readable Parquet file" in said
 
 
 def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path, capfd):

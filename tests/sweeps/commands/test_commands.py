@@ -118,7 +118,7 @@ def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tin
     assert ["all", "4", "2", "0", "2", "0", "0", "0"] in [
         line.split() for line in printed.splitlines()
     ]
-    assert "2 finished trials: by which code is unknown" in printed
+    assert "2 finished trials: code version unknown" in printed
 
 
 def test_status_without_names_has_a_line_per_view(tmp_path, capsys):
@@ -245,7 +245,7 @@ def test_gc_touches_nothing_that_is_not_ours(tmp_path, capsys, tiny):
     assert command("gc", results, "--older-than", "1s", "--yes", "--weights") == 0
     assert before - {str(file) for file in tmp_path.rglob("*")} == {str(results / ours)}
     assert command("gc", theirs / "trials", "--yes") == 2
-    assert "is no results folder" in capsys.readouterr().err
+    assert "is not a results folder" in capsys.readouterr().err
     assert not (theirs / "trials" / "launches").exists()
 
 
@@ -305,10 +305,10 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("status --results {0}/file", "file is a file, no results folder"),
+        ("status --results {0}/file", "file is a file, not a results folder"),
         ("status --results {0}/no", "there is no results folder"),
         ("merge {0}/no {0}/into", "there is no results folder"),
-        ("plan tiny --results {0}/file", "file is a file, no results folder"),
+        ("plan tiny --results {0}/file", "file is a file, not a results folder"),
         ("plan tiny --results ~nouser/x", "results folder '~nouser/x': "),
         ("status --results " + "a" * 5000, "File name too long"),
         ("plan tiny --results=", "the results folder has an empty name"),

@@ -70,7 +70,7 @@ def test_an_interrupted_driver_says_how_to_go_on(tmp_path, undisturbed):
     wait_until(lambda: ok_shards(tmp_path))
     child.kill(signal.SIGINT)
     assert child.wait() == 130
-    check_says(child.output, "interrupted; finished trials are stored, the same command continues")
+    check_says(child.output, "interrupted; finished trials are stored, the same command resumes")
     assert not list((tmp_path / "running").iterdir())
     assert not list((tmp_path / "launches").iterdir())
     assert run(tmp_path, arms=2, steps=51)[0] == 0

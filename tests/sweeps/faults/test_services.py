@@ -77,7 +77,7 @@ def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
         driver.kill()
         end(tree)
     assert driver.returncode == 130, output
-    assert "interrupted; finished trials are stored, the same command continues" in output
+    assert "interrupted; finished trials are stored, the same command resumes" in output
     assert "Traceback" not in output
     assert len(ok_shards(tmp_path)) < 48
     assert not list((tmp_path / "launches").iterdir())

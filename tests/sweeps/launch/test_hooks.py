@@ -106,7 +106,7 @@ def test_a_hook_that_hangs_is_left_behind(capsys):
     hooks.close()
     assert time.monotonic() - began < 5
     assert diary.heard == [("launch", "")]
-    assert "hook Hanging took longer than 0 s and was left behind" in capsys.readouterr().err
+    assert "hook Hanging took longer than 0 s and was abandoned" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_hook_that_hangs_is_left_behind(capsys):
         ("my_hooks:Dairy", "module 'my_hooks' has no 'Dairy'. Did you mean 'Diary'?"),
         (
             "my_hooks:number",
-            "--hook 'my_hooks:number' is no subclass of sweeps.engine.launch.hooks",
+            "--hook 'my_hooks:number' is not a subclass of sweeps.engine.launch.hooks",
         ),
     ],
 )

@@ -362,7 +362,7 @@ def test_a_launch_that_others_took_for_dead_stops(folder, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         sleep_long()
     assert launch.superseded
-    assert said == ["another launch took this one for dead and goes on with its trials; stopping"]
+    assert said == ["another launch considered this one dead and took over its trials; stopping"]
     assert not folder.list("launches")
 
 

@@ -352,7 +352,7 @@ def test_a_whole_but_damaged_shard_is_named_and_left_out(many, capfd):
     assert Store(many.root).load(record="trial").num_rows == 19
     said = capfd.readouterr().err
     assert said.count("left out") == 1
-    assert f"left out: {path}: no readable Parquet file" in said
+    assert f"left out: {path}: not a readable Parquet file" in said
     path.unlink()
     assert Store(many.root).load(record="trial").num_rows == 19
 

@@ -149,7 +149,7 @@ def test_of_two_states_the_further_one_is_kept(tmp_path):
     [
         ("empty", "new", "empty holds no trials"),
         ("store", "store", "are both"),
-        ("store", "papers", "papers is no results folder: it holds notes.txt"),
+        ("store", "papers", "papers is not a results folder: it holds notes.txt"),
     ],
 )
 def test_folders_that_cannot_be_merged_are_refused(tmp_path, capfd, source, target, message):

@@ -1,1 +1,1 @@
-"""The MLflow mirror of launches: a process of its own is told what happens, and shows it."""
+"""The MLflow mirror: a separate process that a launch feeds with events."""

@@ -1,4 +1,4 @@
-"""The driver's side of the mirror: a hook that passes on what happens to a process of its own.
+"""The driver's side of the mirror: a hook that passes events to a separate process.
 
 Parquet is the record; MLflow shows it. That process (`process`) alone talks to the tracking server.
 Nobody waits for it until all trials have ended and the tables are drawn; when the driver dies, it

@@ -1,4 +1,4 @@
-"""What is mirrored, and where: rows, tracking server, notes of what it shows already."""
+"""What is mirrored and where: rows, tracking server, and records of what it already shows."""
 
 import contextlib
 import json

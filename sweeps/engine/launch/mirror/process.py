@@ -1,4 +1,4 @@
-"""The process of the mirror: hears from a launch as lines of JSON on its standard input.
+"""The mirror process: reads events of a launch as JSON lines on standard input.
 
     {"place": ..., "shown": [...]}                             first
     {"time": ms, "start": ID, "config": {...}}                 an attempt begins
