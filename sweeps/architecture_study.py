@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""How small may a model be that adds many operands with a scratchpad?
+"""How small can a model be and still add many operands with a scratchpad?
 
 Figures of the follow-up (arXiv 2410.15787): sums of 2-10 operands of 1-10 digits with a scratchpad,
-coupling on two levels; layers {1, 2, 4, 6} times heads {2, 4, 8} at one total width of all heads,
-and one layer with four heads from d_model 64 to 1024. Its theory needs one layer. Here a single
-head stands beside them, and at paper scale three more of the authors' one-layer models (16 heads of
-64, 4 of 128, 8 of 256; read as heads times width of a head). No value per architecture is in our
-table of published results. Expected: all but the smallest add 10 x 10; with fewer layers or heads
-less of the grid to 30 x 30 is reached. All cells are compared with the first: six layers and eight
-heads (at laptop scale two and four). Two operands by depth and heads: `depth_ablation`,
+coupling on two levels; layers {1, 2, 4, 6} times heads {2, 4, 8} at constant total width of all
+heads, and one layer with four heads from d_model 64 to 1024. Its theory needs one layer. We add a
+single head and, at paper scale, three more of the authors' one-layer models (16 heads of 64, 4 of
+128, 8 of 256; read as heads times head width). Our table of published results has no value per
+architecture. Expected: all but the smallest add 10 x 10; with fewer layers or heads less of the
+grid to 30 x 30 is reached. All cells are compared with the first: six layers and eight heads (at
+laptop scale two and four). For two operands by depth and heads see `depth_ablation` and
 `heads_ablation`. Cost: see `--plan`.
 """
 
@@ -61,7 +61,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _split(base: TrialConfig, num_heads: int) -> dict[str, Any]:
-    """So many heads with the total width that the heads of the base have."""
+    """That many heads with the total head width of the base."""
     total = base.model.num_heads * base.model.d_head
     return {"model.num_heads": num_heads, "model.d_head": total // num_heads}
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""What do the heads of a trained one-layer model look at?
+"""What do the heads of a trained one-layer model attend to?
 
 Figure of the paper (arXiv 2405.20671): attention of one layer with two heads, trained on 1-5
 digits. Published: two patterns, the operand digits of the *next* significance (those of the digit
-to be written), and the operand digits of the *current* significance with the digit itself (from
-which the carry follows). The rows tell whether a model adds; `python -m analysis attention
-CHECKPOINT` draws what its heads look at. Expected: two heads add beyond the trained lengths, one
+to be written), and the operand digits of the *current* significance together with the digit itself
+(from which the carry follows). The rows show whether a model adds; `python -m analysis attention
+CHECKPOINT` draws what its heads attend to. Expected: two heads add beyond the trained lengths; one
 head less far, since it has to hold both patterns. All cells are compared with the first, two heads.
 Cost: see `--plan`.
 """

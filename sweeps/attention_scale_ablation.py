@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""How much of the reach is position coupling, and how much is attention that stays sharp?
+"""Does length generalization come from position coupling or from sharper attention?
 
-Attention thins out as sequences grow, so that a model far beyond its trained lengths misses the
-stop (observed here, not published). Two remedies: logits times the logarithm of the number of
-visible keys, in training and evaluation, and a factor on the logits in evaluation alone; wide heads
-keep IDs apart too. The published setting (arXiv 2405.20671) has none of them. Expected: with
-coupling each remedy reaches further, together most; NoPE, random-start APE and RoPE with the same
-remedies still stop right after the trained lengths, so that sharpness alone is not the cause. All
-cells are compared with the first, the base: plain at paper scale, both remedies elsewhere. Cost:
-see `--plan`.
+Attention becomes diffuse as sequences grow, so that a model far beyond its trained lengths misses
+the stop (our observation, not published). Two remedies: logits times the logarithm of the number of
+visible keys, in training and evaluation, and a factor on the logits in evaluation only; wide heads
+also help to distinguish IDs. The published setting (arXiv 2405.20671) has none of them. Expected:
+with coupling each remedy extends the reach, and both together most; NoPE, random-start APE and RoPE
+with the same remedies still fail right after the trained lengths, so sharpness alone is not the
+cause. All cells are compared with the first, the base: plain at paper scale, both remedies
+elsewhere. Cost: see `--plan`.
 """
 
 from typing import Any
@@ -58,7 +58,7 @@ def _label(kind: str, factor: float, width: int) -> str:
 
 
 def _others(scale: Scale) -> dict[str, dict[str, Any]]:
-    """The methods without coupling as they stand in the depth ablation."""
+    """The methods without coupling, as in the depth ablation."""
     shape = {"model.num_layers": BASELINE_DEPTH[scale]}
     shape |= PAPER_BASELINE if scale == "paper" else {}
     return {

@@ -1,9 +1,9 @@
 """The papers' base configurations as functions of the scale.
 
-smoke: seconds, for tests; real code paths, no science. laptop: minutes on two cores, the phenomenon
-is visible. paper: the published hyper-parameters (arXiv 2405.20671, appendix), for a GPU. What
-differs from them, cell by cell, and why: `analysis/claims/hyperparameters.toml`. Everywhere: 1,000
-to 2,000 test examples per length instead of 100,000.
+smoke: seconds, for tests; exercises the code, trains nothing useful. laptop: minutes on two cores;
+the phenomenon is visible. paper: the published hyper-parameters (arXiv 2405.20671, appendix), for a
+GPU; `analysis/claims/hyperparameters.toml` lists every difference, cell by cell, with its reason.
+Test sets have 1,000 to 2,000 examples per length instead of 100,000.
 """
 
 from collections.abc import Iterable
@@ -156,7 +156,7 @@ def coupling(scale: Scale) -> TrialConfig:
 
 
 def methods(scale: Scale) -> dict[str, dict[str, Any]]:
-    """The position methods of the paper as changes to `addition(scale)`, by their usual names.
+    """The position methods of the paper by name, as changes to `addition(scale)`.
 
     Random-start APE is the learned table with sequential IDs; its max_position must hold the
     longest tested sequence.
@@ -180,7 +180,7 @@ def methods(scale: Scale) -> dict[str, dict[str, Any]]:
 
 
 def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
-    """Index hints, coupled RoPE, and encodings of other groups with their own scheme of IDs.
+    """Index hints, coupled RoPE, and encodings of other groups with their own IDs.
 
     Randomized positions draw from twice as many IDs as the longest tested sequence has tokens.
     """
@@ -225,7 +225,7 @@ def constructed(num_bits: int) -> dict[str, Any]:
 
 
 def sharp(scale: Scale) -> dict[str, Any]:
-    """What coupling arms of other tasks have too: sharp attention, published (plain) at paper
+    """Sharp attention for coupling arms of other tasks; as published (plain) at paper
     scale.
     """
     return {} if scale == "paper" else SHARP
@@ -240,7 +240,7 @@ def coupling_by_depth(scale: Scale, depths: Iterable[int]) -> dict[str, dict[str
 
 
 def without_coupling(config: TrialConfig, max_position: int = 0) -> dict[str, dict[str, Any]]:
-    """NoPE and random-start APE on the task of `config`, as changes to it.
+    """NoPE and random-start APE on the task of `config`, as changes to `config`.
 
     max_position: of APE, where published; 0 = as many as the longest tested sequence has tokens.
     """

@@ -2,12 +2,12 @@
 """Do copying and reversing generalize with position coupling?
 
 Figure of the paper (arXiv 2405.20671): strings of 1-40 digits, tested to 300 (7.5 times), four runs
-each. The authors' scripts have heads of width 64, their table 128: the table is followed.
+each. The authors' scripts use heads of width 64, their table says 128; we follow the table.
 Published: coupling with one layer is near-perfect to 300; NoPE and random-start APE with six layers
-fail right after the trained lengths, with one layer they do not even fit them. Expected at laptop
-scale: coupling with one layer at three times the trained length, the others nowhere beyond it. All
-cells are compared with the first, copying with coupling (the arms of reversing see other responses,
-so compare them with one another as well). Cost: see `--plan`.
+fail right after the trained lengths and with one layer do not even fit them. Expected at laptop
+scale: coupling with one layer reaches three times the trained length, the others do not go beyond
+it. All cells are compared with the first, copying with coupling (reversing has other responses, so
+compare its arms with one another as well). Cost: see `--plan`.
 """
 
 from typing import Any

@@ -2,14 +2,13 @@
 """Which position encoding lets a small Transformer add numbers longer than it was trained on?
 
 Figure of the paper (arXiv 2405.20671): methods on addition, trained on 1-30 digits, one layer for
-coupling and six for the others. Published: coupling keeps above 95 % to 200 digits; NoPE and
-random-start APE collapse right after the trained lengths; with index hints 95 % holds to about 50
-digits at most. Index hints have the batch of the authors' script (400), and a line of their own
-with random-start APE, whose table holds the longest sequence that is tested. Here every method has
-the same depth and width, the encodings of other groups are next to them, and coupled RoPE shows
-whether the IDs or the table does the work. Expected at laptop scale: coupling goes beyond the
-trained lengths, also without sharpened attention (then less far); methods without coupled IDs do
-not. Cost: see `--plan`.
+coupling and six for the others. Published: coupling stays above 95 % to 200 digits; NoPE and
+random-start APE collapse right after the trained lengths; index hints keep 95 % to about 50 digits
+at most. Index hints use the batch of the authors' script (400), and there is an arm with
+random-start APE on top, whose table holds the longest tested sequence. Here every method has the
+same depth and width, encodings of other groups are included, and coupled RoPE shows whether the IDs
+or the table matter. Expected at laptop scale: coupling goes beyond the trained lengths, also
+without sharpened attention (then less far); methods without coupled IDs do not. Cost: see `--plan`.
 """
 
 from typing import Any
@@ -35,7 +34,7 @@ PAPER_HINTS: dict[str, Any] = {"optim.batch_size": 400}
 def cells(scale: Scale) -> list[Cell]:
     """Every method at the depth at which the baselines fit the trained lengths.
 
-    Where coupling has sharpened attention, it stands there without it too: what the IDs do alone.
+    Where coupling has sharpened attention, there is also an arm without, to show the IDs alone.
     """
     points: dict[str, dict[str, Any]] = {}
     for name, changes in (methods(scale) | other_encodings(scale)).items():

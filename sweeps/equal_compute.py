@@ -4,12 +4,12 @@
 Other groups train other models on other lengths. Published: Abacus (McLeish et al. 2024, arXiv
 2405.17399; 16 layers, d_model 1024) 20 to 100 digits, 120 at most; FIRE with randomized positions
 and index hints (Zhou et al. 2024, arXiv 2402.09371) 40 to 100 in its best run, 30 to 45; position
-coupling (arXiv 2405.20671) 30 to 200. Here all have one model (that of the addition figure's other
-methods), one trained range and one number of training tokens, so that a format with twice the
-tokens gets half of the steps; the number itself is an axis. Not expressible: the looped layers and
-input injection of Abacus. Its start reaches as far as the table, and at paper scale also to 100 as
-published, which ends its reach at 130 digits. Expected: coupling first at every number of tokens.
-All cells are compared with the first, coupling. Cost: see `--plan`.
+coupling (arXiv 2405.20671) 30 to 200. Here all methods share one model (that of the other methods
+in the addition figure), one trained range and one number of training tokens, so a format with
+twice the tokens gets half the steps; the number of tokens is an axis. Not included: Abacus's looped
+layers and input injection. Its start range equals the table size, and at paper scale there is also
+an arm with the published 100, which limits it to 130 digits. Expected: coupling first at every
+number of tokens. All cells are compared with the first, coupling. Cost: see `--plan`.
 """
 
 from itertools import product

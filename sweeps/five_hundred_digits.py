@@ -2,11 +2,11 @@
 """Which trained length suffices for sums of 500 digits?
 
 Figure of the paper (arXiv 2405.20671): one layer with two heads, LayerNorm after the sublayers
-only, a million steps, a table of 1003 rows. Published: 500 digits are reached from 1-160; not from
-1-40 or 1-80. Expected at laptop scale, with twice as many rows as the longest test needs, as there:
-the longest trained range reaches furthest, the shortest does not reach three times 12 digits. All
-cells are compared with the first, the longest trained range. Cost: see `--plan`; by far the largest
-at paper scale.
+only, a million steps, a table of 1003 rows. Published: training on 1-160 reaches 500 digits; 1-40
+and 1-80 do not. Expected at laptop scale, where the table also has twice as many rows as the
+longest test needs: the longest trained range reaches furthest, and the shortest does not reach 36
+digits. All cells are compared with the first, the longest trained range. Cost: see `--plan`; by far
+the largest at paper scale.
 """
 
 from typing import Any

@@ -2,19 +2,19 @@
 """Can a coupling be found instead of designed?
 
 The first open question of the papers (arXiv 2405.20671), with no published value. Candidates are
-five ways of numbering tokens that know operators from digits and nothing of the task
+five ways of numbering tokens that can tell operators from digits but know nothing about the task
 (`pcore/tasks/candidates.py`); the designed couplings of addition and copy are among them, up to a
-constant. Two attempts: a learned mixture of all five, trained with everything else (one table for
-all, or a table for each, which lets a model tell candidates apart), and selection, which trains
-with each candidate alone and keeps the best one on the near range
-(`python -m analysis select found_coupling`; the test range is never looked at). A third task,
-mirror, has no designed coupling and none that a single candidate could be. Coupled arms have one
-layer, NoPE and sequential numbering (random-start APE, which is the fifth candidate alone) as many
-as they need to fit the trained lengths. Expected: selection finds the designed coupling or its
-mirror image on addition and copy; the mixture finds it less surely; on mirror selection fails, and
-a mixture with a table for each may not. All cells are compared with the first, addition with its
-designed coupling (the arms of a task see other examples than those of another, so compare them with
-one another as well). Cost: see `--plan`.
+constant. Two attempts: a learned mixture of all five, trained with everything else (one shared
+table, or a table per candidate, which lets a model tell candidates apart), and selection, which
+trains with each candidate alone and keeps the best on the near range
+(`python -m analysis select found_coupling`; the test range is not used). A third task, mirror, has
+no designed coupling, and no single candidate fits it. Coupled arms have one layer, NoPE and
+sequential numbering (random-start APE, which is the fifth candidate alone) as many as they need to
+fit the trained lengths. Expected: selection finds the designed coupling or its mirror image on
+addition and copy; the mixture finds it less reliably; on mirror selection fails, and a mixture with
+a table per candidate may not. All cells are compared with the first, addition with its designed
+coupling (each task has its own examples, so compare its arms with one another as well). Cost: see
+`--plan`.
 """
 
 from typing import Any

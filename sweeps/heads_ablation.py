@@ -1,10 +1,10 @@
 #!/usr/bin/env python
 """How many attention heads does position coupling need?
 
-The theorem of the paper (arXiv 2405.20671, theorem 5.1) needs one layer with two heads. Heads of
-equal width, one axis of the authors' architecture study; no published number per head. Expected:
-every number of heads fits the trained lengths; one head generalizes worse than two or more.
-Cost: see `--plan`.
+The theorem of the paper (arXiv 2405.20671, theorem 5.1) needs one layer with two heads. We vary
+the number of heads of equal width, one axis of the authors' architecture study; there is no
+published number per head count. Expected: every number of heads fits the trained lengths; one head
+generalizes worse than two or more. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling

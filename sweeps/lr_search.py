@@ -1,15 +1,15 @@
 #!/usr/bin/env python
 """Which learning rate and weight decay suit each position method on addition?
 
-A comparison of arms is fair only if all were tuned equally hard. The paper (arXiv 2405.20671,
-appendix) trains at 1e-4, its depth experiment at 3e-5, both without weight decay. Here every arm of
-the depth ablation (coupling with one layer, the others at their own depth) gets equally many
-configurations, drawn by TPE, halved at 1/9 and 1/3 of the steps, scored on the near range alone.
-Expected: coupling is insensitive over a decade of rates and gains from weight decay; the other
-methods gain on the train range and little beyond it. Cost: `--plan`; at laptop scale four to six
-full trainings per arm, at paper scale ten to fifteen.
+A comparison of arms is fair only if all were tuned with the same effort. The paper (arXiv
+2405.20671, appendix) trains at 1e-4, its depth experiment at 3e-5, both without weight decay. Here
+every arm of the depth ablation (coupling with one layer, the others at their own depth) gets the
+same number of configurations, drawn by TPE, halved at 1/9 and 1/3 of the steps, scored on the near
+range alone. Expected: coupling is insensitive over a decade of rates and gains from weight decay;
+the other methods gain on the train range and little beyond it. Cost: `--plan`; at laptop scale four
+to six full trainings per arm, at paper scale ten to fifteen.
 
-To use what was found in another sweep, whose arms carry the labels of the depth ablation:
+To use the winners in another sweep, whose arms have the labels of the depth ablation:
 
     best = best_of("lr_search", scale)  # sweeps.engine.search.results; ValueError if not yet run
     tuned = {label: fields | best.get(label, {}) for label, fields in own_arms.items()}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python
-"""Does a larger table of positions hurt, because each of its rows is trained less often?
+"""Does a larger position table hurt, because each of its rows is trained less often?
 
 Published settings use max_position 202 for tests to 200 digits, and 1003 for 500 digits (arXiv
-2405.20671). A larger table sees each row less often, a question that the paper leaves open.
-Expected: the larger the table, the shorter the generalizable length after equally many steps.
-Cost: see `--plan`.
+2405.20671). Each row of a larger table is trained less often; the paper leaves open whether that
+matters. Expected: the larger the table, the shorter the generalizable length after the same number
+of steps. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling
@@ -19,7 +19,7 @@ LIMITS: dict[Scale, tuple[int, ...]] = {
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """The same training with larger tables; the smallest holds the longest test just so."""
+    """The same training with larger tables; the smallest just holds the longest test."""
     return grid(coupling(scale), limit=axis("position.max_position", *LIMITS[scale]))
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python
-"""Do depth and heads help every position method alike, or does one of them stand in for coupling?
+"""Do depth and heads help every position method alike, or can one of them replace coupling?
 
 Not in the papers (arXiv 2405.20671), whose figures vary one axis at a time and whose other methods
-have one depth. Here every method of the methods figure has every depth with every number of heads,
-heads of one width, at one budget. Expected: the method decides, depth and heads of a method without
-coupled IDs move its reach by a few digits at most; with coupling two heads suffice. All cells are
-compared with the first, coupling with one layer and the fewest heads. Cost: see `--plan`; four
-methods times depths times heads.
+have one depth. Here every method of the methods figure is trained with every combination of depth
+and number of heads, at equal head width and budget. Expected: the method decides; without coupled
+IDs depth and heads move the reach by a few digits at most; with coupling two heads suffice. All
+cells are compared with the first, coupling with one layer and the fewest heads. Cost: see `--plan`;
+four methods times depths times heads.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _arm(scale: Scale, name: str) -> dict[str, Any]:
-    """A method, at laptop scale with what it needs to fit the trained lengths."""
+    """A method; at laptop scale with what it needs to fit the trained lengths."""
     changes = methods(scale)[name]
     return changes | (OTHERS.get(name, SHARP) if scale == "laptop" else {})
 

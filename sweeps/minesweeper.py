@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Does position coupling carry over to two dimensions, and do both need a table of their own?
+"""Does position coupling work in two dimensions, and does each dimension need its own table?
 
-Figure of the paper (arXiv 2405.20671): minesweeper generator, boards of 5-9 a side, four runs each.
+Figure of the paper (arXiv 2405.20671): minesweeper generator, boards of side 5-9, four runs each.
 Published: one table shared by columns and rows solves more than 98 % of boards of 12 x 12 and about
 90 % of 14 x 14; two tables only reach 10 x 10; NoPE with six layers fails on trained sizes. The
-published max_position of 15 holds boards to 14 x 14 (counting starts at 1 and `=` has an ID of its
-own), so tests end there. The authors' script has a batch of 800 and a million examples, their table
-200 and 100,000: the table is followed. Expected at laptop scale: the shared table first, NoPE last.
-All cells are compared with the first, the shared table. Cost: see `--plan`.
+published max_position of 15 allows boards to 14 x 14 (counting starts at 1 and `=` has its own ID),
+so tests end there. The authors' script has a batch of 800 and a million examples, their table 200
+and 100,000; we follow the table. Expected at laptop scale: the shared table first, NoPE last. All
+cells are compared with the first, the shared table. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -1,17 +1,17 @@
 #!/usr/bin/env python
 """Can other attention, loops or a recurrent layer do what position coupling does?
 
-Methods that are said to help with length on their own, each with coupled IDs and without any
+Methods that are reported to help with length on their own, each with coupled IDs and without any
 positions (NoPE): scores scaled by a learned multiple of log(length) (arXiv 2501.19399), weights
 that can be exactly zero (1.5-entmax, arXiv 1905.05702), a learned sink, contextual positions (CoPE,
-arXiv 2405.18719), stick-breaking attention (arXiv 2410.17980), one layer in a loop into which the
-input comes again (arXiv 2409.15647, there with a number of loops that grows with the length), and
-gated linear attention (arXiv 2312.06635) with one layer of attention on top. Equal budgets: all
-arms but the reference have the same optimiser settings, steps and depth and are otherwise plain;
-nothing was tuned for any of them, and their papers train on other tasks. The reference is coupling
-as in the other ablations. Expected: with coupling, attention that does not thin out (learned scale,
-entmax, sink) goes further than the plain softmax; without it, none of them goes far beyond the
-trained lengths. All cells are compared with the first. Cost: see `--plan`.
+arXiv 2405.18719), stick-breaking attention (arXiv 2410.17980), one looped layer with input
+injection (arXiv 2409.15647, there with a number of loops that grows with the length), and gated
+linear attention (arXiv 2312.06635) with one layer of attention on top. Equal budgets: all arms but
+the reference have the same optimiser settings, steps and depth and are otherwise plain; none was
+tuned, and their papers train on other tasks. The reference is coupling as in the other ablations.
+Expected: with coupling, attention that does not become diffuse (learned scale, entmax, sink) goes
+further than plain softmax; without it, none goes far beyond the trained lengths. All cells are
+compared with the first. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -2,14 +2,14 @@
 """How much depth does N x 2 multiplication need with position coupling?
 
 Figure of the paper (arXiv 2405.20671): multiplication of N digits by 2, trained on N = 1-40.
-Published: one layer fails even on trained lengths; two layers and more generalize, to N of about
-90; NoPE and random-start APE with three layers do not. The table of settings gives two batch sizes
-and two numbers of examples, read here as those of coupling (200, 50k) and of the other methods
-(800, 500k). The authors' script for coupling has a batch of 1000; the table is followed. Tests go
-to N = 200, the most that 203 rows hold, as in their evaluation. Expected at laptop scale: the same
-order, two layers beyond the trained lengths, the others not; the construction of two layers is
-exact on all tested lengths. All cells are compared with the first, coupling with two layers. Cost:
-see `--plan`.
+Published: one layer fails even on trained lengths; two or more layers generalize, to N of about 90;
+NoPE and random-start APE with three layers do not. The table of settings gives two batch sizes and
+two numbers of examples, which we read as those of coupling (200, 50k) and of the other methods
+(800, 500k). The authors' script for coupling has a batch of 1000; we follow the table. Tests go to
+N = 200, the most that 203 rows allow, as in their evaluation. Expected at laptop scale: the same
+ordering, two layers beyond the trained lengths, the others not; the two-layer construction is exact
+on all tested lengths. All cells are compared with the first, coupling with two layers. Cost: see
+`--plan`.
 """
 
 from typing import Any

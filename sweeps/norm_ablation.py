@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Does position coupling depend on where the norms stand, and which kind they are?
+"""Does position coupling depend on the kind of norm and where it is applied?
 
 The authors' model (arXiv 2405.20671, appendix) has RMSNorm before and after every sublayer; their
 run to 500 digits has LayerNorm after the sublayers only. No figure compares the two. Expected: all
-six fit the trained lengths, pre-norm soonest, and reach similarly far. All cells are compared with
-the first, the base: RMSNorm on both sides at paper scale, before the sublayers elsewhere. Cost: see
-`--plan`.
+six variants fit the trained lengths, pre-norm soonest, and reach similarly far. All cells are
+compared with the first, the base: RMSNorm on both sides at paper scale, before the sublayers
+elsewhere. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -1,12 +1,12 @@
 #!/usr/bin/env python
-"""Does length generalization need many training examples, or many visits of few?
+"""Does length generalization need many training examples, or many passes over a few?
 
-Published settings draw 1,000,000 examples once and reshuffle them every pass, with a new start at
+Published settings draw 1,000,000 examples once and reshuffle them every epoch, with a new start at
 every visit (arXiv 2405.20671, appendix); the tables vary the number by task (10k for parity, 100k,
-500k, 1M) but no figure varies it for addition. Fresh examples for ever are the limit. Expected:
-equal numbers of steps reach equally far as long as the list is too long to be remembered; a short
-list is remembered, and the sums beyond it suffer first. All cells are compared with the first: 1M
-at paper scale, endless elsewhere. Cost: see `--plan`.
+500k, 1M), but no figure varies it for addition. Endless fresh examples are the limit. Expected:
+equal numbers of steps reach equally far as long as the list is too long to be memorised; a short
+list is memorised, and longer sums suffer first. All cells are compared with the first: 1M at paper
+scale, endless elsewhere. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling

@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Does coupling add numbers of unequal lengths, too?
+"""Does position coupling add numbers of unequal lengths?
 
-Heat maps of the paper (arXiv 2405.20671) over the lengths of both operands; everywhere else both
-have the length that a figure names. Training is that of the other addition sweeps, which draws
-both lengths independently; here the tests cover a grid of the first and the second length, both
-zero-padded to the longer one. The published maps have no value in words. Expected: with coupling
-a sum is as hard as its longer operand is long; NoPE fails wherever either is longer than those
-trained on. All cells are compared with the first, coupling. The task is defined here, as anybody
-may define one. Cost: see `--plan`.
+Heat maps of the paper (arXiv 2405.20671) over the lengths of both operands; in all other sweeps
+both operands have the length that a figure names. Training is as in the other addition sweeps and
+draws both lengths independently; here the tests cover a grid of first and second lengths, both
+zero-padded to the longer one. The text gives no value for the published maps. Expected: with
+coupling only the longer operand matters; NoPE fails wherever either operand is longer than those
+trained on. All cells are compared with the first, coupling. The task is defined in this script, as
+a user would define one. Cost: see `--plan`.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,12 @@
 #!/usr/bin/env python
-"""Does position coupling add three numbers as it adds two?
+"""Does position coupling add three numbers as well as two?
 
 Figure of the paper (arXiv 2405.20671): sums of three operands of 1-40 digits, coupling with 1 to 3
 layers, NoPE and random-start APE with 6, four runs each. Published: with three layers 95 % holds to
-90 digits, the steadiest; one layer holds to about 100 digits in part of the runs; the others fail
-after the trained lengths. Expected at laptop scale: coupling goes beyond the trained lengths, the
-others do not. All cells are compared with the first, coupling with the depth that was published as
-the steadiest (at laptop scale the depth of the core sweeps). Cost: see `--plan`.
+90 digits, the most consistent; one layer holds to about 100 digits in some runs; the others fail
+right after the trained lengths. Expected at laptop scale: coupling goes beyond the trained lengths,
+the others do not. All cells are compared with the first, coupling at the depth that was published
+as most consistent (at laptop scale the depth of the core sweeps). Cost: see `--plan`.
 """
 
 from typing import Any

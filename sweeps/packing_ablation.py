@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Is it coupling, residue rings or packed rows that carries one layer to a thousand digits?
+"""Is it coupling, residue rings or packed rows that takes one layer to a thousand digits?
 
-Not a published result. The reference is the cell of `thousand_digits`; every other arm leaves one
-part of it out or puts another position method in its place, with and without packed rows, on the
-same number of problems (64 in each of the same number of steps) and with the same optimiser. No arm
-but the reference was tuned: an arm that fails here may want other settings, and one that does not
-fit the trained lengths says nothing about longer ones. A learned table has 202 rows, as published,
-which leaves room for few problems in a row; NoPE and RoPE have the depth that fits at laptop scale.
-The reference shares its runs with `thousand_digits`, which go on to 3,000 digits; the others end at
+Not a published result. The reference is the cell of `thousand_digits`; every other arm removes one
+component or replaces the position method, with and without packed rows, on the same number of
+problems (64 in each of the same number of steps) and with the same optimiser. No arm but the
+reference was tuned: an arm that fails here may need other settings, and one that does not fit the
+trained lengths says nothing about longer ones. A learned table has 202 rows, as published, which
+leaves room for few problems per row; NoPE and RoPE have the depth that fits at laptop scale. The
+reference shares its runs with `thousand_digits`, which go on to 3,000 digits; the others end at
 1,000. All cells are compared with the first. Cost: see `--plan`.
 """
 
@@ -25,7 +25,7 @@ MAX_POSITION: dict[Scale, int] = {"smoke": 40, "laptop": 202, "paper": 202}
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """The reference first, then what is left out, then other position methods."""
+    """The reference, then arms without one component, then other position methods."""
     base = packed(scale)
     to_longest = {"eval.test_lengths": tuple(n for n in base.eval.test_lengths if n <= LONGEST)}
     short = tuple(n for n in base.eval.test_lengths if n <= LONGEST_TABLE[scale])

@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Can parity be learned beyond the trained lengths, and what does a scratchpad add?
+"""Can parity be learned beyond the trained lengths, and does a scratchpad help?
 
-After the authors' scripts for parity (which file it under the rebuttal of arXiv 2405.20671 and
-under the follow-up, arXiv 2410.15787): strings of bits, parity alone or every prefix of it. Without
-a scratchpad all bits share one ID, so that coupling says "order does not matter"; with one, bit and
-prefix share theirs. No value is in our table of published results; parity without a scratchpad is
-known to be hard for Transformers. Trained on 1-20 bits and tested to 100 as in the authors'
-scripts. Expected: only coupling with a scratchpad goes far beyond the trained lengths. All cells
-are compared with the first, coupling with a scratchpad. Cost: see `--plan`.
+After the authors' scripts for parity (filed under the rebuttal of arXiv 2405.20671 and under the
+follow-up, arXiv 2410.15787): bit strings; the response is the parity, or the parity of every
+prefix. Without a scratchpad all bits share one ID, so coupling says "order does not matter"; with
+one, each bit shares an ID with its prefix. Our table of published results has no value; parity
+without a scratchpad is known to be hard for Transformers. Trained on 1-20 bits and tested to 100,
+as in the authors' scripts. Expected: only coupling with a scratchpad goes far beyond the trained
+lengths. All cells are compared with the first, coupling with a scratchpad. Cost: see `--plan`.
 """
 
 from typing import Any

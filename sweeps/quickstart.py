@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Who adds numbers eight times as long as any in training? The sweep of `make sweep`.
+"""Which position method adds numbers eight times longer than in training? (`make sweep`)
 
-Not a published result. Published is the ordering (arXiv 2405.20671): position coupling far beyond
-the trained lengths, NoPE, random-start APE and RoPE nowhere beyond them. Expected at laptop scale:
-in every run coupling with residue rings and packed rows, one layer, is right on at least 95 % of
-the sums of 96 digits, the three others, three layers each, on at most 5 % of those of 18 and more;
-and all fit the trained lengths, 1-12. Coupling is the recipe of `thousand_digits` in half its steps
-and with 8 problems in a row instead of 32; the other arms take as many steps as they need to fit.
-What each part of coupling's recipe does: `packing_ablation`. All cells are compared with the first.
-Cost: see `--plan`.
+Not a published result; what is published is the ordering (arXiv 2405.20671): position coupling goes
+far beyond the trained lengths, NoPE, random-start APE and RoPE do not. Expected at laptop scale: in
+every run coupling with residue rings and packed rows, one layer, is right on at least 95 % of the
+sums of 96 digits; the three others, with three layers each, on at most 5 % of those of 18 digits
+and more; and all fit the trained lengths, 1-12. Coupling uses the recipe of `thousand_digits` with
+half the steps and 8 problems per row instead of 32; the other arms take as many steps as they need
+to fit. For each component of the recipe see `packing_ablation`. All cells are compared with the
+first. Cost: see `--plan`.
 """
 
 from typing import Any
@@ -60,7 +60,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def longer_table(base: TrialConfig, changes: dict[str, Any]) -> dict[str, Any]:
-    """Rows for the longest test; training starts where it did with fewer, since each row of a table
+    """Rows for the longest test; training keeps its starts, since each row of a table
     has to be trained.
     """
     rows, task = changes["position.max_position"], base.task

@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""What is there to couple when no place of the query belongs to a place of the response?
+"""What can be coupled when no query position corresponds to a response position?
 
 An open question of the papers (arXiv 2405.20671): tasks without obvious structure. Two of ours,
-with no published value: sorting digits (coupled by place, which is wrong, or the whole query as a
-bag) and commands whose clauses change places (clause k coupled with slot k, or on a second level
-also with its mirror image). Settings are those of copy and reverse with six layers, the nearest of
-the published ones. Expected: no coupling generalizes as it does in arithmetic; the bag helps
-sorting, both ways help commands, and coupling by place is no better than NoPE. All cells are
-compared with the first, sorting coupled as a bag (commands see other examples, so compare them with
-one another as well). Cost: see `--plan`.
+with no published value: sorting digits (coupled by position, which is wrong, or the whole query as
+a bag) and commands whose clauses are reordered (clause k coupled with slot k, or on a second level
+also with its mirror image). Settings are those of copy and reverse with six layers, the closest
+published ones. Expected: no coupling generalizes as it does in arithmetic; the bag helps sorting,
+both couplings help commands, and coupling by position is no better than NoPE. All cells are
+compared with the first, sorting coupled as a bag (commands have other examples, so compare them
+with one another as well). Cost: see `--plan`.
 """
 
 from typing import Any

@@ -2,10 +2,10 @@
 """Does position coupling work through rotations, without a table?
 
 Figure of the paper (arXiv 2405.20671): RoPE with 12 layers, trained on 1-40 digits. Published:
-plain RoPE fails at once outside 40 digits; coupled RoPE, its IDs multiplied by one random integer
-from 1 to 5 in every training batch, reaches about 100. Which of the two matters is not told: here
-coupling and scaling are separate. Heads and widths are not named either; they are those of the
-other methods in the addition figure (8 heads of width 64, learning rate 1e-4). Expected: both
+plain RoPE fails immediately beyond 40 digits; coupled RoPE, with IDs multiplied by one random
+integer from 1 to 5 per training batch, reaches about 100. The paper does not say which of the two
+matters; here coupling and scaling are separate. Nor does it state heads and widths; we use those of
+the other methods in the addition figure (8 heads of width 64, learning rate 1e-4). Expected: both
 together reach furthest, scaling without coupling gains nothing. All cells are compared with the
 first, coupled RoPE with scaling. Cost: see `--plan`.
 """

@@ -1,17 +1,17 @@
 #!/usr/bin/env python
-"""Can a model add more numbers than it ever saw in one sum, and longer ones?
+"""Can a model add more and longer numbers than in any training example?
 
 Figure of the follow-up (arXiv 2410.15787): sums of 2-10 operands of 1-10 digits, tested on a grid
-to 30 digits x 30 operands, next to NoPE and FIRE, each with and without scratchpad. Published
-(abstract): with a scratchpad and coupling on two levels both lengths are extended approximately 2-3
+to 30 digits x 30 operands, for coupling, NoPE and FIRE, each with and without scratchpad. Published
+(abstract): with a scratchpad and coupling on two levels both lengths extend approximately 2-3
 times; that this means 30 x 30 is read from figures. The first caption says that with a scratchpad
 all three methods extend. Another series trains to 7 x 7 and 13 x 13, with a batch of 200 and 2 x 2
-seeds; the seeds here are 4 x 2 as in the other arms, which holds those. Numbers of operands that
-were never trained are an open question: here every column after the trained ones. Not quite as
-published: without a scratchpad the digit counts of operands are independent, with one they are
-equal in half of the examples. Expected at laptop scale: with a scratchpad more of the grid outside
-the trained square is reached, most of it with coupling. All cells are compared with the first,
-coupling with a scratchpad. Cost: see `--plan`.
+seeds; our seeds are 4 x 2 as in the other arms, which includes those. Numbers of operands that were
+never trained are an open question: here every column beyond the trained ones. Different from the
+paper: without a scratchpad the digit counts of operands are independent, with one they are equal in
+half of the examples. Expected at laptop scale: with a scratchpad more of the grid outside the
+trained square is reached, most with coupling. All cells are compared with the first, coupling with
+a scratchpad. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -1,16 +1,16 @@
 #!/usr/bin/env python
-"""Can a model multiply numbers that are both longer than those it was trained on?
+"""Can a model multiply two numbers that are both longer than in training?
 
 Figure of the follow-up (arXiv 2410.15787): N x M multiplication, both trained on 1-10 digits,
-coupling on three levels, next to NoPE and FIRE. Published (abstract): with a scratchpad and
-coupling both lengths are extended approximately 2-3 times; that this means about 20 x 15 digits is
-read from figures. The published arms without a scratchpad, trained on both lengths at once, cannot
-be posed by our task, whose second number then has a fixed length; coupling stands near them with
-M = 1, M = 2 (the first paper's) and M = the longest trained (a string with leading zeros allowed),
-NoPE, RoPE and FIRE with the last of these; these three and RoPE with a scratchpad not at laptop
-scale. Tests go to 30 x 30, which the published limits of IDs, 70 and 35, hold. Expected at laptop
-scale: only coupling with a scratchpad leaves the trained square. All cells are compared with the
-first, coupling with a scratchpad. Cost: see `--plan`.
+coupling on three levels, compared with NoPE and FIRE. Published (abstract): with a scratchpad and
+coupling both lengths extend approximately 2-3 times; that this means about 20 x 15 digits is read
+from figures. Our task cannot express the published arms without a scratchpad, which train on both
+lengths at once, because its second number then has a fixed length. The closest we have is coupling
+with M = 1, M = 2 (the first paper's) and M = the longest trained (a string with leading zeros
+allowed), and NoPE, RoPE and FIRE with the last of these; these three and RoPE with a scratchpad are
+left out at laptop scale. Tests go to 30 x 30, which the published ID limits, 70 and 35, allow.
+Expected at laptop scale: only coupling with a scratchpad leaves the trained square. All cells are
+compared with the first, coupling with a scratchpad. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Must counting start anywhere in training, and does a ring of IDs train the table better?
+"""Must counting start at random positions in training, and does a ring of IDs train better?
 
 The paper (arXiv 2405.20671) draws the start at random, so that every row of the table is trained;
-its edge rows are visited rarely. A fixed start leaves the rows after the trained lengths untrained.
-A wrapped start (ours, not published) visits every row equally often. Expected: a fixed start fails
-right after the trained lengths, random reaches further, wrapped at least as far in fewer steps.
-Evaluation counts from 1 in all arms, or anywhere (`test_policy`), which asks whether a model
-depends on the ID at which it was tested. All cells are compared with the first, the start of the
-base: random at paper scale, wrapped elsewhere. Cost: see `--plan`.
+rows at the edges are visited rarely. A fixed start leaves the rows after the trained lengths
+untrained. A wrapped start (ours, not published) visits every row equally often. Expected: a fixed
+start fails right after the trained lengths, random reaches further, wrapped at least as far in
+fewer steps. Evaluation counts from 1 in all arms, or from a random start (`test_policy`), to see
+whether a model depends on the IDs at which it is tested. All cells are compared with the first, the
+start of the base: random at paper scale, wrapped elsewhere. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling
@@ -18,7 +18,7 @@ STARTS = ("fixed", "random", "wrapped")
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Three starts in training, tested from 1; random and wrapped tested anywhere as well."""
+    """Three starts in training, tested from 1; random and wrapped also at random starts."""
     base = coupling(scale)
     points = {f"{start} start": {"position.start": start} for start in STARTS}
     points |= {

@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Do chance overlaps between rows of the position table limit the length that is reached?
+"""Do accidental overlaps between rows of the position table limit the length that is reached?
 
-Two IDs farther apart than any training sequence never compete in one softmax, so what their rows
-have in common at first is never trained away (observed here at small scale; not published). The
-paper (arXiv 2405.20671) starts from N(0, 1) rows without weight decay, whose overlaps are about 4 %
-at d_model 512. Orthogonal rows have none (they need max_position < d_model); powers of one rotation
-have none either and make "the next ID" one linear map, learned or even frozen. Expected: rotation
-and orthogonal rows reach further than normal ones at equal steps; weight decay helps all. All cells
-are compared with the first, the base: normal rows without decay at paper scale, rotation with decay
-elsewhere. Cost: see `--plan`.
+Two IDs farther apart than any training sequence never compete in one softmax, so training never
+removes the initial overlap of their rows (our observation at small scale; not published). The paper
+(arXiv 2405.20671) starts from N(0, 1) rows without weight decay, whose overlaps are about 4 % at
+d_model 512. Orthogonal rows have none (they need max_position < d_model); powers of one rotation
+have none either and make "the next ID" a single linear map, whether learned or frozen. Expected:
+rotation and orthogonal rows reach further than normal ones after equal steps; weight decay helps
+all. All cells are compared with the first, the base: normal rows without decay at paper scale,
+rotation with decay elsewhere. Cost: see `--plan`.
 """
 
 from typing import Any

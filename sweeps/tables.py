@@ -1,9 +1,9 @@
-"""Tables: named groups of sweeps, in the order of a report.
+"""Tables: named groups of sweeps, in the order of the report.
 
-A table is a build target. It names the sweeps whose cells it shows; what is missing of it follows
-from the store, and `python -m sweeps run --for TABLE` computes just that. The name of a sweep is a
-table too, of that sweep alone. `paper` is everything: each sweep belongs to exactly one other
-group. Searches are not tables: they choose settings, they show no result.
+A table is a build target: it names the sweeps whose cells it shows, and `python -m sweeps run --for
+TABLE` computes what the store lacks. A sweep's name is also a table, of that sweep alone. `paper`
+contains everything: each sweep belongs to exactly one other group. Searches are not tables: they
+choose settings and show no results.
 """
 
 HEADLINE = ("two_hundred_digits", "beyond_published")

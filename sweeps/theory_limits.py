@@ -4,12 +4,12 @@
 Theorem 5.1 of the paper (arXiv 2405.20671): one layer with two heads adds any two numbers of up to
 2^P - 2 digits, with P bits of position vector; proposition 5.2: one layer without positions adds
 few sums of three digits and hardly any longer ones, whatever its weights. The theorem's weights,
-written by hand (`pcore.theory`), are evaluated on the same test sets as models that gradient
-descent found. Expected: the constructed models are exact up to their bound and fail beyond it;
-trained ones fit the trained lengths and lose some of what is longer; a trained layer without
-positions stays below the proposition's ceiling. All cells are compared with the first, a
-constructed model whose bound lies beyond all tested lengths. Cost: that of the trained cells, which
-are cells of other sweeps; see `--plan`.
+written by hand (`pcore.theory`), are evaluated on the same test sets as trained models. Expected:
+the constructed models are exact up to their bound and fail beyond it; trained ones fit the trained
+lengths and lose some of what is longer; a trained layer without positions stays below the
+proposition's bound. All cells are compared with the first, a constructed model whose bound lies
+beyond all tested lengths. Cost: that of the trained cells, which are cells of other sweeps; see
+`--plan`.
 """
 
 from sweeps.baseline import ONE_LAYER, addition, constructed, coupling_by_depth

@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Trained on 1-12 digits: how far does one layer add with packed rows and residue rings?
+"""Trained on 1-12 digits, how far does one layer add with packed rows and residue rings?
 
 Not a published result: the IDs are those of position coupling (arXiv 2405.20671), which reaches
-6.67 times the trained length; how they enter the model (`pcore/encodings/residues.py`) and the rows
-of several problems (`pcore/model/packing.py`) are ours. Expected at laptop scale: 1,000 digits, 83
-times the trained length, at a median exact match of 99 % over 8 runs, the worst of them at least
-95 % at 500 digits. 1,000 examples of a length up to 200 digits, 200,000 digits of examples beyond.
-Seeds begin at 300; none was used to choose the recipe. All cells are compared with the first. Cost:
-see `--plan`; some four minutes of training a run on one core.
+6.67 times the trained length; how they are encoded (`pcore/encodings/residues.py`) and the rows of
+several problems (`pcore/model/packing.py`) are ours. Expected at laptop scale: 1,000 digits, 83
+times the trained length, at a median exact match of 99 % over 8 runs, and at least 95 % at 500
+digits in the worst of them. Each length has 1,000 examples up to 200 digits, and beyond that as
+many as fit into 200,000 digits. Seeds start at 300; none was used to choose the recipe. All cells
+are compared with the first. Cost: see `--plan`; about four minutes of training per run on one core.
 """
 
 from sweeps.baseline import packed
@@ -18,7 +18,7 @@ LONGEST: dict[Scale, int] = {"smoke": 3, "laptop": 12, "paper": 30}
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """One cell: the question is its curve."""
+    """A single cell; the result is its curve."""
     return [Cell(label=f"trained on 1-{LONGEST[scale]}", config=packed(scale))]
 
 

@@ -5,7 +5,7 @@ Figure of the paper (arXiv 2405.20671): one layer, four heads, trained on 1-10, 
 digits. Published: exact match stays above 95 % up to 70, 135, 200 and at least 200 digits (200 is
 the largest length tested), 6.67 times the trained length. Expected at laptop scale: a longer
 trained range reaches further. All arms are tested on the same lengths; the near range, on which the
-recipe was chosen, reaches from after the trained lengths to 17. Cost: see `--plan`.
+recipe was chosen, covers the lengths after the trained ones up to 17. Cost: see `--plan`.
 """
 
 from pcore.config import TrialConfig

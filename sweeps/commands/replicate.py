@@ -62,7 +62,7 @@ def replicate(
     configs = _configs(runs, name, scale)
     if not configs:
         raise ValueError(
-            f"no finished trial of {name} [{scale}] in {store.root} belongs to the sweep as it is now"
+            f"no finished trial in {store.root} belongs to {name} [{scale}] as it is now"
         )
     chosen = random.Random(seed).sample(sorted(configs), min(num_trials, len(configs)))
     seconds = sum(runs[trial].row["wall_seconds"] or 0 for trial in chosen)

@@ -41,7 +41,7 @@ def pcore(folder: Path, command: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["my_encodings:Decay", "my_attention:Squared", "my_tasks:Twice"])
+@pytest.mark.parametrize("name", ["my_encodings:Decay", "my_attention:Squared", "my_tasks:Flip"])
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in README.splitlines() if name in line]
     commands = [line for line in lines if line.startswith("pcore ")]

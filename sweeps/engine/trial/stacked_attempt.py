@@ -63,7 +63,8 @@ def run_group(
                 return
             if members.broken:
                 say(
-                    f"a stack of {len(together)} trials failed and continue one by one: {members.broken}"
+                    f"a stack of {len(together)} trials failed, they continue one by one: "
+                    f"{members.broken}"
                 )
             together = members.unfinished
     for config in together + alone:

@@ -193,7 +193,7 @@ def test_what_breaks_a_stack_is_not_held_against_its_members(tmp_path, monkeypat
     found = list(run_group(TRIALS, settings, say=sentences.append))
     assert [outcome.status for outcome in found] == ["ok"] * 3
     assert len(sentences) == 1
-    assert "a stack of 3 trials failed and continue one by one" in sentences[0]
+    assert "a stack of 3 trials failed, they continue one by one" in sentences[0]
     assert "planted" in sentences[0]
     assert not list((broken / "running").iterdir())
     trials = rows(broken, "trial")
@@ -206,7 +206,7 @@ def test_what_breaks_a_stack_is_not_held_against_its_members(tmp_path, monkeypat
 def test_an_encoding_that_cannot_be_batched_runs_all_the_same(tmp_path, capfd):
     code = {"position.encoding": "tests.sweeps.launch.test_stacks:Peeking"}
     assert run(make_sweep(own=code), tmp_path, "--stack", "2") == 0
-    assert "failed and continue one by one" in capfd.readouterr().out
+    assert "failed, they continue one by one" in capfd.readouterr().out
     assert {r["stacked"] for r in rows(tmp_path, "trial")} == {1}
     assert measure_gain([override(CONFIG, code)] * 2, Settings(results="")) == 0.0
 
