@@ -1,13 +1,13 @@
 """Small decoder-only Transformers on arithmetic: tasks, position schemes, training, evaluation.
 
-Torch only. What most programs need is here, and is loaded when it is first used, so that
-`import pcore` takes no time:
+Needs only torch. Most programs need only the names below, which are loaded on first use, so that
+`import pcore` is fast:
 
     from pcore import TrialConfig, override, train
 
     config = override(TrialConfig(), {"task.name": "copy", "model.num_layers": 2})
-    *_, last = train(config)            # reports; the last one has the weights
-    last.results                        # counts of every tested length
+    *_, last = train(config)            # yields reports; the last one has the weights
+    last.results                        # counts per tested length
     model, config = load_model("last.pt")
     solve(model, config, "653+49").response
 """

@@ -458,7 +458,7 @@ PROVEN = (
         certainty="paper",
         sweep="multiplication_depth",
         proven=ExactToBound(cells="theory, *", less=3),
-        remark="with the end flags mended for first operands of one digit (docs/theory.md)",
+        remark="with the end flags fixed for first operands of one digit (docs/theory.md)",
     ),
     Claim(
         text="Proposition 5.2: ceilings at 3 and 4 digits of one layer without positions",

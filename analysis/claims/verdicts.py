@@ -139,8 +139,7 @@ def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
             "analysis/claims/published.py.",
             f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell at the lengths that a "
             f"rule uses, each of {LEAST_EXAMPLES} examples or more; diverged runs count as 0. n: "
-            "runs of the cell that has fewest; least p: the smallest two-sided p that so many can "
-            "reach.",
+            "runs of the cell with the fewest; least p: the smallest two-sided p possible with n.",
             "Paper scale judges the published number; laptop scale can support an ordering only.",
         ),
         numbers=numbers,

@@ -13,7 +13,7 @@ POLICIES = {
     "best": "best = least loss on held-out examples of the train range",
     "oracle": "ORACLE = least loss at the largest test length: leaks the test range, not a result",
 }
-NEAR = "*"  # behind an L95 that lies in the near range
+NEAR = "*"  # after an L95 in the near range
 LONGEST_ERROR = 100  # characters of an error text that a note shows
 
 

@@ -5,7 +5,7 @@ import math
 import sys
 from typing import Any, NamedTuple, NoReturn
 
-WRONG_USE = 2  # exit code of everything that a person can put right
+WRONG_USE = 2  # exit code of every error that the user can fix
 FAILED = 1  # a line of standard input, a check or the training failed
 INTERRUPTED = 130  # Ctrl-C ended it
 STDIN = "-"
@@ -21,9 +21,9 @@ class Command(NamedTuple):
 COMMANDS = {
     "show": Command("show", "Print tokens, relative IDs and position IDs of an example."),
     "train": Command("train", "Train one configuration."),
-    "solve": Command("trained", "Let a trained model answer queries, next to the truth."),
+    "solve": Command("trained", "Answer queries with a trained model, next to the truth."),
     "attention": Command(
-        "trained", "Print what the heads of a trained model look at, next to the construction."
+        "trained", "Print what the heads of a trained model attend to, next to the construction."
     ),
     "ablate": Command(
         "trained", "Print exact match of a trained model without each of its heads and layers."
@@ -36,17 +36,13 @@ COMMANDS = {
     "check-task": Command("check", "Check a task of your own against the rules."),
     "check-attention": Command("check", "Check an attention of your own against the rules."),
     "check-mixer": Command("check", "Check a mixer of your own against the rules."),
-    "construct": Command(
-        "theory", "Build the model of a theorem by hand and check that it is exact."
-    ),
-    "ceiling": Command(
-        "theory", "Print what one layer without positions cannot exceed on addition."
-    ),
+    "construct": Command("theory", "Build the model of a theorem and check that it is exact."),
+    "ceiling": Command("theory", "Print upper bounds for one layer without positions on addition."),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises ValueError where argparse would end the program, or take `--flag=--` for a list."""
+    """Raises ValueError where argparse would exit, or would read `--flag=--` as a list."""
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Any = None, namespace: Any = None
@@ -72,7 +68,7 @@ def command_parser(name: str, text: str = "") -> Parser:
 
 
 def first_line(error: BaseException) -> str:
-    """Why something cannot work, as the one sentence that a command prints."""
+    """The first line of an error, as a command prints it."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -29,13 +29,13 @@ from pcore.tasks.base import NO_ID
 NOTHING = "."  # printed where a token has no ID
 
 HELP = """\
-QUERY is what a person would type, e.g. 653+49. A query of - reads queries from standard input, one
-per line (empty lines are skipped), and prints one JSON object for each; a line that the task cannot
-pose gives {"error": ..., "query": ...} instead, and the exit code is 1 at the end.
+QUERY is e.g. 653+49. With - queries are read from standard input, one per line (empty lines are
+skipped), and one JSON object is printed for each; an invalid query gives {"error": ..., "query":
+...} instead, and the exit code is 1.
 
-Options of the task are flags named as its fields: `pcore show addition --help` lists them.
-Booleans: --zero-pad, --no-zero-pad, --zero-pad false, --zero-pad=false. What is not given follows
-from the query where it can (the number of operands, for instance)."""
+Options of the task are flags named like its fields: `pcore show addition --help` lists them.
+Booleans: --zero-pad, --no-zero-pad, --zero-pad false, --zero-pad=false. Options not given follow
+from the query where possible (the number of operands, for instance)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -69,9 +69,11 @@ def construct(words: list[str]) -> int:
 
 
 def ceiling(words: list[str]) -> int:
-    """Print the ceilings of Proposition 5.2: one layer without positions."""
-    parser = command_parser("ceiling", "5 digits take some ten seconds, fewer none.")
-    parser.add_argument("--digits", type=int, default=5, help="up to how many (default 5)")
+    """Print the upper bounds of Proposition 5.2: one layer without positions."""
+    parser = command_parser("ceiling", "5 digits take about ten seconds, fewer are instant.")
+    parser.add_argument(
+        "--digits", type=int, default=5, help="largest number of digits (default: 5)"
+    )
     max_digits = parser.parse_args(words).digits
     _check_range("--digits", max_digits, 1, ceilings.MAX_DIGITS)
     print(
@@ -170,7 +172,7 @@ def _run_limits(construction: Construction, args: argparse.Namespace) -> int:
             keeps = keeps and (name not in ("float32", "float64") or reached >= bound)
         print()
     cases = f"the hardest cases and {args.examples} random ones per length"
-    print(f"({cases}; lengths 1-8, then by a quarter, the bound and one beyond it)")
+    print(f"({cases}; lengths 1-8, then growing by a quarter, the bound and one beyond)")
     return 0 if keeps else 1
 
 

@@ -32,9 +32,9 @@ from pcore.training.train import train as train_trial
 
 HELP = """\
 Any field of the configuration is a flag by its dotted name (--model.num_layers 2,
---position.encoding none, --task.name addition --task.zero_pad false), or by the last part of it
-where only one field ends so (--num-layers 2). Lengths: 12, 1-10, 5-200:5 or a list with commas.
-Ctrl-C saves the state; the same command goes on from it."""
+--position.encoding none, --task.name addition --task.zero_pad false), or by its last part
+if that is unique (--num-layers 2). Lengths: 12, 1-10, 5-200:5 or a comma-separated list.
+Ctrl-C saves the state; the same command resumes from it."""
 
 SMOKE = {
     "model.num_heads": 2,
@@ -54,16 +54,18 @@ PRESETS = {"published": {}, "smoke": SMOKE}  # addition of 1-30 digits; 1-2 digi
 
 
 def train(words: list[str]) -> int:
-    """Train on the screen, from the start or from the state that an earlier call saved."""
+    """Train with progress output, from the start or from a saved state."""
     defaults = [f"  --{name} {value}" for name, value in flatten(TrialConfig()).items()]
-    text = "\n".join([HELP, "", "fields, with the published defaults:", *defaults])
+    text = "\n".join([HELP, "", "fields and their published defaults:", *defaults])
     parser = command_parser("train", text)
     parser.add_argument("--preset", default="published", help="published (default) or smoke")
     add_device(parser, default=None)
-    parser.add_argument("--threads", type=int, help="on a CPU (default: 1 for small models)")
-    parser.add_argument("--out", type=Path, help="model file (default checkpoints/TRIAL.pt)")
-    parser.add_argument("--checkpoint", type=Path, help="state file (default OUT with .state.pt)")
-    parser.add_argument("--save-every", type=parse_number, default=60.0, help="seconds (60)")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: 1 for small models)")
+    parser.add_argument("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
+    parser.add_argument("--checkpoint", type=Path, help="state file (default: OUT with .state.pt)")
+    parser.add_argument(
+        "--save-every", type=parse_number, default=60.0, help="seconds between saves (default: 60)"
+    )
     changes, rest = take_flags(words, _trial_fields(words), fixed_flags(parser))
     args = parser.parse_args(rest)
     if args.preset not in PRESETS:
@@ -154,7 +156,7 @@ def _find_state(file: Path, config: TrialConfig) -> dict[str, Any] | None:
     if (state := load_state(file, config)) is None:
         raise ValueError(
             f"{file} is damaged or belongs to another trial than {trial_id(config)}: "
-            "name another file or remove it"
+            "choose another file or remove it"
         )
     return state
 

@@ -25,19 +25,18 @@ from pcore.evaluation.test_sets import evaluation_lengths, make_test_set
 from pcore.model.transformer import Transformer
 from pcore.training.validate import check_test_length, task_name
 
-AS_EVALUATED = "as many as were evaluated"
+AS_EVALUATED = "as in evaluation"
 ATTENTION_HELP = """\
 Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405.20671 predicts.
 `python -m analysis attention CHECKPOINT` draws the matrices."""
-ABLATE_HELP = "The output of a component is set to zero; counts are those of evaluation."
+ABLATE_HELP = "The output of each component is set to zero in turn; counts are as in evaluation."
 EXPLAIN_HELP = """\
-Failures by kind, position in the response, carry, position ID, training of the ID and lengths of
-the operands; then weights of the levels of IDs, IDs that training seldom used, and bf16 against
-fp32."""
+Failures by kind, position in the response, carry, position ID, training of the ID and operand
+lengths; then weights of the levels of IDs, IDs that were rarely trained, and bf16 against fp32."""
 REACH_HELP = """\
-Bisection over the lengths: assumes that exact match does not rise with length, and tests the
-visited lengths only. With --stop-error 0.05 each of them is left as soon as it is known on which
-side of 95 % exact match lies, which is wrong with at most this probability."""
+Bisection over the lengths: assumes that exact match does not rise with length, and tests only the
+lengths visited. With --stop-error 0.05 each test ends as soon as it is clear on which side of 95 %
+exact match lies; the decision is wrong with at most this probability."""
 
 
 def solve(words: list[str]) -> int:
@@ -60,8 +59,8 @@ def solve(words: list[str]) -> int:
 
 
 def attention(words: list[str]) -> int:
-    """Print how like the construction every head is."""
-    parser = _model_parser("attention", ATTENTION_HELP, "the longest trained one", "1000")
+    """Print how closely every head matches the construction."""
+    parser = _model_parser("attention", ATTENTION_HELP, "the longest trained length", "1000")
     args = parser.parse_args(words)
     args.examples = 1000 if args.examples is None else args.examples
     model, config = _open(args)
@@ -73,7 +72,7 @@ def attention(words: list[str]) -> int:
 
 def ablate(words: list[str]) -> int:
     """Print exact match without each head, sublayer and layer."""
-    parser = _model_parser("ablate", ABLATE_HELP, "the longest trained one", AS_EVALUATED)
+    parser = _model_parser("ablate", ABLATE_HELP, "the longest trained length", AS_EVALUATED)
     args = parser.parse_args(words)
     model, config = _open(args)
     length = args.length or config.data.max_length
@@ -89,7 +88,7 @@ def ablate(words: list[str]) -> int:
 
 def explain(words: list[str]) -> int:
     """Print why the model fails at a length."""
-    parser = _model_parser("explain", EXPLAIN_HELP, "the longest tested one", AS_EVALUATED)
+    parser = _model_parser("explain", EXPLAIN_HELP, "the longest tested length", AS_EVALUATED)
     args = parser.parse_args(words)
     model, config = _open(args)
     length = args.length or max((*config.eval.test_lengths, config.data.max_length))
@@ -107,9 +106,9 @@ def explain(words: list[str]) -> int:
 def reach(words: list[str]) -> int:
     """Print the longest length with exact match above 95 %, found by bisection."""
     parser = _model_parser("reach", REACH_HELP)
-    parser.add_argument("--lengths", help="e.g. 5-200:5 (default: all that it was evaluated at)")
-    parser.add_argument("--examples", type=int, help="per length (default: as were evaluated)")
-    parser.add_argument("--stop-error", type=float, default=0.0, help="default 0: all examples")
+    parser.add_argument("--lengths", help="e.g. 5-200:5 (default: all evaluated lengths)")
+    parser.add_argument("--examples", type=int, help="per length (default: as in evaluation)")
+    parser.add_argument("--stop-error", type=float, default=0.0, help="default: 0, all examples")
     args = parser.parse_args(words)
     if not 0 <= args.stop_error < 1:
         raise ValueError(f"--stop-error {args.stop_error} must be at least 0 and below 1")
@@ -165,7 +164,7 @@ def _model_parser(name: str, text: str, length: str = "", examples: str = "") ->
     parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path)
     add_device(parser)
     parser.add_argument(
-        "--trust-code", action="store_true", help="import and run own code that it names"
+        "--trust-code", action="store_true", help="import and run user code that it names"
     )
     if length:
         parser.add_argument("--length", type=int, help=f"default: {length}")

@@ -16,24 +16,23 @@ MIN_EXAMPLES = 20  # of a length, whatever eval.length_budget says
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PositionConfig:
-    """From relative IDs to what acts in the model.
+    """How relative IDs become position IDs and act in the model.
 
     encoding: a name of `pcore.encodings.ENCODINGS` or `package.module:Class`.
     ids: coupled = the task's relative IDs; sequential = 0, 1, 2, ... over query, '=' and response;
         abacus = index of a digit inside its run of digits; randomized = a sorted random subset of
         [1, max_position], one ID per token, drawn at test time too (start and test_* do not apply);
-        candidates = couplings read off the tokens without knowing the task
-        (`pcore.tasks.candidates`).
-    candidate: which of the candidates; all = each of them, as a level of its own.
+        candidates = couplings that follow from the tokens alone (`pcore.tasks.candidates`).
+    candidate: which candidate; all = every candidate as a separate level.
     start: where counting starts in training. fixed = 1; random = uniform in
         [1, max_position - largest relative ID]; wrapped = uniform in [1, max_position], IDs beyond
         max_position go on at 1.
     max_start: largest random start; 0 = as far as max_position allows.
     test_policy: where counting starts in evaluation. fixed = at test_start; random and wrapped as
-        in training, drawn from a generator that is the same for every trial.
+        in training, from a generator shared by all trials.
     test_start: the ID at which counting starts in evaluation when test_policy is fixed.
-    max_position: largest position ID. max_positions: one for each level instead; () = the same.
-    level_tables: one table (learned) or set of weights (t5, fire) for all levels, or one for each.
+    max_position: largest position ID. max_positions: one per level instead; () = the same.
+    level_tables: one table (learned) or set of weights (t5, fire) for all levels, or one per level.
     id_scale_max: in training all IDs of a batch are multiplied by one random integer in
         [1, id_scale_max].
     table_init: rows of a learned table. normal = N(0, 1); orthogonal = orthogonal rows of norm
@@ -79,23 +78,23 @@ class ModelConfig:
     of them.
 
     attention_scale: none = raw dot products (published); log-length = times log(number of visible
-        keys). log_base: of that logarithm, so that with so many keys they are raw dot products; 0 =
-        e, which makes them several times as steep from the first step on.
+        keys). log_base: base of that logarithm; with that many keys logits are raw dot products.
+        0 = e, which makes them several times as steep from the first step on.
     query_init: normal = query weights as random as the others (published); zero = all 0, so that
         no two positions attend to each other by chance at first (Yang et al. 2022,
         arXiv 2203.03466, appendix D.2).
-    kind: trained, or constructed = weights by hand from the theorem on the task (`pcore.theory`),
-        evaluated as they are; all other fields of this group do nothing then.
+    kind: trained, or constructed = hand-written weights from the task's theorem (`pcore.theory`),
+        evaluated as they are; all other fields of this group then have no effect.
     attention_sink: none = weights add up to 1 over the visible keys (published); learned = each
-        head has one more key, learned and without a value, on which attention can rest where it
-        finds nothing. Its logit grows with the query as all others do.
+        head has an extra learned key without a value, where attention can go when nothing matches.
+        Its logit depends on the query like all others.
     num_bits: P of a constructed model, bits of a position vector; 0 = trained.
     attention: how scores become weights, a name of `pcore.model.mixing.ATTENTIONS` or
         `package.module:Class`; softmax = published.
     mixer: what mixes tokens, a name of `pcore.model.mixing.MIXERS` or `package.module:Class`:
         one for all layers, or one for each.
-    num_loops: how often the same layers run one after the other, with the same weights.
-    input_injection: add the embedded tokens where a loop begins again (Fan et al. 2024,
+    num_loops: how often the same layers run, with the same weights.
+    input_injection: add the embedded tokens at the start of every loop (Fan et al. 2024,
         arXiv 2409.15647; there the number of loops grows with the length, here it is fixed).
     """
 
@@ -123,10 +122,10 @@ class ModelConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig:
     """Training examples: lengths in [min_length, max_length]; `num_examples` made once, or None for
-    fresh ones for ever. The rest is about rows of several problems (`pcore.model.packing`).
+    endless fresh ones. The rest is about rows of several problems (`pcore.model.packing`).
 
-    problems_per_row: K, how many problems stand one after the other in a row of tokens; several
-        numbers are a schedule. optim.batch_size counts problems whatever K is.
+    problems_per_row: K, how many problems follow one another in a row of tokens; several numbers
+        are a schedule. optim.batch_size counts problems whatever K is.
     packing_begins: the share of the steps from which each K but the first acts.
     single_problems: at least this share of a batch stays alone in its row at every K, so that short
         rows are still trained.

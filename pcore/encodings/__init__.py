@@ -1,8 +1,8 @@
 """How position IDs act in the model; `ENCODINGS` lists all encodings.
 
-Own code: a subclass of `Encoding` under the name `package.module:Class`, checked by
-`pcore check-encoding package.module:Class`. The class attributes of each encoding say what it
-takes, what a shift of all IDs does, and what happens at test time.
+To use your own, name a subclass of `Encoding` as `package.module:Class`; `pcore check-encoding
+package.module:Class` checks it. Class attributes state what an encoding accepts, what a shift of
+all IDs does, and what happens at test time.
 """
 
 from pcore.encodings.base import Encoding, NoPE

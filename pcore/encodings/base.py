@@ -15,18 +15,18 @@ from pcore.config import ModelConfig, PositionConfig
 
 
 class Encoding(nn.Module):
-    """No positional signal, and the interface of all encodings.
+    """The interface of all encodings; by itself it adds no positional signal.
 
     uses_ids: False if IDs have no effect. bounded: True if no ID may exceed max_position.
-    offset: what adding a constant to *all* IDs does to the logits, nothing (invariant) or something
+    offset: whether adding a constant to *all* IDs leaves the logits unchanged (invariant) or not
         (dependent). In a trial BOS keeps ID 0 whatever the start, so even an invariant encoding
-        sees how far away BOS is.
+        sees the distance to BOS.
     at_test: what happens at test time, in words.
-    stackable: False if Python code looks at the values of a tensor, which `torch.func.vmap` and
-        `torch.compile` forbid; trials with such an encoding are trained neither in a stack nor
-        compiled (see `pcore.training.stacked`, `pcore.model.compiled`).
-    needs: settings by dotted name that have no default which serves this encoding, with values for
-        a small model and IDs up to 2,100 (`pcore check-encoding` uses them).
+    stackable: False if Python code depends on the values of a tensor, which `torch.func.vmap` and
+        `torch.compile` forbid; trials with such an encoding are neither stacked nor compiled (see
+        `pcore.training.stacked`, `pcore.model.compiled`).
+    needs: settings by dotted name whose defaults do not work with this encoding, with values for a
+        small model and IDs up to 2,100 (`pcore check-encoding` uses them).
     """
 
     uses_ids: ClassVar[bool] = False
@@ -39,32 +39,32 @@ class Encoding(nn.Module):
     def __init__(
         self, position: PositionConfig, model: ModelConfig, num_levels: int, rng: torch.Generator
     ):
-        """`rng` is a CPU generator of its own: an encoding never moves the weights of the model."""
+        """`rng` is a separate CPU generator, so an encoding never changes the model's weights."""
         del rng
         super().__init__()
         self.check(position, model, num_levels)
 
     @classmethod
     def check(cls, position: PositionConfig, model: ModelConfig, num_levels: int) -> None:
-        """Raise ValueError, in one sentence, for settings that this encoding cannot serve."""
+        """Raise ValueError, in one sentence, for settings that this encoding does not support."""
         del position, model, num_levels
 
     def embed(self, ids: Int[Tensor, "B T P"]) -> Float[Tensor, "B T D"] | None:
-        """What is added to the token embeddings."""
+        """The vectors added to the token embeddings, or None."""
         del ids
         return None
 
     def rotate(
         self, x: Float[Tensor, "B H T K"], ids: Int[Tensor, "B T P"], layer: int
     ) -> Float[Tensor, "B H T K"]:
-        """Queries or keys of one layer, turned by their IDs."""
+        """Queries or keys of one layer, rotated by their IDs."""
         del ids, layer
         return x
 
     def bias(
         self, query_ids: Int[Tensor, "B Q P"], key_ids: Int[Tensor, "B T P"], layer: int
     ) -> Float[Tensor, "B H Q T"] | None:
-        """What is added to the attention scores of one layer, in float32."""
+        """The bias added to the attention scores of one layer, in float32, or None."""
         del query_ids, key_ids, layer
         return None
 
@@ -74,5 +74,5 @@ class NoPE(Encoding):
 
 
 def num_sets(position: PositionConfig, num_levels: int) -> int:
-    """How many tables or sets of weights `level_tables` asks for."""
+    """The number of tables or sets of weights that `level_tables` needs."""
     return num_levels if position.level_tables == "separate" else 1

@@ -1,9 +1,9 @@
 """Starts for several problems in a row, drawn so that their position ID ranges do not touch.
 
-Starts that know nothing of each other make ranges overlap now and then: equal IDs that mean
-different things, noise that no model can fit. Here the starts are uniform over all ways to place
-the ranges apart, and none is drawn in vain: an order of the problems, then a division of the spare
-IDs among the gaps, each uniform. Every way to place the ranges is one order and one division.
+With independent starts ranges sometimes overlap: equal IDs that mean different things, noise that
+no model can fit. Here starts are uniform over all disjoint placements, without rejection: a uniform
+order of the problems, then a uniform division of the spare IDs among the gaps. Every placement
+corresponds to one order and one division.
 """
 
 from collections.abc import Sequence

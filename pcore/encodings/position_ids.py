@@ -8,14 +8,13 @@ of a learned table is an ordinary trained row). Each level has its own start. St
 - abacus: index of a digit inside its run of digits, none on everything else (McLeish et al. 2024,
   arXiv 2405.17399). Equal IDs mean equal significance only if every number stands ones digit first:
   zero_pad=False, reverse_query=True, reverse_response=True. Published: start=random, max_start=100.
-- candidates: couplings that follow from the tokens alone (`pcore.tasks.candidates`), a level for
-each.
-- randomized: the sequential stream picks from a sorted random subset of [1, max_position], drawn
-  anew for every example, in evaluation too (Ruoss et al. 2023, arXiv 2305.16843).
+- candidates: couplings that follow from the tokens alone (`pcore.tasks.candidates`), one per level.
+- randomized: the sequential stream indexes a sorted random subset of [1, max_position], redrawn for
+  every example, in evaluation too (Ruoss et al. 2023, arXiv 2305.16843).
 
-At test time counting starts at test_start, or anywhere if test_policy says so; randomized draws a
-subset again. Random choices of evaluation come from one fixed generator on the CPU, so row b of a
-test set has the same IDs in every trial, on every device. The wrapped start is ours.
+At test time counting starts at test_start, or at random if test_policy says so; randomized draws a
+new subset. Random choices of evaluation come from one fixed CPU generator, so row b of a test set
+has the same IDs in every trial and on every device. The wrapped start is ours.
 """
 
 from functools import lru_cache

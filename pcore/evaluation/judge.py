@@ -57,8 +57,8 @@ class Sample:
 class Judgement:
     """Counts, which examples are right (in their order), and the first right and wrong one.
 
-    first_wrong_at: of so many examples the first wrong prediction is at this place of the answer (0
-        = first response token, the last one = EOS). wrong_at: so many have a wrong one there.
+    first_wrong_at: number of examples whose first wrong prediction is at this index of the answer
+        (0 = first response token, last = EOS). wrong_at: number with a wrong prediction there.
     """
 
     counts: Counts

@@ -1,9 +1,8 @@
 """A function compiled by `torch.compile`, or the original function if that fails.
 
-Compiled is the loss of a batch of static shape (`pcore.model.static`), never the model itself:
-weights
-keep their names, and a state moves freely between compiled and plain runs. One compiled function
-serves all trials of a process; it is translated again for every new shape or kind of model only.
+Only the loss of a batch of static shape is compiled (`pcore.model.static`), never the model itself:
+weights keep their names, and states are interchangeable between compiled and plain runs. One
+compiled function serves all trials of a process; only a new shape or kind of model is recompiled.
 """
 
 import functools

@@ -2,16 +2,16 @@
 
 T5-flavoured: no biases, no dropout, RMSNorm before and after each sublayer (the second one after
 the residual sum), gated GELU, tied output, attention scores without 1/sqrt(d_head) (the small query
-initialisation stands in for it).
+initialisation replaces it).
 Source: arXiv 2405.20671, appendix on architecture; checked against parameter counts in the tests.
 
-This file and `mixing/self_attention.py` are the whole model. The same function is computed faster,
-with equal results, by `ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static`
-and `compiled` (GPUs) beside it; no other file is needed to know what is trained. What is not of the
-papers, other attention and what can stand in its place, is in `mixing` too.
+This file and `mixing/self_attention.py` are the whole model; no other file is needed to understand
+what is trained. `ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static` and
+`compiled` (GPUs) compute the same function faster. Attention and mixers that are not from the papers
+are in `mixing` too.
 
 Shapes: B examples, T tokens, P levels of IDs, D d_model, H heads, K d_head, V vocabulary, R tokens
-whose next token is asked for. Right padding needs no mask: under the causal mask no token sees a
+whose next token is predicted. Right padding needs no mask: under the causal mask no token sees a
 later one.
 """
 
@@ -33,7 +33,7 @@ Cache: TypeAlias = list[State]  # of each pass through a block
 
 
 class LanguageModel(nn.Module):
-    """What evaluation asks of a model, trained or constructed: `model(tokens, ids, at)`."""
+    """What evaluation needs of a model, trained or constructed: `model(tokens, ids, at)`."""
 
     embedding: nn.Parameter
     attention_factor: float = 1.0  # multiplies attention logits; set by evaluation only

@@ -1,16 +1,16 @@
 """What a task is: contents (numbers, boards, strings) and layouts (order of tokens, shared IDs).
 
-A task answers *which tokens share a position ID*. It never knows where counting starts or how an
-ID acts in the model.
+A task decides *which tokens share a position ID*, not where counting starts or how an ID acts in
+the model.
 
 - `draw` makes the random contents of many examples at once: a tensor of tokens with axes (example,
   field, index), for instance field 0 = first operand, index k = its digit of significance k.
-- `layout` says in plain Python, for one shape (digit counts, board sides ...), which symbols follow
-  one another and which relative ID each of them carries on each level.
+- `layout` lists in plain Python, for one shape (digit counts, board sides ...), the symbols in
+  order and the relative ID of each on each level.
 
 `sample` and `encode` combine the two, so the readable layout is the only definition of the format,
 and a batch costs a few table look-ups. Tokens fit in a byte (`vocab.MAX_SYMBOLS`), so contents are
-computed in uint8, which is what makes them fast; `Batch` is int64, as the model wants it.
+computed in uint8, which is fast; `Batch` is int64, as the model needs it.
 Source of all formats: Cho et al. (arXiv 2405.20671 and 2410.15787).
 """
 
@@ -127,7 +127,7 @@ class Task(ABC):
 
     @abstractmethod
     def parse(self, query: str) -> Contents:
-        """Contents of the one example that a person would type as `query`.
+        """Contents of the single example that a user would type as `query`.
 
         Raises ValueError with the rule broken.
         """
@@ -198,7 +198,7 @@ class Task(ABC):
         return self.at_test().sample(sizes, rng)
 
     def encode(self, query: str) -> Batch:
-        """The one example (B = 1) that a person would type as `query`, e.g. "653+49"."""
+        """The single example (B = 1) that a user would type as `query`, e.g. "653+49"."""
         return self._assemble(self.parse(query))
 
     def decode(self, tokens: Int[Tensor, " T"]) -> tuple[str, str]:

@@ -1,14 +1,13 @@
 """Training batches: examples made once and reshuffled every epoch, or endless fresh ones.
 
-Position IDs are drawn anew at every visit (spec: the start is redrawn). Contents, order and starts
-come from three generators of the data seed alone, so a model seed never changes the data.
-`state_dict` holds everything that exact resume needs.
+Starts are redrawn at every visit. Contents, order and starts come from three generators seeded by
+the data seed alone, so a model seed never changes the data. `state_dict` holds everything that an
+exact resume needs.
 
-`pcore.model.packing` lays problems into rows; how many there are in each never changes what is
-drawn but position IDs.
+`pcore.model.packing` puts problems into rows; their number per row changes only position IDs.
 
-On a GPU, whose generators differ from the CPU's anyway, many batches are made at once: making one
-takes about as long, and waits for the device a few times.
+On a GPU, whose generators differ from the CPU's anyway, many batches are made at once: making a
+single one takes about as long and waits for the device a few times.
 """
 
 import itertools

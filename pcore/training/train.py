@@ -1,9 +1,9 @@
 """The training loop: `train(config)` yields reports and calls nothing back.
 
 Adam with linear warm-up and cosine decay, gradient clipping, mean cross-entropy over all targets of
-the batch (arXiv 2405.20671, appendix). A report can hand out the complete state; `train(config,
-state=...)` goes on from it exactly: on a CPU an interrupted run equals an uninterrupted one bit for
-bit.
+the batch (arXiv 2405.20671, appendix). A report can return the complete state, from which
+`train(config, state=...)` resumes exactly: on a CPU an interrupted run equals an uninterrupted one
+bit for bit.
 """
 
 import copy
@@ -37,7 +37,7 @@ class Diverged(RuntimeError):
 
 
 def no_state() -> dict[str, Any]:
-    """The state of a trial that has none to resume from: a constructed model."""
+    """The empty state of a constructed model."""
     return {}
 
 
@@ -52,9 +52,9 @@ class Report:
     grad_norm: float  # of the last step, before clipping
     seconds: float  # in training steps so far, of this process only
     results: tuple[LengthResult, ...] = ()  # counts of the lengths evaluated so far
-    # The evaluated weights by checkpoint policy; in the very last report only.
+    # The evaluated weights by checkpoint policy, in the last report only.
     checkpoints: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    state: Callable[[], dict[str, Any]] = no_state  # all that exact resume needs
+    state: Callable[[], dict[str, Any]] = no_state  # everything that an exact resume needs
     compiled: bool = False  # whether the steps of this process ran compiled
 
     @property
@@ -63,7 +63,7 @@ class Report:
 
     @property
     def share(self) -> float:
-        """Of the training steps that are done, 0 to 1."""
+        """Share of training steps done, 0 to 1."""
         return self.step / self.num_steps if self.num_steps else 1.0
 
 

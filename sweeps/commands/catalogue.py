@@ -11,23 +11,23 @@ from sweeps.engine.changes import SEPARATOR, change_sweeps, read_changes
 from sweeps.engine.spec import Sweep
 from sweeps.tables import TABLES
 
-if TYPE_CHECKING:  # pandas comes with it, which `list` needs not
+if TYPE_CHECKING:  # it imports pandas, which `list` does not need
     from sweeps.engine.store.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1]
 
 
 def sweep_names() -> list[str]:
-    """Names of the sweeps in this folder, by name."""
+    """Names of the sweeps in this folder, sorted."""
     files = [file for file in FOLDER.glob("*.py") if not file.stem.startswith("_")]
     return sorted(file.stem for file in files if "\nSWEEP = " in file.read_text())
 
 
 def find_sweep(name: str) -> Sweep:
-    """The sweep of a name (`depth_ablation`), a script of ours, a script elsewhere
-    (`my/own_sweep.py`), or one of these with changes (`depth_ablation~model.d_ff=64`).
+    """The sweep with this name (`depth_ablation`) or script path (`my/own_sweep.py`), possibly with
+    changes (`depth_ablation~model.d_ff=64`).
 
-    Raises ValueError naming the nearest.
+    Raises ValueError that suggests the closest name.
     """
     script, _, changes = name.partition(SEPARATOR)
     if script and changes:

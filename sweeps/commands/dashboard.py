@@ -21,8 +21,8 @@ from sweeps.engine.launch.mirror.place import Place, Shown, find_home, find_plac
 from sweeps.engine.options import open_store
 from sweeps.engine.store.store import Store
 
-START_SECONDS = 180.0  # that MLflow's server may take to answer
-MAX_LINKS = 20  # that are printed, of the sweeps run last
+START_SECONDS = 180.0  # for MLflow's server to answer
+MAX_LINKS = 20  # links to print, latest sweeps first
 
 
 def rebuild_mirror(
@@ -117,7 +117,7 @@ def _server(place: Place, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", place.uri]
     command += ["--artifacts-destination", f"{place.home}/mlartifacts", "--workers", "1"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
-    # a page in a browser may point a name of its own at this machine
+    # against DNS rebinding by web pages
     command += ["--allowed-hosts", f"localhost:{port},127.0.0.1:{port}"]
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     variables = os.environ | quiet | {"DO_NOT_TRACK": "true"}
@@ -159,7 +159,7 @@ def _point(address: str, shown: Sequence[Shown], browser: bool) -> None:
             webbrowser.open(first)
 
 
-SCREENS = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"}  # one of which says that a browser is at hand
+SCREENS = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"}  # if one is set, there is a browser
 
 
 def _experiment(address: str, title: str) -> str:

@@ -86,8 +86,8 @@ def parse_axis(text: str) -> Change:
 def change_sweeps(
     sweeps: Sequence[Sweep], sets: Sequence[Change], axes: Sequence[Change]
 ) -> list[Sweep]:
-    """These sweeps with other values. Raises ValueError for a field that is changed twice, or a
-    seed; what a configuration refuses is said where cells are made.
+    """These sweeps with --set and --axis applied. Raises ValueError for a field that is changed
+    twice, or a seed; invalid configurations are refused later, when cells are made.
     """
     changes = [*sets, *axes]
     fields = [change.field for change in changes]
@@ -99,9 +99,9 @@ def change_sweeps(
 
 
 def read_changes(text: str) -> tuple[list[Change], list[Change]]:
-    """Sets and axes of what stands behind `~` in the name of a changed sweep.
+    """Sets and axes from the part after `~` in the name of a changed sweep.
 
-    Raises ValueError if it cannot be read from the name, which is so where it has a hash.
+    Raises ValueError if they cannot be read from the name, i.e. if it contains a hash.
     """
     parts = [part.partition("=") for part in text.split("+")]
     if not all(field and values for field, _, values in parts):

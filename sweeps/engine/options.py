@@ -11,7 +11,7 @@ from sweeps.engine.changes import add_changes
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results as find_results
 
-if TYPE_CHECKING:  # torch and pandas come with them, which --help needs not
+if TYPE_CHECKING:  # they import torch and pandas, which --help does not need
     from sweeps.engine.store.store import Store
     from sweeps.engine.trial.attempt import Compile, Settings
 

@@ -13,7 +13,7 @@ from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
 from sweeps.engine.trial.sources import is_same_code
 
-if TYPE_CHECKING:  # torch comes with it, which `status` needs not
+if TYPE_CHECKING:  # it imports torch, which `status` does not need
     from sweeps.engine.prices.price import Price
 
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped", "cancelled"]
@@ -183,7 +183,7 @@ def _first_replicates(plan: Plan, count: int) -> Plan:
 
 
 def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
-    """The plan as a table for people: one line per cell, then the totals. start: seconds until the
+    """The plan as a printed table: one line per cell, then the totals. start: seconds until the
     first trial starts.
     """
     from pcore.evaluation.flops import count_flops

@@ -26,12 +26,12 @@ State: TypeAlias = tuple[Tensor, ...]  # what a layer remembers of the tokens so
 class Part(nn.Module):
     """What attentions and mixers have in common.
 
-    separable: each row, and each query in it, is computed by itself. Then rows may be cut and laid
-        out anew (`pcore.model.ragged`, `shared_tokens`) and queries asked in pieces; else rows are
-        padded to the longest and all of a row is computed at once.
-    stackable: nothing looks at the values of a tensor, so that `torch.func.vmap` and
-        `torch.compile` can take it.
-    Both are promises, which the checks hold against the plain way.
+    separable: every row and every query is computed independently. Rows may then be split and
+        rearranged (`pcore.model.ragged`, `shared_tokens`) and queries computed in chunks; otherwise
+        rows are padded to the longest and computed in one piece.
+    stackable: no Python code depends on the values of a tensor, so `torch.func.vmap` and
+        `torch.compile` work.
+    The checks compare what both enable with the plain path.
     """
 
     separable: ClassVar[bool] = False

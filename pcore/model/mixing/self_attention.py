@@ -133,9 +133,9 @@ def attend(
 ) -> Float[Tensor, "B H R K"]:
     """Values mixed by the softmax over the keys 0..at of each query; scores are not scaled.
 
-    sink: one more key that every query sees, with the value 0 and without a bias. weigh: makes the
-    weights instead of the softmax. The fused kernel knows no gradient of a bias and nothing but the
-    softmax, so all else takes the plain way.
+    sink: an extra key that every query sees, with value 0 and without a bias. weigh: makes the
+    weights instead of softmax. The fused kernel supports only softmax and no gradient of a bias, so
+    everything else takes the plain path.
     """
     fused = bias is None and (weigh is None or type(weigh) is Softmax)
     if sink is not None:

@@ -1,8 +1,8 @@
 """Hooks: user code that a launch notifies while it runs.
 
 A hook is a class derived from `Hook`, named on the command line (`--hook my_hooks:Telegram`) or
-given to `run_sweeps`. Each one works in a thread of its own, in the process that launched: a slow
-hook delays neither trials nor other hooks, and what it raises is said once and ends nothing.
+given to `run_sweeps`. Each runs in its own thread of the launching process: a slow hook delays
+neither trials nor other hooks, and an exception in one is reported once and stops nothing.
 """
 
 import importlib
@@ -78,13 +78,13 @@ class Hook:
     stopped, done.
     """
 
-    patience = 70.0  # seconds in which it may come to an end after the last trial
+    patience = 70.0  # seconds it may take to finish after the last trial
 
     def on_launch(self, launch: Launch) -> None:
-        """Before the first trial; also if there is none to run."""
+        """Before the first trial, even if there is none to run."""
 
     def on_start(self, trial: Trial) -> None:
-        """An attempt at a trial begins."""
+        """An attempt at a trial starts."""
 
     def on_report(self, trial: Trial, report: TrialReport) -> None:
         """A running trial has a new loss, or exact match at new lengths."""
@@ -108,7 +108,7 @@ class Hooks:
             listener.queue.put(call)
 
     def close(self, patience: float = math.inf) -> None:
-        """Wait until the hooks have heard everything; those that take too long are left behind."""
+        """Wait until the hooks have handled every event; those that take too long are abandoned."""
         for listener in self.listeners:
             listener.queue.put(None)
         began = time.monotonic()
@@ -213,8 +213,8 @@ def load_hook(name: str) -> Hook:
 class Notify(Hook):
     """Runs a shell command when a launch is over (`--notify`), however it ended.
 
-    The command finds $PCORE_SWEEPS (their names and scales), $PCORE_EXIT_CODE (empty if the launch
-    broke off) and $PCORE_SUMMARY (a sentence for people).
+    The command gets $PCORE_SWEEPS (names and scales), $PCORE_EXIT_CODE (empty if the launch was
+    aborted) and $PCORE_SUMMARY (a readable sentence).
     """
 
     def __init__(self, command: str):

@@ -22,7 +22,7 @@ from sweeps.engine.prices.cost_model import MIN_STEPS, Measurement, count_amount
 from sweeps.engine.store.store import Store
 
 MIN_SHARE = 0.2  # of its steps that an attempt must have run itself to count
-CELLS_PER_KIND = 3  # of cells that are alike in all but learning rates and the like
+CELLS_PER_KIND = 3  # of cells that differ only in learning rates and similar fields
 MAX_KINDS = 150  # the newest; more only take time
 
 TIMES = ("train_seconds", "eval_seconds", "first_step", "optim.num_steps")

@@ -76,7 +76,7 @@ def _score(rows: Sequence[Mapping[str, Any]]) -> Scored:
 
 
 def format_best(best: Mapping[str, Mapping[str, Any]]) -> str:
-    """The winners as a table for people."""
+    """The winners as a printed table."""
     fields = [key for key in next(iter(best.values())) if "." in key]
     names = [field.rpartition(".")[2] for field in fields]
     rows = [["arm", *names, "near score", "configurations", "at each rung", "trained steps"]]

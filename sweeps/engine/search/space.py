@@ -181,7 +181,7 @@ def study_name(
 def format_budget(
     search: Search, scale: Scale, budget: Budget, arms: Mapping[str, TrialConfig]
 ) -> str:
-    """The budget as a table for people, before anything runs."""
+    """The budget as a printed table, before anything runs."""
     rows = [("arm", "configurations", "steps of the rungs", "steps at most", "steps if halved")]
     most, halved = 0, 0.0
     for label, config in arms.items():

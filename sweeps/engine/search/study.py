@@ -1,13 +1,13 @@
 """The study of one arm: TPE proposes, asynchronous successive halving stops. The only file that
 imports optuna.
 
-The store decides. A launch replays every study from its beginning in memory: the same questions in
-the same order, the sampler seeded by the number of the configuration, the scores from the store. So
-a search that was killed goes on with the very configurations it had begun, and ends as it would
-have without the interruption (at the same `width`). A larger budget goes on as well: what is
-decided about a configuration does not depend on later ones. The Optuna database records every
-finished configuration: for dashboards, and so that a recorded one is asked again with the same
-values under any version of Optuna. Deleted, it is written anew.
+The store decides. A launch replays every study from the start in memory: the same questions in the
+same order, the sampler seeded by the number of the configuration, the scores from the store. A
+killed search therefore resumes with the configurations it had started, and ends as it would have
+without the interruption (at the same `width`). A larger budget continues it: decisions about a
+configuration do not depend on later ones. The Optuna database records every finished configuration,
+for dashboards and so that its values stay the same under any version of Optuna. If deleted, it is
+rebuilt.
 """
 
 from collections.abc import Generator, Mapping

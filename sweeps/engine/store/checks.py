@@ -198,7 +198,7 @@ _said: set[str] = set()
 
 
 def name_once(path: str, reason: str) -> None:
-    """Say on stderr that a file is left out, once in the life of this process."""
+    """Report on stderr that a file is left out, once per process."""
     say_once(f"left out: {path}: {reason}")
 
 

@@ -132,7 +132,7 @@ class Folder:
         return next((part for part in partial if os.path.islink(self.path(part))), None)
 
     def _check_inside(self, name: str) -> None:
-        """Raise StorageFailed unless a file of this name is below the folder, not behind a link."""
+        """Raise StorageFailed if a file of this name is outside the folder or behind a link."""
         parts = name.split("/")
         if {"", ".", ".."} & set(parts):
             raise StorageFailed(f"{self.uri} {CANNOT}: {name!r} is no name below it")
@@ -157,7 +157,7 @@ class Folder:
     def _read_local(self, name: str) -> bytes:
         if (link := self._link_in(name)) is not None:
             raise FileNotFoundError(f"{self.path(link)} is a link, which is not followed")
-        # Whoever opens a pipe would else wait for somebody to write into it.
+        # Opening a pipe would block until somebody writes to it.
         opened = os.open(self.path(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         try:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
@@ -232,8 +232,8 @@ class Folder:
                     Path(self.path(name)).unlink()
 
     def move(self, old: str, new: str) -> None:
-        """Give a file or link another name; if that is taken, a number behind it. One that is gone
-        already is no error.
+        """Rename a file or link; if the new name is taken, append a number. A missing file is no
+        error.
         """
         taken, name = 0, new
         while self.exists(name) or (not self.remote and os.path.lexists(self.path(name))):

@@ -18,7 +18,7 @@ def find_results(option: str | None) -> str:
         try:
             folder = Folder(chosen)
             is_file = not folder.remote and folder.local.is_file()
-        except (RuntimeError, OSError) as error:  # no such user behind ~, too long a name
+        except (RuntimeError, OSError) as error:  # no such user after ~, name too long
             raise ValueError(f"results folder {chosen[:80]!r}: {error}"[:300]) from error
         if is_file:
             raise ValueError(f"{folder} is a file, not a results folder")

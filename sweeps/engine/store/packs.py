@@ -3,12 +3,11 @@ is slow.
 
     RESULTS/packs/<unique>-<record>.parquet         a file per kind of record, of up to CHUNK shards
 
-The `trial` file is written last and makes the pack exist; it says which shards are in it. Only
-shards that were checked are packed, and only sealed packs are read: what is damaged, or of before
-there were seals, is as if absent, and rows come from the shards. These stay where they are and stay
-the truth: `packs/` can be deleted at any time. Whoever writes to a store packs it
-(`Store.pack`), readers write nothing. Nobody waits for anybody: two that pack at once make two
-packs, and a shard in both is read from one.
+The `trial` file is written last, which makes the pack valid; it lists the shards in the pack. Only
+checked shards are packed and only sealed packs are read; a damaged or older pack is ignored, and
+rows come from the shards. Shards stay the record: `packs/` can be deleted at any time. Commands
+that write to a store pack it (`Store.pack`), readers write nothing. There are no locks: two
+processes that pack at once make two packs, and a shard in both is read from one.
 """
 
 import uuid

@@ -16,7 +16,7 @@ EMPTY = b"pcore-seal:" + b"0" * 64
 
 
 class BadFile(ValueError):
-    """A file is not what it should be; the message says why, for people, without its name."""
+    """A file is damaged or wrong; the message says why, without the file's name."""
 
 
 def seal(table: pa.Table, name: str, compression: str = "none") -> bytes:

@@ -6,8 +6,8 @@ sweep consists of.
     RESULTS/packs/                                             copies for fast reading, see packs
 
 RESULTS is a local or shared folder or `s3://bucket/prefix`. Readers see one `ok` row set per trial.
-Every file is checked before anything is drawn from it (`checks`); what fails is named once on
-stderr, and left out by all readers alike, so that its trial counts as missing and runs again.
+Every file is checked before it is used (`checks`). A file that fails is reported once on stderr and
+skipped by all readers alike, so that its trial counts as missing and runs again.
 """
 
 import json
@@ -241,7 +241,7 @@ class Store:
             return read_view(self.folder.read(name), name)
         except BadFile as error:
             raise ValueError(
-                f"{self.folder.path(name)}: {error}; the next run of {sweep} writes it anew"
+                f"{self.folder.path(name)}: {error}; the next run of {sweep} rewrites it"
             ) from error
         except FileNotFoundError:
             existing = ", ".join("-".join(names) for names in self.view_names()) or "none"

@@ -1,7 +1,7 @@
 """The charts that the dashboard opens with, and the address of the page that shows them.
 
-MLflow keeps a shared view as a tag of the experiment and shows it to whoever comes with its key in
-the address. Ours: curves of cells (means over their seeds), exact match by length first.
+MLflow stores a shared view as a tag of the experiment and shows it if the address contains its key.
+Ours shows curves of cells (means over seeds), exact match by length first.
 """
 
 import json

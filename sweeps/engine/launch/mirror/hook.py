@@ -128,7 +128,7 @@ class Mirror(Hook):
     def _write(self, event: Mapping[str, Any]) -> None:
         assert self.process is not None
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError):  # it is dead, which is said at the end
+        with contextlib.suppress(OSError):  # it died, which is reported at the end
             self.process.stdin.write(json.dumps(event) + "\n")
             self.process.stdin.flush()
 

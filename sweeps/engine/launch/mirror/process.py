@@ -6,10 +6,10 @@
     {"time": ms, "finish": ID, "status": STATUS}
     {"time": ms, "close": [FOLDER, ...]}                       last
 
-Its answer is what went wrong, after a line for every sign of life.
+Its output is a line per progress report, then what went wrong.
 
-A server that fails is asked again now and then, and once more at the end, when all that is missing
-is read from the store. The end of the input without the last line means that the launch is dead.
+If the server fails, the process retries from time to time and once more at the end, when it reads
+everything missing from the store. Input that ends without the last line means that the launch died.
 """
 
 import contextlib
@@ -70,8 +70,8 @@ class Mirrored:
         return True
 
     def complete(self, artifacts: Sequence[Path], live: bool, anew: bool = False) -> None:
-        """Show what is missing of all sweeps, and their reports; of trials that another launch
-        holds that launch takes care. anew: also what is there.
+        """Show what is missing of all sweeps, and their reports; trials held by another launch are
+        left to it. anew: also rewrite what is there.
         """
         with self._alone():
             others = LaunchLease(self.store.folder).living()
