@@ -7,7 +7,7 @@ Source: arXiv 2405.20671, appendix on architecture; checked against parameter co
 
 This file and `mixing/self_attention.py` are the whole model; no other file is needed to understand
 what is trained. `ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static` and
-`compiled` (GPUs) compute the same function faster. Attention and mixers that are not from the papers
+`compiled` (GPUs) compute the same function faster. Other attention and mixers, not from the papers,
 are in `mixing` too.
 
 Shapes: B examples, T tokens, P levels of IDs, D d_model, H heads, K d_head, V vocabulary, R tokens
