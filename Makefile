@@ -3,26 +3,27 @@ PYTHON ?= python3
 BIN := .venv/bin
 RESULTS ?= results
 SCALE ?= smoke
+SEEDS ?= 1
 PORT ?= 5000
 DEVICE ?= cuda
 HEADLINE ?= paper
 
-# Bytecode is kept, also where the environment says not to, so that every process starts faster; in .venv, not in the tree.
+# Bytecode is kept in .venv, even where the environment disables it, so that processes start faster.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
 .PHONY: sweep paper headline test test-slow bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
-sweep: .venv/installed  ## train four position methods at laptop scale, print their table, draw their figure
-	$(BIN)/python sweeps/quickstart.py --scale laptop --results $(RESULTS)
+sweep: .venv/installed  ## train four position methods at laptop scale; table and figure; SEEDS=4 adds seeds
+	$(BIN)/python sweeps/quickstart.py --scale laptop --seeds $(SEEDS) --results $(RESULTS)
 
-paper: .venv/installed  ## what is missing of all sweeps, then the report; SCALE=smoke, laptop or paper
+paper: .venv/installed  ## run what is missing of all sweeps, then write the report; SCALE=smoke, laptop or paper
 	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow
 	$(BIN)/python -m sweeps mirror --missing --scale $(SCALE) --results $(RESULTS)
 	$(BIN)/python -m analysis report --scale $(SCALE) --results $(RESULTS)
 
-headline: .venv/installed  ## on a CUDA machine: benchmark, the papers' headline, its table and verdicts; DEVICE=cpu HEADLINE=smoke rehearses
+headline: .venv/installed  ## on a CUDA machine: benchmark, the papers' headline, its table and verdicts; rehearse with DEVICE=cpu HEADLINE=smoke
 	-test $(DEVICE) = cpu || $(BIN)/python -m tests.benchmarks.gpu
 	$(BIN)/python -m sweeps run --for headline --scale $(HEADLINE) --device $(DEVICE) --executor inline \
 	  --no-mlflow --no-report --results $(RESULTS)
@@ -53,7 +54,7 @@ format: .venv/installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The stamp is younger than the lock file and pyproject.toml, or the environment is brought up to date.
+# The environment is updated if the lock file or pyproject.toml is newer than this stamp.
 .venv/installed: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.lock
@@ -64,7 +65,7 @@ format: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-services.lock
 	touch $@
 
-lock:  ## resolve pyproject.toml anew and pin the result; torch stays what is installed
+lock:  ## re-resolve pyproject.toml and pin the result; torch keeps its installed version
 	$(BIN)/python -m pip install --quiet --upgrade --editable ".[sweep,server,dev]" "torch==2.13.0"
 	$(call freeze,Every package of the environment) | grep -v -x -F -f requirements-services.lock \
 	  > requirements.tmp && mv requirements.tmp requirements.lock

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Which position method adds numbers eight times longer than in training? (`make sweep`)
+"""Addition at eight times the trained length: the sweep of `make sweep`.
 
 Not a published result; what is published is the ordering (arXiv 2405.20671): position coupling goes
 far beyond the trained lengths, NoPE, random-start APE and RoPE do not. Expected at laptop scale: in
