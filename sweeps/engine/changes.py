@@ -1,11 +1,10 @@
 """Changed sweeps: `--set FIELD=VALUE` changes every cell, `--axis FIELD=A,B,C` crosses
 every cell with an axis.
 
-A changed sweep is another sweep. Its name is that of the script, `~` and what changed, for example
-`depth_ablation~model.d_ff=64+optim.learning_rate=0.001,0.002`, so that its view, table and figures
-stand beside those of the script's own cells; commands take it wherever they take the name of a
-sweep. Its trials are what their configurations say, as always: those that the store holds already
-are not run again.
+A changed sweep is another sweep, named after the script, `~` and the changes, for example
+`depth_ablation~model.d_ff=64+optim.learning_rate=0.001,0.002`. It has its own view, table and
+figures, and commands accept its name like any other. Its trials are identified by their
+configurations, so those already in the store are not run again.
 """
 
 import argparse
@@ -167,7 +166,7 @@ def _check_different(cells: Sequence[Cell], sweep: Sweep, fields: Iterable[str])
 
 
 def _short_names(changes: Sequence[Change]) -> dict[str, str]:
-    """What each field is called in labels: its last part, unless two share it."""
+    """The name of each field in labels: its last part, unless two share it."""
     leaves = [change.leaf for change in changes]
     return {c.field: c.leaf if leaves.count(c.leaf) == 1 else c.field for c in changes}
 

@@ -1,6 +1,4 @@
-"""Which trials of a sweep have to run: those that the store does not hold, with their predicted
-price.
-"""
+"""Plans a sweep: the trials that the store does not hold, with their predicted price."""
 
 import itertools
 from collections import Counter
@@ -55,7 +53,7 @@ class Plan:
 
     @property
     def to_run(self) -> list[PlannedTrial]:
-        """Trials to start, as listed."""
+        """Trials to run, in listed order."""
         return [planned for planned in self.trials if planned.to_run]
 
     @property
@@ -102,7 +100,7 @@ def make_plan(
 def trial_states(
     trials: Sequence[Trial], store: Store, retry_errors: bool = False
 ) -> dict[str, State]:
-    """What the store says of each trial, by its id."""
+    """The state of each trial in the store, by id."""
     visible = store.visible()
     errors = {} if retry_errors else _errors_of_this_code(trials, visible, store)
     twice = Counter((t.cell.id, errors[t.id]) for t in trials if t.id in errors)

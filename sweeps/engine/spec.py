@@ -1,9 +1,7 @@
-"""What a sweep is: a named list of cells, each a configuration without its seeds, and how they are
-replicated.
+"""The definition of a sweep: a named list of cells (configurations without seeds) and replicates.
 
-A sweep is a view on trials: the identity of a trial is the hash of its configuration alone, so two
-sweeps that contain the same configuration share its rows. Cells are written down with three kinds
-of axes:
+A sweep is a view of trials: a trial is identified by the hash of its configuration alone, so two
+sweeps with the same configuration share its rows. There are three ways to combine axes into cells:
 
     layers, heads = axis("model.num_layers", 1, 2), axis("model.num_heads", 2, 4)
     grid(base, layers=layers, heads=heads)                   # every combination: 4 cells
@@ -57,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One run to make: a cell at one pair of seeds."""
+    """A cell at one pair of seeds."""
 
     cell: Cell
     config: TrialConfig
@@ -75,8 +73,8 @@ class Sweep:
     seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
 
     def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
-        """Every trial of the sweep at a scale, checked; a constructed model has one, for seeds
-        change nothing of it. Raises ValueError naming the cell that cannot work.
+        """Every trial of the sweep at a scale, checked; a constructed model has one, since it does
+        not depend on seeds. Raises ValueError naming the invalid cell.
         """
         cells = self._cells(scale)
         check_cells(cells)

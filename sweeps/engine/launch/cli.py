@@ -64,7 +64,7 @@ def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
 
 
 def exit_code(name: str, error: BaseException) -> int:
-    """Say in one sentence why a command ended with one of `EXPECTED`; its exit code."""
+    """Print in one sentence why a command failed with one of `EXPECTED`; return its exit code."""
     if isinstance(error, KeyboardInterrupt):
         text = "\ninterrupted; finished trials are stored, the same command resumes"
         print(text, file=sys.stderr)

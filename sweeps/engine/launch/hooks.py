@@ -42,7 +42,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialReport:
-    """Where a running trial stands."""
+    """The progress of a running trial."""
 
     step: int
     num_steps: int
@@ -54,13 +54,13 @@ class TrialReport:
 
     @property
     def share(self) -> float:
-        """Of the training steps that are done, 0 to 1."""
+        """Share of training steps done, 0 to 1."""
         return self.step / self.num_steps if self.num_steps else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
-    """One command that runs trials: what it was asked for, and where the results go."""
+    """One command that runs trials: its sweeps and options, and where results go."""
 
     plans: Sequence[Plan]  # one per sweep
     store: Store
@@ -71,7 +71,7 @@ class Launch:
 
 
 class Hook:
-    """What a launch calls; override what is of interest. Methods are called one after another.
+    """The base class of hooks; override the methods you need. They are called one after another.
 
     All of it happens in the process that launched. `trial.cell.label`, `trial.config` and
     `trial.id` say which trial it is; `outcome.status` is that of its rows, or paused, unsaved,
@@ -90,20 +90,20 @@ class Hook:
         """A running trial has a new loss, or exact match at new lengths."""
 
     def on_finish(self, trial: Trial, outcome: Outcome) -> None:
-        """The attempt has ended, its rows are stored; a lost one may be followed by another."""
+        """The attempt ended and its rows are stored; a lost one may be followed by another."""
 
     def on_end(self, launch: Launch, code: int | None) -> None:
-        """After the tables are drawn. code: the exit code; None if the launch broke off."""
+        """After tables are drawn. code: the exit code; None if the launch was aborted."""
 
 
 class Hooks:
-    """Passes on what happens to every hook; none of its methods raises or waits, but `close`."""
+    """Passes events to every hook; no method raises, and only `close` waits."""
 
     def __init__(self, hooks: Sequence[Hook]):
         self.listeners = [_Listener(hook) for hook in hooks]
 
     def tell(self, call: Callable[[Hook], None]) -> None:
-        """Make this call to each hook, in its thread."""
+        """Call this method of each hook, in the hook's thread."""
         for listener in self.listeners:
             listener.queue.put(call)
 
@@ -145,17 +145,17 @@ def _say(text: str) -> None:
 
 
 class News:
-    """Turns the reports of trials, which repeat what was measured before, into what is new."""
+    """Extracts what is new from reports, which repeat earlier measurements."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[int, int]] = {}  # step and number of lengths told of each trial
 
     def begin(self, name: str) -> None:
-        """An attempt at this trial begins: nothing has been told of it."""
+        """A new attempt at this trial: forget what was reported."""
         self.known[name] = (-1, 0)
 
     def read(self, name: str, report: Report) -> TrialReport | None:
-        """What this report of a trial says that the one before did not, if anything."""
+        """What is new in this report of a trial, if anything."""
         (step, first), told = self.known[name], (report.step, len(report.results))
         if (step, first) == told:
             return None

@@ -84,7 +84,7 @@ def _told(launch: Launch, hooks: Sequence[Hook]) -> Generator[tuple[Hooks, list[
 
 
 def _own_hooks(launch: Launch, options: LaunchOptions) -> list[Hook]:
-    """The mirror and the command of --notify."""
+    """The hooks of the engine: the mirror, and the --notify command."""
     hooks: list[Hook] = []
     if options.mlflow:
         from sweeps.engine.launch.mirror.hook import Mirror
@@ -112,7 +112,7 @@ def _predicted_and_taken(
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
-    """The plans of these sweeps, cut down to the budget if there is one."""
+    """The plans of these sweeps, reduced to the budget if there is one."""
     plans = [
         make_plan(
             sweep,
@@ -165,7 +165,7 @@ def report_folder(plan: Plan, store: Store) -> Path:
 
 
 def view_folder(view: str, store: Store) -> Path:
-    """Where what is drawn of a view is written: beside a local store, else in ./reports."""
+    """The folder for tables and figures of a view: beside a local store, else ./reports."""
     reports = Path("reports") if store.folder.remote else store.folder.local / "reports"
     return reports / view
 
@@ -173,7 +173,7 @@ def view_folder(view: str, store: Store) -> Path:
 def _report(
     plans: Sequence[Plan], store: Store, options: LaunchOptions, scheduler: Scheduler
 ) -> int:
-    """Draw tables and figures with the command that anyone can repeat, and say what failed."""
+    """Draw tables and figures with a command that can be repeated, and report failures."""
     failed = False
     for plan in plans:
         command = ["-m", "analysis", "table", plan.sweep.name, "--scale", plan.scale]

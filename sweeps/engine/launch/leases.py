@@ -3,13 +3,12 @@
     RESULTS/launches/<launch>.json    who: host, process, state (idle, asking, running), trials
     RESULTS/launches/<launch>.beat    a counter that rises while the launch lives
 
-A launch writes down which trials it asks for and only then looks at the others, so of two that
-begin at once at least one sees the other. Trials of a running launch are left to it. Between two
-that ask, the one with the larger name withdraws until the smaller has its answer, the smaller waits
-until nobody else asks for its trials. Nothing depends on clocks of two machines being alike: a
-launch of another machine is dead when its counter stood still for `PATIENCE` seconds of *our*
-clock, and alive until then. Needs a storage that shows a finished write to all readers (local, NFS
-with closed files, S3).
+A launch writes which trials it asks for and only then reads the files of others, so if two start at
+once, at least one sees the other. Trials of a running launch are left to it. If two launches ask at
+the same time, the one with the larger name withdraws until the smaller has its answer; the smaller
+waits until nobody else asks for its trials. Clocks of different machines are never compared: a
+remote launch is dead once its counter has not moved for `PATIENCE` seconds of *our* clock. The
+storage must show a finished write to all readers (local disk, NFS with closed files, S3).
 """
 
 import json
@@ -53,7 +52,7 @@ class LaunchLease:
         self.name = uuid.uuid4().hex[:12]
         self.process = this_process()
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self.superseded = False  # another launch took this one for dead
+        self.superseded = False  # another launch considered this one dead
         self.seen: dict[str, tuple[bytes, float]] = {}  # counters of others, and since when
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._send_heartbeats, daemon=True)
@@ -126,7 +125,7 @@ class LaunchLease:
         return now - since > PATIENCE
 
     def _read(self, name: str) -> OtherLaunch | None:
-        """What the file of another launch says; None if it is gone or says nothing of the kind."""
+        """The contents of another launch's file; None if it is gone or malformed."""
         try:
             saved = json.loads(self.folder.read(f"launches/{name}.json"))
             return OtherLaunch(

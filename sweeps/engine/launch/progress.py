@@ -53,7 +53,7 @@ class Progress:
         self._log(0)
 
     def begin(self, trial_id: str, stacked: int = 1) -> None:
-        """An attempt at a trial begins. stacked: how many trials train as one model."""
+        """An attempt at a trial starts. stacked: how many trials train as one model."""
         with self.lock:
             self.steps[trial_id] = (0.0, time.monotonic(), stacked)
             self.last_activity = time.monotonic()
@@ -61,7 +61,7 @@ class Progress:
             self.hooks.tell(lambda hook: hook.on_start(planned.trial))
 
     def advanced(self, trial_id: str, report: TrialReport) -> None:
-        """A running trial has come so far."""
+        """A running trial has made progress."""
         with self.lock:
             _, began, stacked = self.steps.get(trial_id, (0.0, time.monotonic(), 1))
             self.steps[trial_id] = (report.share, began, stacked)
@@ -70,7 +70,7 @@ class Progress:
             self.hooks.tell(lambda hook: hook.on_report(planned.trial, report))
 
     def finished(self, outcome: Outcome) -> None:
-        """An attempt at a trial has ended; says how in one line and tells `on_finish`."""
+        """An attempt at a trial ended; print how in one line and call `on_finish`."""
         self._show(outcome)
         self.on_finish(outcome)
         if planned := self.pending.get(outcome.trial_id):
@@ -118,7 +118,7 @@ class Progress:
             return f"{self.name}: {counts}, {elapsed} so far{about}"
 
     def _seconds_left(self) -> float | None:
-        """Predicted work that is left, corrected by how the predictions did so far."""
+        """Predicted remaining seconds, corrected by the prediction errors so far."""
         price = {name: p.price.seconds for name, p in self.pending.items() if p.price}
         if len(price) < len(self.pending):
             return None

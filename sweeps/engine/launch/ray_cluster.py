@@ -154,7 +154,7 @@ def describe_cluster() -> list[str]:
 
 
 def describe_use() -> str:
-    """What is free in the cluster, and which actors hold the rest."""
+    """Free resources of the cluster, and the actors that hold the rest."""
     total, free = ray.cluster_resources(), ray.available_resources()
     shown = ", ".join(
         f"{free.get(k, 0):g} of {total[k]:g} {k}" for k in ("CPU", "GPU") if k in total

@@ -1,8 +1,7 @@
 """The Ray executor: Tune runs chunks of trials in warm, reused actors.
 
-The store decides what runs, so Tune's own resume is not used: after any death the same command
-plans again. A trial whose worker dies is recorded as lost and tried again, a bounded number of
-times.
+The store decides what runs, so Tune's own resume is not used: after a crash the same command plans
+again. A trial whose worker dies is recorded as lost and retried a bounded number of times.
 """
 
 import contextlib
@@ -220,7 +219,7 @@ class _EventCallback(tune.Callback):
 def _account_for_missing(
     pending: Sequence[PlannedTrial], settings: Settings, progress: Progress
 ) -> None:
-    """Trials without an outcome: their workers died more often than Tune starts them again."""
+    """Record trials without an outcome, whose workers died more often than Tune retries."""
     store = Store(settings.results)
     for planned in pending:
         name = planned.trial.id

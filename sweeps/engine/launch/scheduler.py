@@ -1,7 +1,7 @@
 """Schedules the trials of a launch: claims them, runs what is missing in passes, and retries.
 
-Every pass begins with the store: what finished meanwhile (by whomever) is not run. Trials that
-another launch holds are left to it and waited for; if that launch dies, they are taken over.
+Every pass starts by reading the store, so trials that another launch has finished are not run.
+Trials held by another launch are waited for; if that launch dies, they are taken over.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ WAIT_POLL = 2.0  # seconds between two checks of trials that another launch runs
 
 
 class Scheduler:
-    """Runs trials under one launch, in passes, until none is left to run or to retry."""
+    """Runs the trials of one launch, in passes, until none is left to run or to retry."""
 
     def __init__(self, options: LaunchOptions, store: Store, hooks: Hooks | None = None):
         self.options, self.store, self.hooks = options, store, hooks
@@ -93,7 +93,7 @@ class Scheduler:
         self.outcomes[outcome.trial_id] = outcome
 
     def _wait(self, lease: LaunchLease, taken: Mapping[str, OtherLaunch]) -> None:
-        """Until the trials of other launches are finished, or their launches are gone."""
+        """Wait until the trials of other launches are finished, or their launches are gone."""
         names = frozenset(taken)
         for other in {o.name: o for o in taken.values()}.values():
             count = sum(o.name == other.name for o in taken.values())

@@ -1,8 +1,8 @@
 """Decides which trials train together as one model, and whether that is faster.
 
-Stacked are trials whose forward pass is the same function on the same shapes (`stack_key`): seeds
-of a cell, learning rates, starts, kinds of IDs. A stack pays where a single model leaves the device
-idle: many small kernels on a GPU. A probe decides, on the device that will train.
+Trials can be stacked if their forward pass is the same function on the same shapes (`stack_key`):
+seeds of a cell, learning rates, starts, kinds of IDs. A stack is faster where a single model leaves
+the device idle, as with many small kernels on a GPU. A probe decides on the training device.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ def form_stacks(
 
 
 def _cut(trials: list[PlannedTrial], size: int) -> list[list[PlannedTrial]]:
-    """Stacks of at most `size`, as equal in size as can be."""
+    """Stacks of at most `size`, as equal as possible."""
     count = math.ceil(len(trials) / size)
     ends = [len(trials) * i // count for i in range(count + 1)]
     return [trials[a:b] for a, b in itertools.pairwise(ends)]

@@ -2,9 +2,9 @@
 
 seconds = a x training steps + b x operations (training and evaluation, `pcore.evaluation.flops`).
 
-On the published laptop rows this predicts shapes that were left out of the fit as well as a model
-of eleven amounts did. The fit minimises squared *relative* errors with a, b >= 0; where the rows do
-not tell the two apart, they stay near TYPICAL in proportion.
+On the published laptop rows this predicts shapes left out of the fit as well as a model with eleven
+terms did. The fit minimises squared *relative* errors with a, b >= 0; if the rows cannot separate
+the two, their ratio stays near TYPICAL.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ SPREAD = 0.7  # relative uncertainty of the proportion of TYPICAL
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amounts:
-    """What the duration of a trial depends on."""
+    """The quantities that the duration of a trial depends on."""
 
     num_steps: int
     train_operations: float
@@ -74,7 +74,7 @@ def count_amounts(config: TrialConfig) -> Amounts:
 
 
 def is_enough(measured: Sequence[Measurement]) -> bool:
-    """Whether a fit to these says more than a probe."""
+    """Whether a fit to these is better than a probe."""
     return len({m.amounts.step for m in measured}) >= MIN_STEPS
 
 
@@ -91,7 +91,7 @@ def _fit_two(factors: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def fit(measured: Sequence[Measurement]) -> CostModel:
-    """The model of the machine on which these were measured.
+    """The model of the machine that produced these measurements.
 
     Raises ValueError without measurements. How many a fit needs: see `is_enough`.
     """

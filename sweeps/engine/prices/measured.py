@@ -1,7 +1,7 @@
 """Measured times of finished trials by cell, to which the cost model is fitted.
 
-A trial may be slowed down by other work on the machine, never sped up: the lower quartile of a
-cell's trials stands for the cell.
+Other work on the machine can slow a trial down but never speeds it up, so the lower quartile of a
+cell's trials represents the cell.
 """
 
 import json
@@ -42,7 +42,7 @@ class MeasuredCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What a store says about durations."""
+    """The durations in a store."""
 
     seconds: Mapping[str, float]  # of each cell in the store
     sample: tuple[MeasuredCell, ...]  # cells of all kinds there are
@@ -78,7 +78,7 @@ def read_measured(store: Store, device: str, num_threads: int = 1) -> Measured:
 
 
 def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, Any]]:
-    """Rows of trials that ran alone, whole or for most of their steps."""
+    """Rows of unstacked trials that ran all or most of their steps."""
     on_cpu = pc.field("device") == "cpu"
     whole = (pc.field("status") == "ok") & (pc.field("num_threads") == num_threads)
     whole &= on_cpu if device == "cpu" else ~on_cpu

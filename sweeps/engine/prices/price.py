@@ -1,8 +1,8 @@
 """The predicted seconds of a trial: measured, fitted to measured trials, or probed.
 
-A cell that the store has measured costs what it took. Others are predicted by the cost model fitted
-to all measured ones (`cost_model`). Where there are too few of these, or none that is comparable, a
-few training steps are timed here (`probe`). A prediction, not a promise.
+A measured cell costs what it took. Others are predicted by the cost model fitted to all measured
+ones (`cost_model`). If there are too few of these, or none is comparable, a few training steps are
+timed here (`probe`).
 """
 
 import dataclasses
@@ -70,7 +70,7 @@ def price_cells(
 
 
 class _Pricing:
-    """Everything that the prices of one plan have in common."""
+    """The shared state of the prices of one plan."""
 
     def __init__(self, store: Store, device: str, num_threads: int):
         self.device, self.num_threads = device, num_threads
@@ -85,7 +85,7 @@ class _Pricing:
         self.probed: dict[TrialConfig, float] = {}
 
     def calibrate(self, configs: Sequence[TrialConfig]) -> None:
-        """Compare the rows, measured on other hosts, with this one."""
+        """Compare rows measured on other hosts with this host."""
         if not configs:
             return
         middle = configs[len(configs) // 2]

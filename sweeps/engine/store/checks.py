@@ -1,8 +1,8 @@
 """All checks that a file of a store must pass before it is used.
 
-A shard holds the attempt that its name says, counts that are possible, evaluations if it is `ok`,
-and the configuration whose hash its trial id is. A view holds trials of the sweep and scale that
-its name says. What fails is a BadFile with the reason.
+A shard must hold the attempt in its name, possible counts, evaluations if it is `ok`, and the
+configuration whose hash is its trial id. A view must hold trials of the sweep and scale in its
+name. A failed check raises BadFile with the reason.
 """
 
 import functools
@@ -49,7 +49,7 @@ def columns_of(names: list[str] | None) -> pa.Schema:
 
 
 def check_shard(folder: Folder, shard: Shard) -> None:
-    """Raise BadFile if a shard is damaged or says what cannot be."""
+    """Raise BadFile if a shard is damaged or impossible."""
     rows = read_shard(folder, shard, CHECKED, known=False)
     for column in ("trial_id", "attempt", "status"):
         values = rows.column(column).unique().to_pylist()
@@ -165,7 +165,7 @@ def _absent(task: str) -> tuple[dict[str, Any], frozenset[str]]:
 
 
 def read_view(data: bytes, name: str) -> pa.Table:
-    """The rows of a view. Raises BadFile if it is damaged or says what cannot be."""
+    """The rows of a view. Raises BadFile if it is damaged or impossible."""
     if (said := parse_view(name)) is None:
         raise BadFile("its name is not that of a sweep and a scale")
     rows = conform(read_parquet(data, name), view_schema())
@@ -203,7 +203,7 @@ def name_once(path: str, reason: str) -> None:
 
 
 def say_once(text: str) -> None:
-    """Say something on stderr, once in the life of this process."""
+    """Print something on stderr, once per process."""
     if text not in _said:
         _said.add(text)
         print(text, file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
 """Files by name below a folder that is a local path, a shared mount or `s3://bucket/prefix`.
 
-Everything the engine keeps is small files that are written whole and never changed: a name either
-holds all of its bytes or does not exist. Locally that is temporary file, fsync, rename; on S3 one
-upload, which becomes visible when it is complete. S3 endpoint and credentials come from the usual
+The engine stores everything in small files that are written whole and never changed: a file is
+either complete or absent. Locally that means temporary file, fsync, rename; on S3 one upload, which
+becomes visible when complete. S3 endpoint and credentials come from the usual
 AWS_* variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...). The folder itself may be a link; no link
 below it is followed, so nothing outside is ever read, written or deleted.
 """
@@ -38,11 +38,11 @@ class Entry:
 
 
 class StorageFailed(OSError):
-    """The folder cannot be read or written; says which and why, in a sentence."""
+    """The folder cannot be read or written; the message says which and why."""
 
 
 def _impatient(uri: str) -> str:
-    """Google's client waits a quarter of an hour for a network that is not there."""
+    """Google's client waits a quarter of an hour for an unreachable network."""
     more = uri.startswith("gs://") and "retry_limit_seconds" not in uri
     return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={RETRY_SECONDS}" if more else uri
 

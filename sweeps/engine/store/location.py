@@ -31,7 +31,7 @@ def find_results(option: str | None) -> str:
 
 def find_existing(option: str | None) -> str:
     """The results folder, for commands that only read. Raises ValueError if one was named and
-    nothing is there: a typing error would look like a sweep that never ran.
+    it does not exist, since a typo would look like a sweep that never ran.
     """
     results = find_results(option)
     if option is not None:

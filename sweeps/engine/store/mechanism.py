@@ -1,4 +1,4 @@
-"""Mechanism files: what the heads of a trial look at and why it fails, beside its rows.
+"""Mechanism files: what the heads of a trial attend to and why it fails, beside its rows.
 
     RESULTS/mechanism/<2 letters>/<trial_id>.parquet
 

@@ -29,7 +29,7 @@ FOLDERS = tuple(dict.fromkeys(p.partition("/")[0] for p in PATTERNS.values() if 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What the name of a shard says. name: below the results folder."""
+    """The contents of a shard's name. name: relative to the results folder."""
 
     name: str
     trial_id: str
@@ -43,7 +43,7 @@ class Shard:
 
 
 def parse_shard(name: str) -> Shard | None:
-    """What a name in `trials/` says; None if it is no shard's."""
+    """The contents of a name in `trials/`; None if it is not a shard's."""
     found = KINDS["shard"].fullmatch(name)
     if found is None or found["folder"] != found["trial"][:2]:
         return None
@@ -51,13 +51,13 @@ def parse_shard(name: str) -> Shard | None:
 
 
 def parse_view(name: str) -> tuple[str, str] | None:
-    """(sweep, scale) of a name in `views/`; None if it is no view's."""
+    """(sweep, scale) of a name in `views/`; None if it is not a view's."""
     found = KINDS["view"].fullmatch(name)
     return (found["sweep"], found["scale"]) if found else None
 
 
 def kind_of(name: str) -> str | None:
-    """What a file below a results folder is, by its name; None if it is not ours."""
+    """The kind of a file below a results folder, by its name; None if unknown."""
     if name.startswith("trials/"):
         return "shard" if parse_shard(name) else None
     return next((kind for kind, pattern in KINDS.items() if pattern.fullmatch(name)), None)

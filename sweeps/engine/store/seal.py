@@ -1,7 +1,7 @@
 """Sealed Parquet: files that carry a hash of all their bytes and of the name they were written to.
 
-Whatever changes in such a file, and whatever other file stands under its name, the hash tells.
-Files of before have no seal: of these only what they say can be checked.
+The hash detects any change in such a file, and any other file under its name. Older files have no
+seal; only their contents can be checked.
 """
 
 import hashlib

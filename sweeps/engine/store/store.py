@@ -1,5 +1,5 @@
-"""The store: one immutable Parquet shard per attempt of a trial, and views that say which trials a
-sweep consists of.
+"""The store: one immutable Parquet shard per attempt of a trial, and views that list the trials of
+a sweep.
 
     RESULTS/trials/<2 letters>/<trial_id>-<attempt>-<status>-<unique>.parquet     written once
     RESULTS/views/<sweep>-<scale>.parquet                      the cells of a sweep and their trials
@@ -83,11 +83,11 @@ class Store:
         return file
 
     def shards(self) -> list[Shard]:
-        """All shards that are sound; sorted by trial and attempt."""
+        """All undamaged shards, sorted by trial and attempt."""
         return self._check(self._list())
 
     def shards_of(self, name: str) -> list[Shard]:
-        """The sound shards of one trial, first attempt first."""
+        """The undamaged shards of one trial, first attempt first."""
         return self._check(self._list(name))
 
     def _list(self, name: str = "") -> list[Shard]:
@@ -121,7 +121,7 @@ class Store:
         return [shard for shard in shards if shard.name in self._sound]
 
     def _problem(self, shard: Shard) -> str:
-        """Why a shard is left out; empty if it is sound."""
+        """Why a shard is left out; empty if it is undamaged."""
         try:
             check_shard(self.folder, shard)
         except FileNotFoundError:
@@ -212,11 +212,11 @@ class Store:
         return name
 
     def view_names(self) -> list[tuple[str, str]]:
-        """(sweep, scale) of all views that are sound, by name."""
+        """(sweep, scale) of all undamaged views, by name."""
         return list(self.views())
 
     def views(self) -> dict[tuple[str, str], pa.Table]:
-        """The rows of all views that are sound, by sweep and scale."""
+        """The rows of all undamaged views, by sweep and scale."""
         views: dict[tuple[str, str], pa.Table] = {}
         for entry in self.folder.list("views", links=True):
             try:

@@ -19,7 +19,7 @@ from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verified:
-    """A file of a store. problem: why it is bad; empty if it is sound."""
+    """A file of a store. problem: why it is bad; empty if it is undamaged."""
 
     name: str
     kind: str  # of `names.KINDS`, "unfinished write" or "file of others"

@@ -12,8 +12,8 @@ from sweeps.engine.store.mechanism import write_mechanism
 def write_diagnosis(
     folder: Folder, name: str, model: Transformer, config: TrialConfig, num_examples: int
 ) -> None:
-    """Write the mechanism file of a trained model. What goes wrong stands in the file: it must not
-    cost a finished trial.
+    """Write the mechanism file of a trained model. An error is written to the file, so that it
+    cannot cost a finished trial.
     """
     try:
         rows = list(mechanism_rows(model, config, num_examples))

@@ -45,7 +45,7 @@ Action: TypeAlias = Literal["continue", "save", "paused", "timeout"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """How trials are run; no part of their identity."""
+    """How trials are run; not part of their identity."""
 
     results: str  # folder or URI
     device: str = "cpu"  # cpu or cuda
@@ -153,7 +153,7 @@ class Timer:
         return "save"
 
     def may_ask(self) -> bool:
-        """Whether it is time to see if somebody wants the end of a trial."""
+        """Whether it is time to check for cancel requests."""
         now = time.monotonic()
         if now - self.asked <= ASK_SECONDS:
             return False
@@ -205,7 +205,7 @@ class Attempt:
         return self.finish("ok")
 
     def cancel(self) -> Outcome | None:
-        """The end of the attempt, if somebody asked for it; its state stays."""
+        """End the attempt if that was requested; its state is kept."""
         reason = asked_to_cancel(self.store.folder, self.name)
         if not reason:
             return None
@@ -215,7 +215,7 @@ class Attempt:
         return outcome
 
     def resume(self) -> dict[str, Any] | None:
-        """The state that an earlier attempt left, if any."""
+        """The state of an earlier attempt, if any."""
         try:
             data = self.store.folder.read(f"{self.folder}/state.pt")
             check_checkpoint(data)
@@ -227,7 +227,7 @@ class Attempt:
         return state
 
     def take(self, report: Report) -> None:
-        """Keep what a report says; of the last one also the weights, and what they do."""
+        """Collect a report; for the last one also the weights and their analysis."""
         self.last = report
         if not report.results:  # reports of the evaluation say nothing new about training
             self.curve.append({name: getattr(report, name) for name in REPORT})
@@ -255,7 +255,7 @@ class Attempt:
         self.store.folder.write(f"{self.folder}/state.pt", data)
 
     def stop(self, reason: Literal["paused", "timeout"]) -> Outcome:
-        """The end of an attempt whose time is over."""
+        """End an attempt whose time is up."""
         if reason == "timeout":
             return self.finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
         return Outcome(

@@ -1,9 +1,9 @@
 """What happens after a failure: which trials are retried, and which are not started.
 
-lost, oom and timeout are tried again, a bounded number of times in a launch. An error is a bug or a
-bad configuration: the same one twice in a cell stops the rest of that cell, the same one in several
-cells before anything succeeded stops the whole launch, a results folder that cannot be written does
-so at once. diverged is a result.
+lost, oom and timeout are retried a bounded number of times per launch. An error is a bug or a bad
+configuration: the same one twice in a cell stops the rest of that cell, the same one in several
+cells before anything succeeded stops the launch, and a results folder that cannot be written stops
+it at once. diverged is a result.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ SAME_ERROR_EVERYWHERE = 5  # cells with nothing finished until all trials are st
 
 
 class FailurePolicy:
-    """Decides during a launch which trials are not started any more."""
+    """Decides during a launch which trials are no longer started."""
 
     def __init__(self) -> None:
         self.by_cell: Counter[tuple[str, str]] = Counter()

@@ -1,9 +1,9 @@
-"""Who runs a trial right now: `RESULTS/running/<trial_id>.json`, and what follows if it is gone;
-who wants it to end: `RESULTS/cancelled/<trial_id>.txt`.
+"""Markers of running trials (`RESULTS/running/<trial_id>.json`), and cancel requests
+(`RESULTS/cancelled/<trial_id>.txt`).
 
-A marker that an attempt finds is that of a dead one: a trial belongs to one launch (see launches)
-and within it to one worker. A worker killed between its shard and the end leaves a marker that
-means nothing; the next launch removes it.
+If an attempt finds a marker, its owner is dead: a trial belongs to one launch (see `leases`) and
+within it to one worker. A worker killed right after its shard leaves a meaningless marker; the next
+launch removes it.
 """
 
 import json
@@ -43,7 +43,7 @@ def ask_to_cancel(folder: Folder, name: str, reason: str) -> None:
 
 
 def asked_to_cancel(folder: Folder, name: str) -> str:
-    """Why the trial has to end, in a sentence; empty if nobody asked."""
+    """Why the trial has to end, in a sentence; empty without a request."""
     try:
         return folder.read(_request_name(name)).decode(errors="replace")
     except FileNotFoundError:
@@ -51,12 +51,12 @@ def asked_to_cancel(folder: Folder, name: str) -> str:
 
 
 def forget_request(folder: Folder, name: str) -> None:
-    """It was followed: the trial may be started again."""
+    """Delete a fulfilled request: the trial may be started again."""
     folder.delete(_request_name(name))
 
 
 def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
-    """If an earlier attempt at this trial died without a word, write its `lost` shard; how many
+    """If an earlier attempt at this trial died silently, write its `lost` shard; return how many
     attempts of this launch were lost so far.
 
     What died with an earlier launch is not the trial's fault and does not count.

@@ -1,5 +1,5 @@
-"""Which process is this, and does that one still live? Answers survive reused process numbers,
-clocks that jump and containers that share a host name.
+"""Identifies processes and tells whether one is alive, despite reused process ids, clock jumps and
+containers that share a host name.
 """
 
 import os

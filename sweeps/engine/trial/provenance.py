@@ -36,9 +36,9 @@ def code_provenance() -> dict[str, Any]:
 
 @functools.cache
 def machine_provenance() -> dict[str, str | None]:
-    """What decides how a CPU rounds: its model and the instructions that torch uses on it.
+    """What affects rounding on a CPU: its model and the instruction set that torch uses.
 
-    The same seed ends elsewhere on another CPU, beyond the trained lengths by tens of points.
+    On another CPU the same seed gives other results, beyond the trained lengths by tens of points.
     """
     return {
         "cpu_model": _cpu_model(),

@@ -18,7 +18,7 @@ import pcore
 
 ROOT = Path(__file__).resolve().parents[3]
 KIND = "a1:"  # begins the hashes of this kind; those before it had names and bytes of all files
-# Not `cli`, `diagnosis` and `conformance`, which no row comes from.
+# Not `cli`, `diagnosis` and `conformance`, which do not affect rows.
 ROOMS = (
     "registry",
     "vocab",
@@ -42,8 +42,8 @@ def hash_sources() -> str:
 def is_same_code(
     code_hash: str | None, git_commit: str | None, git_dirty: bool | None
 ) -> bool | None:
-    """Whether a row with this provenance was computed by the code of today; None if that cannot be
-    known. Of an older kind of hash it is known if the commit is in this repository.
+    """Whether a row with this provenance was computed by the current code; None if unknown. For an
+    older kind of hash it is known if the commit is in this repository.
     """
     if code_hash is not None and code_hash.startswith(KIND):
         return code_hash == hash_sources()
@@ -55,7 +55,7 @@ def is_same_code(
 
 
 def read_rooms(folder: Path) -> list[str]:
-    """The source files of the rooms of a pcore folder that decide results."""
+    """The source files of the rooms of a pcore folder that affect results."""
     files = [folder / f"{room}.py" for room in ROOMS]
     files += [file for room in ROOMS for file in (folder / room).rglob("*.py")]
     return [file.read_text() for file in files if file.is_file()]

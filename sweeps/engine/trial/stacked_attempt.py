@@ -1,10 +1,10 @@
 """One attempt at several trials of equal shapes at once: each with its own marker, state and shard,
 all with one model in common (`pcore.training.stacked`).
 
-A member that diverges or ends leaves the stack; the others go on. If anything else breaks a stack
-(no memory, an encoding that cannot be batched), no member fails: each of them runs alone, from its
-last state. A trial whose next lost attempt would be its last in this launch runs alone from the
-start, so that it cannot take others with it.
+A member that diverges or ends leaves the stack; the others continue. If a stack fails for another
+reason (no memory, an encoding that cannot be batched), no member fails: each runs alone from its
+last state. A trial that would be given up after one more lost attempt runs alone from the start, so
+that it cannot harm others.
 """
 
 import time

@@ -1,8 +1,8 @@
 """The driver's side of the mirror: a hook that passes events to a separate process.
 
-Parquet is the record; MLflow shows it. That process (`process`) alone talks to the tracking server.
-Nobody waits for it until all trials have ended and the tables are drawn; when the driver dies, it
-closes what was open.
+Parquet is the record; MLflow shows it. Only that process (`process`) talks to the tracking server.
+Nothing waits for it until all trials have ended and the tables are drawn; if the driver dies, it
+marks open runs as killed.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ class Mirror(Hook):
         return f"its process ended with code {code}" if code else answer
 
     def _listen(self, process: "subprocess.Popen[str]") -> str | None:
-        """The last line that the process says; None if it is silent for too long."""
+        """The last line of the process's output; None if it is silent for too long."""
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
         def read() -> None:
@@ -115,7 +115,7 @@ class Mirror(Hook):
         return None
 
     def _is_complete(self, store: Store) -> bool:
-        """Whether MLflow shows everything already, as far as the notes say."""
+        """Whether MLflow already shows everything, according to the notes."""
         pairs = zip(self.shown, self.artifacts, strict=True)
         return all(self.place.shows(store, shown, folder) for shown, folder in pairs)
 

@@ -68,7 +68,7 @@ class Place:
         return Path(self.uri.removeprefix("sqlite:///"))
 
     def shows(self, store: Store, shown: Shown, report: Path) -> bool:
-        """Whether MLflow shows all rows of a sweep and its report, as far as the notes say."""
+        """Whether MLflow shows all rows of a sweep and its report, according to the notes."""
         notes, visible = self.read_notes(shown.view), store.visible()
         wanted = {name: visible[name].name for name in shown.labels if name in visible}
         return wanted.items() <= notes.items() and notes.get("artifacts") == stamp(report)
@@ -84,7 +84,7 @@ class Place:
             return {}
 
     def write_notes(self, view: str, written: Mapping[str, str]) -> None:
-        """What is forgotten is mirrored once more, in place of the old."""
+        """Write the notes; a trial missing from them is mirrored again, replacing its old run."""
         text = json.dumps({"uri": self.uri, "written": written})
         with contextlib.suppress(OSError):
             Folder(self.home).write(_notes_file(view), text.encode())

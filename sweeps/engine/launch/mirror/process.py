@@ -58,7 +58,7 @@ class Mirrored:
         return self.experiments
 
     def write(self, experiment: Experiment, name: str, shard: Shard, anew: bool = False) -> bool:
-        """Show what the visible shard of a trial says; False if it is shown already."""
+        """Show the visible shard of a trial; False if it is already shown."""
         shown = self.notes[experiment.shown.view].get(name) == shard.name
         if name not in experiment.shown.labels:
             return False
@@ -88,7 +88,7 @@ class Mirrored:
 
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
-        """Two that complete one database at once would both see a trial that it lacks."""
+        """A lock: two processes that complete one database would add the same trial twice."""
         if self.place.database is None:
             yield
             return
@@ -104,7 +104,7 @@ class Mirrored:
             self.save()
 
     def save(self) -> None:
-        """Note what was mirrored."""
+        """Save the notes of what was mirrored."""
         for view in self.changed:
             self.place.write_notes(view, self.notes[view])
         self.changed, self.saved = set(), time.monotonic()
@@ -146,7 +146,7 @@ class Follower:
             self.live.pop(event["finish"], None)
 
     def _attempt(self, act: Callable[..., object], *arguments: Any) -> None:
-        """Do it, unless the server failed a moment ago."""
+        """Do this unless the server failed a moment ago."""
         if time.monotonic() < self.quiet_until:
             return
         try:
