@@ -1,1 +1,1 @@
-"""From Parquet rows to statistics, tables and figures. Knows neither Ray nor MLflow."""
+"""From Parquet rows to statistics, tables and figures, without Ray and MLflow."""

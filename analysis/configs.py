@@ -20,9 +20,9 @@ MEASURED = (
 
 
 def cell_configs(results: Results) -> dict[str, dict[str, Any]]:
-    """The flat configuration of every cell that any trial was run of, without its seeds.
+    """The flat configuration, without seeds, of every cell with at least one trial.
 
-    Fields that are younger than a row have the default they were given since.
+    Fields newer than a row have the default value.
     """
     default = {k: v for k, v in flatten(TrialConfig()).items() if not k.startswith("task.")}
     known = results.trials.dropna(subset=["config_json"]).drop_duplicates("cell")

@@ -1,14 +1,14 @@
 """Tables and figures inside Markdown files, filled in from Parquet.
 
-A block begins with a comment that says what belongs there and ends with another:
+A block starts with a comment that names its content and ends with another:
 
     <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
     <!-- pcore selection SWEEP SCALE RESULTS -->          candidates and their near scores
     <!-- pcore figure SWEEP SCALE RESULTS NAME FILE -->   the figure NAME, written to FILE.png
     <!-- /pcore -->
 
-RESULTS is relative to the folder of the command, FILE to that of the Markdown file. What is between
-the two comments is replaced; nobody types a number.
+RESULTS is relative to the working folder, FILE to the folder of the Markdown file. The text between
+the two comments is replaced, so that no number is typed by hand.
 """
 
 import re

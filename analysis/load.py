@@ -6,7 +6,7 @@ decided here, once:
 - `ok` trials count with what they measured;
 - `diverged` trials count as 0 exact match at every length on which comparable trials were tested (a
   failure is a result);
-- `missing`, `error`, `oom`, `timeout` and `lost` trials do not count: they stand in `trials` and
+- `missing`, `error`, `oom`, `timeout` and `lost` trials do not count: they are in `trials` and
   reduce n.
 """
 
@@ -85,7 +85,7 @@ class Results:
 
     @property
     def command(self) -> str:
-        """What runs the sweep again."""
+        """The command that runs the sweep again."""
         script = f"python sweeps/{self.sweep}.py"
         changed = f"python -m sweeps run '{self.sweep}'"
         return f"{changed if '~' in self.sweep else script} --scale {self.scale}"

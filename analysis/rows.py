@@ -27,14 +27,13 @@ def read_rows(
     scale: str | None = None,
     checkpoint: str | None = "last",
 ) -> pd.DataFrame:
-    """A row per run and tested length of these sweeps (None: all of the store) at this scale (None:
-    all of them).
+    """A row per run and tested length of these sweeps (None: all) at this scale (None: all).
 
-    sweeps: names as `python -m analysis list` prints them. checkpoint: whose weights; None: every
+    sweeps: names as `python -m analysis list` prints them. checkpoint: policy; None: every
     policy, in the column `checkpoint`. Columns: sweep, scale, cell and its place on each axis of
     the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1]; how
     the trial ran; its configuration (`model.num_layers`, ...). Diverged runs have 0 right, and a
-    trial that two sweeps share has rows in both. Raises ValueError for what the store has not.
+    trial that two sweeps share has rows in both. Raises ValueError for what the store lacks.
     """
     names = [sweeps] if isinstance(sweeps, str) else sweeps
     views = [(view.sweep, view.scale) for view in list_views(results)]

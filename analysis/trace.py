@@ -50,7 +50,7 @@ def run_table(results: Results) -> pd.DataFrame:
 def trace(results: Results, store: Store, cell: str, length: int) -> Trace:
     """The runs behind the exact match of a cell at a length.
 
-    Raises ValueError that names the nearest cell, or the lengths that there are.
+    Raises ValueError that names the nearest cell, or the existing lengths.
     """
     if cell not in results.cells:
         raise ValueError(f"no cell {cell!r}; {suggest(cell, results.cells)}")
@@ -74,7 +74,7 @@ def trace(results: Results, store: Store, cell: str, length: int) -> Trace:
 
 
 def describe_trace(traced: Trace, results: Results, folder: str) -> str:
-    """The trace for people, with the commands to go on from it; folder: of the results."""
+    """The trace as text, with commands for further details; folder: of the results."""
     lines = [
         f"EM@{traced.length} of {traced.cell!r} in {results.sweep} [{results.scale}], checkpoint "
         f"{traced.checkpoint}: {percent(traced.median)} %, median over runs",

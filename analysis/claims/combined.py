@@ -1,7 +1,7 @@
 """Rules built from other rules: all of several, or one with a precondition.
 
-`Given` keeps a broken arm from passing for a collapse: nothing is decided about it until it fits
-what it was trained on.
+`Given` prevents a broken arm from being judged as a collapse: nothing is decided about it unless it
+fits what it was trained on.
 """
 
 from dataclasses import dataclass

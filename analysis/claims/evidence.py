@@ -28,7 +28,7 @@ WORST_FIRST: tuple[Outcome, ...] = ("reversed", "fails", "not separated")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What a rule says about some results."""
+    """The decision of a rule about some results."""
 
     outcome: Outcome | None  # None: undecided, `ours` says why
     ours: str  # our numbers, in words
@@ -177,7 +177,7 @@ def join(decisions: Sequence[Decision], texts: Iterable[str] | None = None) -> D
 
 
 def too_few(n: int, where: str = "") -> Decision:
-    """Undecided: not enough runs count, at a length if one is named."""
+    """Undecided: too few runs count, at a length if one is named."""
     return Decision(outcome=None, ours=f"{n} of at least {LEAST_RUNS} runs{where}", n=n, few=True)
 
 

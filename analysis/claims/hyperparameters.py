@@ -1,8 +1,8 @@
 """Our settings compared with the published ones, cell by cell, with reasons for differences.
 
 `hyperparameters.toml` holds the published rows, which cells stand for which row, and the reasons.
-Nothing here knows the sweeps: a cell is its label, its flat configuration and its number of runs,
-from a row of the store as well as from a script.
+This module does not import the sweeps: a cell is its label, its flat configuration and its number
+of runs, from a row of the store or from a script.
 """
 
 import tomllib
@@ -120,7 +120,7 @@ class Published:
 
 @lru_cache
 def load_published(file: Path = FILE) -> Published:
-    """Read the file. Raises KeyError if an arm or a row names a row that is not there."""
+    """Read the file. Raises KeyError if an arm or a row names a missing row."""
     content = tomllib.loads(file.read_text(encoding="utf-8"))
     rows = {name: _inherit(content["rows"], name) for name in content["rows"]}
     arms = [Arm(**({"row": ""} | arm)) for arm in content["arms"]]

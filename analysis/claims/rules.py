@@ -1,7 +1,7 @@
 """Rules for single cells: how far they reach, where they fail, whether they fit.
 
-Cells are named by patterns of `fnmatch`; a pattern that matches several cells asks all of them. All
-rules judge medians over runs; `analysis.claims.evidence` says which runs count.
+Cells are named by `fnmatch` patterns; a pattern that matches several cells applies to all of them.
+All rules judge medians over runs; `analysis.claims.evidence` says which runs count.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""What the mechanism files of a sweep say, as frames: how like the theorem heads attend, and what
-failures go by.
+"""The mechanism files of a sweep as frames: how well heads match the theorem, and the causes of
+failures.
 
 `Results.mechanism` holds their rows (`sweeps.engine.store.mechanism`) with the columns of the run.
 """
@@ -24,7 +24,7 @@ PATTERNS = ("next", "same")
 
 
 def pattern_masses(results: Results) -> pd.DataFrame:
-    """How far a run's heads show each pattern of the theorem at its longest trained length.
+    """How clearly a run's heads show each pattern of the theorem at its longest trained length.
 
     Columns of the run, `length`, `next`, `same`: the attention that the best head for the pattern
     puts on predicted keys other than BOS, over the most it could; averaged over levels of IDs.

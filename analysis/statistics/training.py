@@ -1,9 +1,9 @@
 """Which lengths a cell was trained on and how often: the weights of "train" in tables.
 
-Training draws every length of an example on its own: of two operands of 1-12 digits the longer one
-has 12 digits in 16 % of the examples, 1 digit in 0.7 %. Test examples of a length have that length
-in all operands. So the share of a length is that of the training examples whose longest operand has
-it; tested as such are the hardest of them.
+Training draws the lengths of an example independently: of two operands of 1-12 digits, the longer
+has 12 digits in 16 % of the examples and 1 digit in 0.7 %. The share of a length is that of the
+training examples whose longest operand has it. Test examples have the length in all operands, which
+is the hardest case.
 """
 
 import json
@@ -55,7 +55,7 @@ def length_shares(task: Task, low: int, high: int, has_seconds: bool) -> dict[in
 
 
 def longest_shares(count: int, low: int, high: int) -> dict[int, float]:
-    """How often each length is the longest of so many independent ones."""
+    """How often each length is the longest of `count` independent ones."""
     total = high - low + 1
     below = range(total)  # lengths smaller than this one
     return {low + k: ((k + 1) ** count - k**count) / total**count for k in below}

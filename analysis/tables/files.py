@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def check_place(path: Path) -> Path:
-    """The path, to be written to. Raises ValueError if it is a link."""
+    """Return the path; raise ValueError if it is a link."""
     if path.is_symlink():
         raise ValueError(f"{path} is a link, which is not followed; remove it")
     return path

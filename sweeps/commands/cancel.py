@@ -12,11 +12,11 @@ from sweeps.engine.trial.markers import ask_to_cancel
 
 
 def cancel_trials(results: str | None, prefixes: Sequence[str]) -> int:
-    """Ask for the end of the trials whose ids begin so. A running one saves its state and ends at
-    its next report, a waiting one is not started.
+    """Cancel the trials whose ids start with these prefixes. A running one saves its state and ends
+    at its next report, a waiting one is not started.
 
-    Raises ValueError, before anything is asked, if a prefix names no trial of a sweep in the store,
-    several, or one that is finished.
+    Raises ValueError, before anything is cancelled, if a prefix matches no trial of a sweep in the
+    store, several, or a finished one.
     """
     store = open_store(results)
     names = [_find(prefix, store) for prefix in prefixes]
@@ -36,7 +36,7 @@ def cancel_trials(results: str | None, prefixes: Sequence[str]) -> int:
 
 
 def _find(prefix: str, store: Store) -> str:
-    """The unfinished trial whose id begins so."""
+    """The unfinished trial whose id starts with this prefix."""
     known = {
         name
         for view in store.view_names()

@@ -32,8 +32,8 @@ def rebuild_mirror(
     tracking_uri: str | None,
     missing: bool = False,
 ) -> int:
-    """Write the runs of the views of these sweeps (none = all) at this scale (None = all) into
-    MLflow, in place of what it shows of them; missing: only what it does not show.
+    """Rewrite the MLflow runs of these sweeps (none = all) at this scale (None = all); missing: only
+    add those that MLflow lacks.
     """
     from sweeps.engine.launch.mirror.process import Mirrored
 
@@ -79,7 +79,7 @@ def show_dashboard(
 
 
 def _views(store: Store) -> list[tuple[str, str]]:
-    """(sweep, scale) of the views, the one that was run last first."""
+    """(sweep, scale) of the views, latest first."""
     when = {entry.name: entry.modified for entry in store.folder.list("views")}
     with contextlib.suppress(ValueError):  # there is none yet
         views = chosen_views(store, ())
@@ -88,7 +88,7 @@ def _views(store: Store) -> list[tuple[str, str]]:
 
 
 def _complete(store: Store, place: Place, shown: Sequence[Shown]) -> None:
-    """Mirror what is missing; without importing MLflow if that is nothing."""
+    """Mirror what is missing; import MLflow only if something is."""
     from sweeps.engine.launch.mirror.process import Mirrored
     from sweeps.engine.launch.mirror.tracking import connect
 

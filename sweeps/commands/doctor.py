@@ -18,7 +18,7 @@ PACKAGES = ("torch", "ray", "mlflow", "pyarrow", "optuna")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One thing that the doctor examined."""
+    """The result of one check."""
 
     what: str
     state: str

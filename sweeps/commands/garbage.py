@@ -19,7 +19,7 @@ DAY = 86400.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Garbage:
-    """A file below the results folder that nobody needs, its size in bytes, and why."""
+    """A file that no result needs, its size in bytes, and the reason."""
 
     name: str
     size: int
@@ -27,9 +27,9 @@ class Garbage:
 
 
 def collect_garbage(results: str | None, older_than: float, weights: bool, remove: bool) -> int:
-    """List, or remove, what no result depends on; never a shard or a view. older_than: seconds.
+    """List or remove files that no result needs; never a shard or a view. older_than: seconds.
 
-    Raises ValueError if the folder is no store.
+    Raises ValueError if the folder is not a store.
     """
     store = open_store(results)
     if not is_store(store.folder):

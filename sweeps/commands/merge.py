@@ -26,9 +26,9 @@ KINDS = {
 
 
 def merge_stores(from_results: str, into_results: str, weights: bool = True) -> int:
-    """Copy what INTO lacks, and say what was there. weights: also weights and states.
+    """Copy what INTO lacks, and print counts. weights: also weights and states.
 
-    Raises ValueError if FROM holds no results, or INTO holds something else than a store.
+    Raises ValueError if FROM holds no results, or INTO is a folder but not a store.
     """
     source, target = Store(from_results), Store(into_results)
     if source.root == target.root:
@@ -58,7 +58,7 @@ def _check_source(store: Store) -> None:
 
 
 def _check_target(store: Store) -> None:
-    """A new folder is fine; a typing error that leads into some other folder is not."""
+    """Accept a new folder or a store; refuse any other folder, e.g. after a typo."""
     names = {entry.name.partition("/")[0] for entry in store.folder.list()}
     if names and not names & set(KINDS):
         found = ", ".join(sorted(names)[:5])

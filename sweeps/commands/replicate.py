@@ -106,8 +106,8 @@ def _load_runs(store: Store, name: str, scale: Scale) -> dict[str, Stored]:
 
 
 def _configs(runs: Mapping[str, Stored], name: str, scale: Scale) -> dict[str, TrialConfig]:
-    """The configuration of each stored run, from today's sweep: a row runs no code that it
-    names."""
+    """The configuration of each stored run, from the current sweep: code named in rows is never
+    run."""
     cells = {cell.id: cell.config for cell in find_sweep(name).cells(scale)}
     found = {}
     for run in runs.values():

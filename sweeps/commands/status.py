@@ -43,8 +43,8 @@ def show_status(
 
 
 def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -> str:
-    """Cells and counts. stale = finished by code that is known to be other than today's; failed =
-    not finished, and the last attempt ended badly.
+    """Cells and counts. stale = finished by code known to differ from the current code; failed = not
+    finished, and the last attempt failed.
     """
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store)
@@ -81,7 +81,7 @@ def _store_status(store: Store) -> str:
 
 
 def _same_code(store: Store, names: Sequence[str]) -> dict[str, bool | None]:
-    """Whether each finished trial was computed by the code of today; None = unknown."""
+    """Whether each finished trial was computed by the current code; None = unknown."""
     columns = ["trial_id", "status", "code_hash", "git_commit", "git_dirty"]
     return {
         row["trial_id"]: is_same_code(row["code_hash"], row["git_commit"], row["git_dirty"])

@@ -10,10 +10,10 @@ QUARANTINE = "quarantine"
 
 
 def verify_store(results: str | None, repair: bool) -> int:
-    """Read every file of the store once, count them and name the bad ones; 1 if there are any.
+    """Read every file of the store once, count files and list bad ones; 1 if there are any.
     repair: move these to `quarantine/` below the folder; 0 then.
 
-    Raises ValueError if the folder is no store.
+    Raises ValueError if the folder is not a store.
     """
     store = open_store(results)
     if not is_store(store.folder):
