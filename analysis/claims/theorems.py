@@ -1,5 +1,5 @@
-"""Rules about what is proven: constructed models, which need one run, counted ceilings, and whether
-trained heads attend as the proof lets them."""
+"""Rules about proven results: constructed models, which need one run, counted upper bounds, and
+whether trained heads attend as in the proof."""
 
 from dataclasses import dataclass
 from math import sqrt

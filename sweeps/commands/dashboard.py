@@ -32,8 +32,8 @@ def rebuild_mirror(
     tracking_uri: str | None,
     missing: bool = False,
 ) -> int:
-    """Rewrite the MLflow runs of these sweeps (none = all) at this scale (None = all); missing: only
-    add those that MLflow lacks.
+    """Rewrite the MLflow runs of these sweeps (none = all) at this scale (None = all). missing: add
+    only those that MLflow lacks.
     """
     from sweeps.engine.launch.mirror.process import Mirrored
 

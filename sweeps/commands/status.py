@@ -43,8 +43,8 @@ def show_status(
 
 
 def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -> str:
-    """Cells and counts. stale = finished by code known to differ from the current code; failed = not
-    finished, and the last attempt failed.
+    """Cells and counts. stale = finished by code known to differ from the current code; failed =
+    not finished, and the last attempt failed.
     """
     trials = sweep.trials(scale, seeds)
     states = trial_states(trials, store)
