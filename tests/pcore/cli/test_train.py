@@ -80,7 +80,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, mon
         code, out, _ = pcore(*words)
     assert code == 130
     assert "stopped at step 7" in out
-    assert "the same command again" in out
+    assert "run the same command to resume" in out
     assert sorted(os.listdir()) == ["m.pt", "state.pt"]
 
     code, out, _ = pcore(*words)

@@ -155,7 +155,7 @@ def test_why_knows_trials_that_were_never_run_and_refuses_unknown_ones(
     monkeypatch.setattr(status, "sweep_names", lambda: ["tiny"])
     (first, *_) = tiny.trials("smoke")
     assert command("why", tmp_path, first.id) == 0
-    assert "never run" in capsys.readouterr().out
+    assert "not run in" in capsys.readouterr().out
     assert command("why", tmp_path, "zzz") == 2
     assert "no trial 'zzz'" in capsys.readouterr().err
     for seed in range(40):  # more trials than hex digits: some two begin alike

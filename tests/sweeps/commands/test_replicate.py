@@ -35,7 +35,7 @@ def test_a_rerun_on_one_machine_is_identical_and_leaves_the_store_alone(stored, 
     before = contents(stored / "results")
     assert replicate(stored, "--trials", "2") == 0
     printed = capsys.readouterr().out
-    assert "2 of 4 trials again" in printed
+    assert "rerunning 2 of 4 trials" in printed
     assert "2 of 2 identical: every count and loss as stored" in printed
     assert contents(stored / "results") == before
     rows = Store(str(stored / "again")).load(record="trial").to_pylist()
