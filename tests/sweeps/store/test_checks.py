@@ -49,7 +49,7 @@ def test_a_seal_holds_for_its_name_and_bytes_only():
     assert is_sealed(data, "views/x")
     assert read_parquet(data, "views/x").equals(table)
     for other, name in ((data, "views/y"), (data[:30] + b"x" + data[31:], "views/x")):
-        with pytest.raises(BadFile, match="not those that were written under this name"):
+        with pytest.raises(BadFile, match="do not match the stored hash"):
             read_parquet(other, name)
 
 
