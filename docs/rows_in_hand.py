@@ -1,9 +1,9 @@
-"""Rows in hand: from published rows and an arm of your own to a table, a figure and LaTeX.
+"""From published rows and an arm of your own to a table, a figure and LaTeX.
 
-A notebook as text: open it in Jupyter (jupytext) or VS Code, or run it as it is. A test runs it.
+A notebook as text: open it in Jupyter (jupytext) or VS Code, or run it as a script. A test runs it.
 """
 
-# %% Published rows: a line per run and tested length, as one tidy frame
+# %% Published rows: one row per run and tested length, as a tidy frame
 from pathlib import Path
 
 import pandas as pd
@@ -30,7 +30,7 @@ model = make_model(config)
 model.load_state_dict(last.checkpoints["last"])
 print("12+3 =", "".join(solve(model, config, "12+3").response))
 
-# %% The same as an arm of a sweep: trials that the folder has are not run again
+# %% The same as an arm of a sweep; finished trials are not run again
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Sweep, arms, grid
 
@@ -46,7 +46,7 @@ own = Sweep(
 results = "results/notebook"
 assert main(own, ["--scale", "smoke", "--results", results, "--no-mlflow", "--no-report"]) == 0
 
-# %% Both in one frame; axes of a sweep are columns
+# %% Both in one frame; the axes of a sweep are columns
 together = pd.concat([rows, read_rows(results, "own")])
 print(together.groupby(["sweep", "cell"])["exact_match"].median())
 
