@@ -1,3 +1,1 @@
-"""What a model gets right: test sets, predictions, counts, free decoding, and what it costs in
-FLOPs.
-"""
+"""Evaluation: test sets, predictions, counts, free decoding, and FLOPs."""

@@ -1,4 +1,4 @@
-"""Counts of a trained model at every length it is evaluated at.
+"""Counts of a trained model at every evaluated length.
 
 Test sets depend on the task and the length alone, so all arms of a comparison see the same
 examples.
@@ -47,7 +47,7 @@ class LengthResult:
 
     @property
     def key(self) -> EvaluationKey:
-        """What no two results of a trial share."""
+        """Identifies a result within its trial."""
         return self.checkpoint, self.length, self.second_length
 
     def to_plain(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class LengthResult:
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> "LengthResult":
-        """The result that `to_plain` gave."""
+        """The inverse of `to_plain`."""
         counts, samples = Counts(**values["counts"]), values["samples"]
         parts: dict[str, Any] = {
             "counts": counts,

@@ -1,6 +1,6 @@
 """The cost of a trial from its configuration: tokens and floating-point operations.
 
-Counts what the computation needs, not what an implementation happens to do: multiplications and
+Counts what the computation needs, not what the implementation executes: multiplications and
 additions of matrix products, backward = twice forward; no norms, no activations, no padding of
 batches to their longest example.
 """

@@ -1,9 +1,8 @@
 """Free greedy decoding with a key-value cache: the model reads its own predictions.
 
-Exact match does not need it (see `pcore.evaluation.judge`); people who ask a model a question do,
-and a
-test uses it to prove that the parallel measure is the same. Position IDs are those of the true
-layout, as in evaluation: the format tells the model where it stands, never what to write.
+Exact match does not need it (see `pcore.evaluation.judge`). It answers typed queries, and a test
+uses it to show that the parallel measure is the same. Position IDs are those of the true layout, as
+in evaluation: they tell the model where a token is, never what to write.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ TOKENS_PER_BATCH = 8192  # of one batch that is decoded together; does not chang
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Solution:
-    """What a model answers to a typed query. Symbols as the tokens stand, without BOS and EOS.
+    """A model's answer to a typed query. Symbols in token order, without BOS and EOS.
 
     stopped: EOS was predicted, at the latest where the truth ends; nothing is decoded beyond.
     is_correct: the response is the truth and the model stopped after it.
@@ -43,7 +42,7 @@ class Solution:
 
 
 def solve(model: Transformer, config: TrialConfig, query: str) -> Solution:
-    """Let a trained model answer what a person would type, e.g. "653+49".
+    """Answer a typed query, e.g. "653+49", with a trained model.
 
     Raises ValueError if the task cannot pose the query or the position scheme cannot reach it.
     """

@@ -21,7 +21,7 @@ from pcore.tasks.base import Batch, Task
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """What happened on a set of examples.
+    """Counts on a set of examples.
 
     The three kinds of failure add up to num_examples - num_correct.
     num_missed_stop: every response token right, EOS not predicted. num_early_stop: the first wrong
@@ -42,9 +42,9 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """One test example as people read it: symbols as the tokens stand, without BOS, EOS and PAD.
+    """One readable test example: symbols in token order, without BOS, EOS and PAD.
 
-    predicted: what the model answers, up to its first wrong symbol and with it; EOS is shown.
+    predicted: the answer up to and including its first wrong symbol; EOS is shown.
     """
 
     query: str
@@ -75,7 +75,7 @@ def judge(
     factor: float = 1.0,
     stop_error: float = 0.0,
 ) -> Judgement:
-    """What the model makes of `batch` (on the CPU), with test-time position IDs, on its device.
+    """Judge the model on `batch` (on the CPU), with test-time position IDs, on the model's device.
 
     factor multiplies the attention logits (1 = as trained). stop_error: above 0, only the first
     examples are judged, until they decide on which side of 95 % exact match lies

@@ -1,10 +1,9 @@
 """Predictions at the targets of many examples under teacher forcing: one pass, split into parts.
 
-Examples of like length go together, each part padded to its own longest only; a part takes as much
-memory as the device has use for (PART_BYTES). IDs and results are those of the rows as they stand
-in the set, so how it is cut changes nothing but rounding.
-Gradients are off by `no_grad` (never across a yield): `inference_mode` is hardly faster, and an
-encoding of a user's own that keeps tensors between calls could not train with them any more.
+Examples of similar length are grouped into parts, each padded only to its own longest and sized to
+PART_BYTES of memory. IDs and results do not depend on the split, except for rounding. Gradients are
+off by `no_grad` (never across a yield): `inference_mode` is hardly faster, and a user's encoding
+that keeps tensors between calls could no longer train with them.
 """
 
 import dataclasses

@@ -1,18 +1,18 @@
 """Stops a test set early once it is known on which side of 95 % exact match lies.
 
-After every piece a confidence sequence is asked, which holds at all numbers of examples at once, so
-looking often costs nothing (an interval for one look, such as Wilson's, would be wrong more and
-more often). It consists of all shares p with
+After every piece a confidence sequence is checked. It is valid at all numbers of examples at once,
+so repeated checks are free (an interval for a single check, such as Wilson's, would be wrong more
+and more often). It consists of all shares p with
 
     n-fold likelihood of the outcomes, mixed over a uniform share  <  likelihood under p / error
 
 The ratio of the two is a martingale under p, so it ever exceeds 1 / error with probability at most
 `error` (Ville's inequality). Sources: Robbins 1970 (Annals of Mathematical
 Statistics 41:1397); Howard, Ramdas, McAuliffe & Sekhon 2021 (Annals of Statistics 49:1055).
-Examples of a test set are drawn independently, which is all that it asks for.
+It only requires that the examples of a test set are drawn independently.
 
-Exact match of a length that was left early is rough, and how many examples it has depends on them:
-for tuning and searching, not for published numbers.
+Exact match at a length that was stopped early is rough, and its number of examples depends on the
+outcomes: use it for tuning and searching, not for published numbers.
 """
 
 import math

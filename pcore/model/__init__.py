@@ -1,3 +1,1 @@
-"""The Transformer of the papers (transformer.py), the same function made fast, and its files on
-disk.
-"""
+"""The papers' Transformer (transformer.py), faster versions of it, and its checkpoints."""

@@ -1,8 +1,8 @@
 """Checkpoints on disk: the state of a running trial, and the weights of a finished one.
 
-Both are plain tensors and values (loaded with `weights_only=True`), made and read as bytes so that
-they can live on any storage; files are written so that they are whole or absent. A model checkpoint
-carries its configuration, so that `pcore solve FILE` needs nothing else.
+Both contain plain tensors and values (loaded with `weights_only=True`) and are converted to bytes,
+so that they can be on any storage; a file is either complete or absent. A model checkpoint includes
+its configuration, so that `pcore solve FILE` needs nothing else.
 """
 
 import io
@@ -56,8 +56,9 @@ def unpack_model(
 ) -> tuple[Transformer, TrialConfig]:
     """The model in the bytes of a checkpoint file called `name`, ready for evaluation on the CPU.
 
-    trust_code: import own code that it names. Raises ValueError if it is no model checkpoint, if it
-    names code that is not trusted, if its weights are not those of its configuration or not finite.
+    trust_code: import user code that it names. Raises ValueError if it is no model checkpoint, if
+    it names code that is not trusted, if its weights are not those of its configuration or not
+    finite.
     """
     payload = _read(data, name)
     if not trust_code:
@@ -96,7 +97,7 @@ def save_state(path: str | Path, config: TrialConfig, state: dict[str, Any]) -> 
 
 
 def load_state(path: str | Path, config: TrialConfig) -> dict[str, Any] | None:
-    """The state in a file to resume a trial from; None if there is none that fits."""
+    """The state in a file to resume a trial from; None if it does not fit."""
     try:
         return unpack_state(Path(path).read_bytes(), config)
     except OSError:

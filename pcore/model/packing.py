@@ -3,12 +3,11 @@
     $ 653+049=2070 12+34=640 8+7=51        K = 3
 
 The row has BOS once, at its front; EOS is a target at the last response token of every problem, but
-no input token: else a row would hold K times the boundary symbol that a test sequence holds once.
-Attention is plainly causal over the whole row. Later problems see earlier ones as keys that they
-have to ignore, at distances of IDs that no short example contains, while no single problem is
-longer than the trained lengths.
+not an input token: otherwise a row would contain the boundary symbol K times and a test sequence
+once. Attention is causal over the whole row. Later problems see earlier ones as keys to ignore, at
+ID distances that no short example contains, while no single problem exceeds the trained lengths.
 
-`problems_per_row` is a schedule: a model that has not fitted single problems yet does not fit many.
+`problems_per_row` is a schedule: a model that does not yet fit single problems does not fit many.
 """
 
 from typing import NamedTuple
@@ -27,7 +26,7 @@ from pcore.tasks import TASKS
 
 
 class Rows(NamedTuple):
-    """How the problems of a batch lie in rows: the first `num_packed` of them `per_row` to a row,
+    """How the problems of a batch are put into rows: the first `num_packed` `per_row` to a row,
     the others alone.
     """
 

@@ -1,12 +1,11 @@
 """Batches almost without padding for training on a CPU; equivalent to `Transformer.forward`.
 
-Examples of like length stand side by side, in one long row of tokens.
-What treats each token by itself (embedding, projections, norms, feed-forward) works on the row;
-only attention goes part by part, each part padded to its own longest example. For CPUs, which pay
-for every padded token: padding of a uniform mixture of lengths is two fifths of all tokens. A GPU
-prefers batches of static shape (`pcore.model.static`). Models that do not count each row by itself
-(`Part.separable`) take padded batches here too. Losses and gradients are those of the padded
-batch: `tests/pcore/model/test_ragged.py`.
+Examples of similar length are concatenated into one long row of tokens. Per-token work (embedding,
+projections, norms, feed-forward) runs on the row; only attention runs part by part, each part
+padded to its own longest example. This is for CPUs, which pay for every padded token: in a uniform
+mixture of lengths two fifths of all tokens are padding. GPUs use batches of static shape
+(`pcore.model.static`). Models that are not `Part.separable` get padded batches here too. Losses and
+gradients equal those of the padded batch: `tests/pcore/model/test_ragged.py`.
 """
 
 import itertools

@@ -1,8 +1,8 @@
 """Computes tokens with equal symbol and ID once; equivalent to `Transformer.forward`.
 
-Before attention mixes them, all tokens of one symbol and one position are alike, whatever example
-they stand in: 36,800 tokens of 200 sums of 60 digits are 605 distinct ones. Queries, keys and
-values of the first block need computing for those only. The logits are those of the model:
+Before attention, all tokens with the same symbol and position ID are identical in all examples: the
+36,800 tokens of 200 sums of 60 digits have 605 distinct values. Only for those are queries, keys
+and values of the first block computed. The logits equal the model's:
 `tests/pcore/evaluation/test_judge.py`; losses and gradients: `tests/pcore/model/test_ragged.py`.
 """
 

@@ -1,9 +1,9 @@
 """Batches of static shape, for compiled training steps and for GPUs without synchronisation.
 
 Every batch is padded to the longest example of the train range and to the largest number of
-targets, so a step is always the same computation: it is compiled once and needs no value of a
-tensor on the host. Padding changes nothing but the order in which numbers are added: after the
-last real token nothing is read, and a padded target carries no loss.
+targets, so every step is the same computation: it is compiled once and reads no tensor values on
+the host. Padding changes only the order of additions: nothing after the last real token is read,
+and a padded target has no loss.
 """
 
 from jaxtyping import Bool, Int

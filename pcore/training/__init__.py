@@ -1,1 +1,1 @@
-"""How a trial trains: the loop, its data, and many small trials as one batched model."""
+"""Training: the loop, its data, and many small trials as one batched model."""

@@ -1,12 +1,12 @@
 """Stacked trials: trials of equal tensor shapes trained as one batched model.
 
-What is small stays each trial's own: generators, data, schedule, candidates, evaluation and state
-are those of an ordinary `Run`, so a state moves freely between a stacked and a solo run. What costs
-time is done once for all members: forward and backward by `torch.func.vmap` over their weights,
-clipping and AdamW on tensors that hold the weights of all members. A member's loss, gradient and
-update never touch another's. M members.
+Each trial keeps its own generators, data, schedule, candidates, evaluation and state, which are
+those of an ordinary `Run`, so states are interchangeable between stacked and solo runs. The
+expensive work is done once for all M members: forward and backward by `torch.func.vmap` over their
+weights, clipping and AdamW on tensors that hold the weights of all members. A member's loss,
+gradient and update never affect another's.
 
-A member equals its solo run up to rounding: the same numbers are added in another order.
+A member equals its solo run up to rounding: the same numbers are added in a different order.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """How tokens mix: from scores to weights (`ATTENTIONS`), or whole sublayers (`MIXERS`).
 
-Own code: a subclass of `Attention` (`model.attention=package.module:Class`) or of `Mixer`
-(`model.mixer=package.module:Class`), checked by `pcore check-attention` and `pcore check-mixer`.
+To use your own, name a subclass of `Attention` (`model.attention=package.module:Class`) or `Mixer`
+(`model.mixer=package.module:Class`); `pcore check-attention` and `pcore check-mixer` check it.
 """
 
 from pcore.config import ModelConfig
@@ -28,7 +28,7 @@ def find_mixer(name: str) -> type[Mixer]:
 
 
 def mixing_parts(config: ModelConfig) -> dict[str, type[Part]]:
-    """What mixes tokens, by setting: the mixers, and the attention if one of them asks it."""
+    """The mixers by setting, and the attention if one of them uses it."""
     parts: dict[str, type[Part]] = {f"model.mixer={n}": find_mixer(n) for n in config.mixer}
     if any(issubclass(part, SelfAttention) for part in parts.values()):
         parts[f"model.attention={config.attention}"] = find_attention(config.attention)

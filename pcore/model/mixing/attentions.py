@@ -33,7 +33,7 @@ class Softmax(Attention):
 class LearnedScale(Attention):
     """Softmax of scores times s log(number of visible keys), s learned for each head, at first 1.
 
-    So attention can stay as sharp among many keys as it is among few; `attention_scale=log-length`
+    Attention can thus stay as sharp among many keys as among few; `attention_scale=log-length`
     is s = 1. Source: scalable softmax (Nakanishi 2025, arXiv 2501.19399).
     """
 
@@ -61,7 +61,7 @@ class LearnedScale(Attention):
 class Entmax(Attention):
     """Weights max(score / 2 - t, 0)^2 with the threshold t at which they add up to 1.
 
-    Keys far below the best get nothing at all, so many of them do not thin attention out. Source:
+    Keys far below the best get no weight, so many of them do not make attention diffuse. Source:
     1.5-entmax (Peters et al. 2019, arXiv 1905.05702); on long contexts: Vasylenko et al. 2025
     (arXiv 2506.16640).
     """
@@ -86,7 +86,7 @@ class Entmax(Attention):
 
 
 class StickBreaking(Attention):
-    """Each key takes the share sigmoid(score) of what the keys after it left; some may stay over.
+    """Each key takes the share sigmoid(score) of what later keys left over; some may remain.
 
     So near keys come first, whatever the length, and no position encoding is needed. Source: Tan et
     al. 2024 (arXiv 2410.17980); here a query's own token is the first key that takes.

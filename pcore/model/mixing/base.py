@@ -45,7 +45,7 @@ class Part(nn.Module):
 
     @classmethod
     def check(cls, config: ModelConfig) -> None:
-        """Raise ValueError, in one sentence, for settings that this cannot serve."""
+        """Raise ValueError, in one sentence, for settings that this does not support."""
         del config
 
 
@@ -63,7 +63,7 @@ class Attention(Part):
 
 
 class Mixer(Part):
-    """What stands in place of the attention sublayer: the interface of `model.mixer`.
+    """Replaces the attention sublayer: the interface of `model.mixer`.
 
     A subclass defines `mix`, or `step` if it remembers less than all inputs.
     """
@@ -77,7 +77,7 @@ class Mixer(Part):
         at: Int[Tensor, "B R"] | None = None,
         past: State | None = None,
     ) -> tuple[Float[Tensor, "B R D"], State]:
-        """What is added to the stream at the indices `at` of x (None = everywhere), and the state.
+        """The update of the stream at the indices `at` of x (None = everywhere), and the state.
 
         x: the last N of S tokens, normed; past: the state after those before. factor: on attention
         logits in evaluation.
