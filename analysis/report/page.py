@@ -137,6 +137,7 @@ def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Sectio
 
 
 def chip(word: Verdict) -> Markup:
+    """A verdict as a coloured word with its sign."""
     css, sign = VERDICT_STYLES[word]
     return element(
         "span", element("span", sign, aria_hidden="true"), f" {word}", class_=f"chip {css}"

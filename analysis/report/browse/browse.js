@@ -223,12 +223,9 @@ function readState() {
   }
   const keys = asked.getAll("cell");
   state.cells = keys.map((key) => CELLS.find((cell) => cell.key === key)).filter(Boolean);
-  const [column, order] = (asked.get("sort") ?? "").split(":");
-  const index = [...table.tHead.rows[0].cells].findIndex((head) => headName(head) === column);
-  if (index >= 0) {
-    sortTable(table, index);
-    if (order === "descending" && sortOf()[1] !== order) sortTable(table, index);
-  }
+  const sort = asked.get("sort") ?? "", heads = [...table.tHead.rows[0].cells];
+  const index = heads.findIndex((head) => headName(head) === sort.split(":")[0]);
+  for (let i = 0; index >= 0 && i < 2 && sortOf()?.join(":") !== sort; i++) sortTable(table, index);
 }
 
 const headName = (head) => head.querySelector("button")?.firstChild.textContent ?? "";

@@ -43,7 +43,8 @@ def write_page(
     stamps = dict(_stamps(store, views, checkpoint))
     made_of = _digest(json.dumps([*stamps.items(), astuple(place)]).encode())
     before = check_place(out).read_text(encoding="utf-8") if out.is_file() else ""
-    if f'<meta name="made-of" content="{made_of}">' in before[:HEAD]:
+    is_whole = before.endswith("</html>\n")
+    if is_whole and f'<meta name="made-of" content="{made_of}">' in before[:HEAD]:
         return Written(made=(), left_out=(), changed=False)
     from analysis.report.browse.page import show_page  # slow to import
 

@@ -167,6 +167,10 @@ def test_a_file_that_is_no_page_of_ours_is_replaced(tmp_path: Path):
         out.write_text(text)
         assert write_page(store, store.view_names(), "last", NOWHERE, out).changed
         assert "depth_ablation" in out.read_text()
+    whole = out.read_text()
+    out.write_text(whole[:-10])  # its writer was killed
+    assert write_page(store, store.view_names(), "last", NOWHERE, out).changed
+    assert out.read_text() == whole
 
 
 def test_sweeps_without_the_checkpoint_are_left_out_by_name(
