@@ -5,6 +5,7 @@ table`; nothing is measured here. A block is what JSON can hold, so that a page 
 next one takes it over where no row has changed.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -115,27 +116,29 @@ def _describe_runs(results: Results) -> dict[str, dict[str, Any]]:
     """By cell: the curve of the median, in percent, and every planned trial with its own."""
     curves = statistics.run_curves(results.evaluation)
     medians = curves.groupby(["cell", "length"], as_index=False)["exact_match"].median()
-    l95s = statistics.run_l95(results.evaluation).set_index(["cell", "trial_id"])
+    l95s = {
+        (run["cell"], run["trial_id"]): _l95(run)
+        for run in statistics.run_l95(results.evaluation).to_dict("records")
+    }
+    by_run = dict[Any, dict[int, float]]()
+    for row in curves.to_dict("records"):
+        by_run.setdefault((row["cell"], row["trial_id"]), {})[row["length"]] = row["exact_match"]
     trained = trained_ranges(results)
     described = dict[str, dict[str, Any]]()
     for cell in results.cells:
-        median = medians[medians["cell"] == cell].set_index("length")["exact_match"]
-        runs = curves[curves["cell"] == cell].pivot(
-            index="trial_id", columns="length", values="exact_match"
-        )
-        trials = []
+        median = medians[medians["cell"] == cell]
+        lengths = [int(length) for length in median["length"]]
+        trials = list[dict[str, Any]]()
         for trial in results.trials[results.trials["cell"] == cell].to_dict("records"):
-            name = str(trial["trial_id"])
-            found = name in runs.index
-            values = runs.loc[name].reindex(median.index) if found else []
-            l95 = _l95(l95s.loc[(cell, name)]) if found else DASH
-            curve = {"L95": l95, "curve": [_percent(value) for value in values]}
-            trials.append(_describe_trial(trial) | curve)
+            key = (cell, trial["trial_id"])
+            values = [by_run[key].get(n, math.nan) for n in lengths] if key in by_run else []
+            curve = [_percent(value) for value in values]
+            trials.append(_describe_trial(trial) | {"L95": l95s.get(key, DASH), "curve": curve})
         described[cell] = {
             "n": sum(trial["status"] in COUNTED for trial in trials),
             "trained": list(trained[cell]) if cell in trained else None,
-            "lengths": [int(length) for length in median.index],
-            "median": [_percent(value) for value in median],
+            "lengths": lengths,
+            "median": [_percent(float(value)) for value in median["exact_match"]],
             "trials": trials,
         }
     return described
@@ -155,12 +158,12 @@ def _describe_trial(trial: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def _l95(run: pd.Series) -> str:
+def _l95(run: Mapping[Any, Any]) -> str:
     return f"{'≥' if run['l95_is_lower_bound'] else ''}{run['l95']}"
 
 
 def _percent(fraction: float) -> float | None:
-    return None if pd.isna(fraction) else round(100 * fraction, DIGITS)
+    return None if math.isnan(fraction) else round(100 * fraction, DIGITS)
 
 
 def _number(value: Any) -> float | None:

@@ -162,11 +162,12 @@ def test_only_what_has_new_rows_is_made_anew(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_file_that_is_no_page_of_ours_is_replaced(tmp_path: Path):
-    store, out = build_store(tmp_path), tmp_path / "page.html"
+    store, out = Store(tmp_path), tmp_path / "page.html"
+    add_sweep(store, "other")
     for text in ("", "<html>", '<script type="application/json" id="data">{"blocks": 3}</script>'):
         out.write_text(text)
         assert write_page(store, store.view_names(), "last", NOWHERE, out).changed
-        assert "depth_ablation" in out.read_text()
+        assert ">other<" in out.read_text()
     whole = out.read_text()
     out.write_text(whole[:-10])  # its writer was killed
     assert write_page(store, store.view_names(), "last", NOWHERE, out).changed
