@@ -194,6 +194,18 @@ def test_an_empty_store_has_no_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not list(tmp_path.iterdir())
 
 
+def test_a_sweep_of_which_nothing_finished_is_there(tmp_path: Path):
+    store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(2)]
+    write_trial(store, configs[0], "error", error="ValueError: no")
+    store.write_view(view_rows({"alone": configs}, "other"))
+    out = tmp_path / "page.html"
+    write_page(store, store.view_names(), "last", NOWHERE, out)
+    (row,) = table_rows(out)
+    assert row[:3] == ["alone\nother", "0/2", "–"]
+    assert row[7] == "2\n1 error, 1 missing"
+    assert "No trained cell reaches any length yet." in Reader(out.read_text()).all("p")
+
+
 def test_nothing_is_written_beside_rows_that_git_tracks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
