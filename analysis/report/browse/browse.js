@@ -46,13 +46,12 @@ function logTicks(u, axis, low, high) {
   return found;
 }
 
-// Cells that look alike differ in their dashes.
+// Cells whose colours are near one another differ in their dashes.
 function dashes(cells) {
-  const seen = {};
-  return cells.map((cell) => {
-    seen[cell.color] = (seen[cell.color] ?? -1) + 1;
-    return DASHES[seen[cell.color] % DASHES.length];
-  });
+  const channel = (color, i) => parseInt(color.slice(i, i + 2), 16);
+  const near = (a, b) => [1, 3, 5].every((i) => Math.abs(channel(a, i) - channel(b, i)) < 96);
+  return cells.map(({ color }, i) =>
+    DASHES[cells.slice(0, i).filter((other) => near(color, other.color)).length % DASHES.length]);
 }
 
 function commonRange(cells) {
