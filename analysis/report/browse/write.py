@@ -38,14 +38,19 @@ def write_page(
 ) -> Written:
     """Write the page of these views (sweep, scale), in their order.
 
-    Raises ValueError if none of them has rows at this checkpoint policy.
+    Raises ValueError if none of them has rows at this checkpoint policy, or if the file cannot be.
     """
+    if not views:
+        raise ValueError(f"no sweep has been run into {store.root}: there is nothing to browse")
+    if check_place(out).is_dir():
+        raise ValueError(f"{out} is a folder; --out names a file")
     stamps = dict(_stamps(store, views, checkpoint))
     made_of = _digest(json.dumps([*stamps.items(), astuple(place)]).encode())
-    before = check_place(out).read_text(encoding="utf-8") if out.is_file() else ""
+    before = out.read_text(encoding="utf-8") if out.is_file() else ""
     is_whole = before.endswith("</html>\n")
     if is_whole and f'<meta name="made-of" content="{made_of}">' in before[:HEAD]:
         return Written(made=(), left_out=(), changed=False)
+    out.parent.mkdir(parents=True, exist_ok=True)  # before anything is computed
     from analysis.report.browse.page import show_page  # slow to import
 
     kept, blocks, made = _read_blocks(before), list[Block](), list[str]()
@@ -57,10 +62,9 @@ def write_page(
         blocks.append(kept[stamp])
     left_out = [sentence for block in blocks for sentence in block["left_out"]]
     if not any(block["views"] for block in blocks):
-        raise ValueError(left_out[0] if left_out else f"no sweep has been run into {store.root}")
+        raise ValueError(left_out[0])
     after = show_page(blocks, place, made_of)
     if after != before:
-        out.parent.mkdir(parents=True, exist_ok=True)
         write_text(out, after)
     return Written(made=tuple(made), left_out=tuple(left_out), changed=after != before)
 

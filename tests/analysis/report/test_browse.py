@@ -194,6 +194,20 @@ def test_an_empty_store_has_no_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not list(tmp_path.iterdir())
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    add_sweep(Store(tmp_path / "r"), "other")
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(write, "_make", None)
+    for out, reason in (("folder.html", "is a folder"), ("file/page", "File exists")):
+        assert main(["page", "--results", str(tmp_path / "r"), "--out", str(tmp_path / out)]) == 2
+        said = capsys.readouterr().err
+        assert reason in said
+        assert said.count("\n") == 1
+
+
 def test_a_sweep_of_which_nothing_finished_is_there(tmp_path: Path):
     store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(2)]
     write_trial(store, configs[0], "error", error="ValueError: no")
