@@ -36,9 +36,9 @@ NOWHERE = Place(results="results", report="", sections=())
 HOSTILE = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
 
 
-def add_sweep(store: Store, name: str, label: str = "own", **trial: Any) -> None:
+def add_sweep(store: Store, name: str, label: str = "own", d_ff: int = 77, **trial: Any) -> None:
     """A sweep of one cell with two runs, one of them failed."""
-    configs = [make_config({"model.d_ff": 77}, seed) for seed in range(2)]
+    configs = [make_config({"model.d_ff": d_ff}, seed) for seed in range(2)]
     write_trial(store, configs[0], "ok", make_evaluation(15.0, 1.0, 0), **trial)
     write_trial(store, configs[1], "error", error=f"ValueError: {label}")
     store.write_view(view_rows({label: configs}, name))
@@ -140,14 +140,15 @@ def test_only_the_scripts_of_the_page_may_run_and_none_is_fetched(page: Path):
 
 
 def test_only_what_has_new_rows_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    store, out = build_store(tmp_path), tmp_path / "page.html"
+    store, out = Store(tmp_path), tmp_path / "page.html"
+    add_sweep(store, "one", d_ff=78)
     add_sweep(store, "other")
 
     def again() -> write.Written:
         fresh = Store(tmp_path)
         return write_page(fresh, fresh.view_names(), "last", NOWHERE, out)
 
-    assert again().made == ("depth_ablation", "other")
+    assert again().made == ("one", "other")
     first = out.read_bytes()
     monkeypatch.setattr(write, "_make", None)  # nothing may be made
     assert again() == write.Written(made=(), left_out=(), changed=False)
