@@ -121,6 +121,7 @@ function draw(box, cells, height) {
         splits: () => [0, 20, 40, 60, 80, 100] }],
     series: [{ label: "length", value: (u, v) => (v ?? "–").toLocaleString("en") },
              ...all.map(([style]) => style)],
+    legend: { markers: { dash: (u, i) => (u.series[i].dash?.length ? "dashed" : "solid") } },
     cursor: { drag: { setScale: false, x: false }, dataIdx: (u, i, idx) => idx, y: false },
   }, [lengths, ...all.map(([, values]) => values)], box);
 }
