@@ -2,6 +2,7 @@
 
 python -m analysis table depth_ablation     print the table; write it and the figures
 python -m analysis report                   write one HTML file, verdicts first
+python -m analysis page                     browse all cells: filters, overlaid curves, trials
 python -m analysis compare A B depth_ablation  show what changed between two results folders
 python -m analysis curves depth_ablation    draw exact match against length in the terminal
 python -m analysis trace depth_ablation "NoPE, 3 layers" 24   list the runs behind one number
@@ -46,7 +47,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    for name in ("table", "report", "curves", "trace", "select", "list"):
+    for name in ("table", "report", "page", "curves", "trace", "select", "list"):
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
     add["compare"]("a", help=folder)
@@ -59,8 +60,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     for name in ("table", "report", "compare", "curves", "trace", "select"):
         default = None if name == "report" else "laptop"
         add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
+    for name in ("table", "report", "page", "compare", "curves", "trace", "select"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
-    for name in ("table", "report", "compare"):
+    for name in ("table", "report", "page", "compare"):
         add[name]("--out", type=Path, help="where to write")
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
