@@ -6,17 +6,20 @@ python -m sweeps run depth_ablation            run what is missing (several swee
 python -m sweeps run --for core                run what a table of the report lacks
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
 python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
-python -m sweeps why 3f2a                      everything about one trial
+python -m sweeps why TRIAL                     result and attempts of one trial; --json: everything
 python -m sweeps diagnose [SWEEP ...]          attention and causes of failure of trained models
 python -m sweeps replicate SWEEP               run stored trials again: how far off do they end?
 python -m sweeps cost                          how well durations are predicted
 python -m sweeps cancel TRIAL ...              end trials that run or wait, from any terminal
+python -m sweeps resume TRIAL ...              take that back: the next launch goes on with them
 python -m sweeps verify                        read everything once; name what is damaged
 python -m sweeps merge FROM INTO               add the results of another folder
 python -m sweeps mirror [SWEEP ...]            write MLflow anew from Parquet
 python -m sweeps dashboard                     MLflow's pages over the results
 python -m sweeps doctor                        whether this machine and cluster are fit to run
 python -m sweeps gc                            old checkpoints and leftovers
+
+TRIAL: the first letters of an id, or where it stands: "depth_ablation/coupling, 2 layers/seed 1"
 """
 
 import argparse
@@ -110,10 +113,10 @@ def trials(given: argparse.Namespace) -> int:
 
 
 def why(given: argparse.Namespace) -> int:
-    """Everything about one trial: configuration, identity, attempts, failures, where it is used."""
-    from sweeps.commands.status import show_trial
+    """Result, places and attempts of one trial; --json: its whole configuration and rows too."""
+    from sweeps.commands.trials import show_trial
 
-    return show_trial(given.results, given.trial)
+    return show_trial(given.results, given.trial, given.json)
 
 
 def diagnose(given: argparse.Namespace) -> int:
@@ -132,10 +135,17 @@ def diagnose(given: argparse.Namespace) -> int:
 
 
 def cancel(given: argparse.Namespace) -> int:
-    """End trials that run or wait, whoever runs them; --retry-errors runs them again."""
+    """End trials that run or wait, whoever runs them; their state is kept for `resume`."""
     from sweeps.commands.cancel import cancel_trials
 
     return cancel_trials(given.results, given.trials)
+
+
+def resume(given: argparse.Namespace) -> int:
+    """Take a cancellation back: the next launch goes on where the trials were."""
+    from sweeps.commands.cancel import resume_trials
+
+    return resume_trials(given.results, given.trials)
 
 
 def replicate(given: argparse.Namespace) -> int:
@@ -202,12 +212,16 @@ READING = (
     trials,
     why,
     cancel,
+    resume,
     diagnose,
     cost,
     mirror,
     dashboard,
     gc,
 )  # they make no folder
+
+
+TRIAL = "first letters of an id, or SWEEP/CELL/seed N (SWEEP [SCALE]/CELL/seed N, data seed M)"
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -248,11 +262,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_size(command)
     add_results(command)
     command = add("why", why)
-    command.add_argument("trial", metavar="TRIAL", help="trial id, or its first letters")
+    command.add_argument("trial", metavar="TRIAL", help=TRIAL)
+    command.add_argument("--json", action="store_true", help="everything, for programs")
     add_results(command)
-    command = add("cancel", cancel)
-    command.add_argument("trials", nargs="+", metavar="TRIAL", help="id, or its first letters")
-    add_results(command)
+    for name, function in (("cancel", cancel), ("resume", resume)):
+        command = add(name, function)
+        command.add_argument("trials", nargs="+", metavar="TRIAL", help=TRIAL)
+        add_results(command)
     command = add("diagnose", diagnose)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")

@@ -32,6 +32,7 @@ WITHOUT_TORCH = {
     "sweeps/depth_ablation.py --help": "--axis",
     "analysis --help": "compare",
     f"sweeps status --results {PUBLISHED}": "thousand_digits",
+    f"sweeps why 8de3c8c7ce08a348 --results {PUBLISHED}": "exact match: train",
     f"analysis list --results {PUBLISHED}": "depth_ablation",
 }
 WITH_TORCH = {
