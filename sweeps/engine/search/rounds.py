@@ -175,6 +175,8 @@ def _run(
     print("near score: (1 - exact match) + (1 - token accuracy), the mean over near lengths")
     print("chosen on the near range; the test range was neither evaluated nor read")
     print(f"written: {store.root}/{file}")
+    show = f"python -m analysis search {search.name} --scale {options.scale}"
+    print(f"every configuration, and a figure: {show} --results {store.root}")
     for line in failed:
         print(f"failed: {line}")
     if failed:
