@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RESULTS ?= results
 SCALE ?= smoke
+SEEDS ?= 1
 PORT ?= 5000
 DEVICE ?= cuda
 HEADLINE ?= paper
@@ -14,8 +15,8 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 .PHONY: sweep paper headline test test-slow bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
-sweep: .venv/installed  ## train four position methods at laptop scale, print their table, draw their figure
-	$(BIN)/python sweeps/quickstart.py --scale laptop --results $(RESULTS)
+sweep: .venv/installed  ## four position methods at laptop scale: table and figure; SEEDS=4 adds the runs that are missing
+	$(BIN)/python sweeps/quickstart.py --scale laptop --seeds $(SEEDS) --results $(RESULTS)
 
 paper: .venv/installed  ## what is missing of all sweeps, then the report; SCALE=smoke, laptop or paper
 	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow

@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Who adds numbers eight times as long as any in training? The sweep of `make sweep`.
+"""Addition at eight times the trained length: the sweep of `make sweep`.
 
 Not a published result. Published is the ordering (arXiv 2405.20671): position coupling far beyond
 the trained lengths, NoPE, random-start APE and RoPE nowhere beyond them. Expected at laptop scale:
 in every run coupling with residue rings and packed rows, one layer, is right on at least 95 % of
-the sums of 96 digits, the three others, three layers each, on at most 5 % of those of 18 and more;
-and all fit the trained lengths, 1-12. Coupling is the recipe of `thousand_digits` in half its steps
-and with 8 problems in a row instead of 32; the other arms take as many steps as they need to fit.
-What each part of coupling's recipe does: `packing_ablation`. All cells are compared with the first.
-Cost: see `--plan`.
+the sums of 96 digits, and the three others, three layers each, on at most 5 % of those of 18 and
+more; all fit the trained lengths, 1-12. Coupling is the recipe of `thousand_digits` in half the
+steps and with 8 problems in a row instead of 32; the other methods take as many steps as they need
+to fit. What each part of coupling's recipe does: `packing_ablation`. All cells are compared with
+the first. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -3,15 +3,16 @@
 The training steps matter: a parameter that starts at zero has no effect before.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from pcore.config.seeding import make_generator
-from pcore.conformance.report import Broken, tiny_config
+from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_config
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.evaluation.generate import decode_freely
 from pcore.model.static import mean_loss
@@ -165,3 +166,33 @@ def deterministic(bench: Bench) -> str:
     if not all(torch.equal(outputs[0], other) for other in outputs[1:]):
         raise Broken("two passes of one model, in training mode, give different logits")
     return "same weights and logits under any global random state"
+
+
+Rule: TypeAlias = Callable[[Bench], str]  # says what was measured, or raises Broken
+EVERYWHERE: dict[str, Rule] = {
+    "causality": causality,
+    "padding invariance": padding,
+    "examples apart": examples_apart,
+    "targets only = everywhere": targets_only,
+    "cached = uncached decoding": cached,
+    "teacher-forced = free decoding": free,
+    "deterministic under seed": deterministic,
+}
+
+
+def check_rules(make: Callable[[], Bench], rules: Mapping[str, Rule]) -> list[Check]:
+    """The rules that hold for any model, and these, on the bench that `make` trains. If it does not
+    train at all, only that is reported.
+    """
+    bench: Bench | None = None
+
+    def trains() -> str:
+        nonlocal bench
+        bench = make()
+        return f"{NUM_STEPS} steps on addition, then evaluated"
+
+    first = run_check("trains and evaluates", trains)
+    if bench is None:
+        return [first]
+    every = EVERYWHERE | dict(rules)
+    return [first, *(run_check(rule, partial(check, bench)) for rule, check in every.items())]

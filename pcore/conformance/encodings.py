@@ -1,23 +1,9 @@
 """Rules for encodings, checked inside a tiny model after a few training steps on addition."""
 
-from functools import partial
-
 from pcore.config import override
 from pcore.config.seeding import make_generator
-from pcore.conformance.bench import (
-    TOLERANCE,
-    Bench,
-    cached,
-    causality,
-    deterministic,
-    difference,
-    examples_apart,
-    free,
-    gradient,
-    padding,
-    targets_only,
-)
-from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check
+from pcore.conformance.bench import TOLERANCE, Bench, check_rules, difference, gradient
+from pcore.conformance.report import Broken, Check
 from pcore.encodings import find_encoding
 from pcore.model.transformer import make_model
 from pcore.training.validate import validate
@@ -28,33 +14,19 @@ SHIFTS = (1, 7, 2000)  # added to all IDs
 
 def check_encoding(name: str) -> list[Check]:
     """Every rule for encodings. If the class does not train at all, only that is reported."""
-    bench: Bench | None = None
 
-    def trains() -> str:
-        nonlocal bench
-        encoding = find_encoding(name)
+    def make() -> Bench:
         settings = {"position.encoding": name, "position.max_position": LARGEST_ID}
-        bench = Bench(settings | encoding.needs)
-        return f"{NUM_STEPS} steps on addition, then evaluated"
+        return Bench(settings | find_encoding(name).needs)
 
-    first = run_check("trains and evaluates", trains)
-    if bench is None:
-        return [first]
     rules = {
-        "causality": causality,
-        "padding invariance": padding,
-        "examples apart": examples_apart,
-        "targets only = everywhere": targets_only,
-        "cached = uncached decoding": cached,
-        "teacher-forced = free decoding": free,
         "uses_ids stated = measured": _uses_ids,
         "offset stated = measured": _offset,
         "ID bound": _bound,
         "levels": _levels,
         "gradient reaches parameters": _gradient,
-        "deterministic under seed": deterministic,
     }
-    return [first, *(run_check(rule, partial(check, bench)) for rule, check in rules.items())]
+    return check_rules(make, rules)
 
 
 def _uses_ids(bench: Bench) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,19 +11,8 @@ from torch.func import stack_module_state
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pcore.conformance.bench import (
-    Bench,
-    cached,
-    causality,
-    deterministic,
-    examples_apart,
-    free,
-    gradient,
-    padding,
-    require_same,
-    targets_only,
-)
-from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_config
+from pcore.conformance.bench import Bench, check_rules, gradient, require_same
+from pcore.conformance.report import Broken, Check, tiny_config
 from pcore.model.mixing import find_attention, find_mixer, mixing_parts, self_attention
 from pcore.model.static import mean_loss
 from pcore.model.targets import TrainingBatch, make_batch
@@ -38,40 +26,26 @@ MAX_GROWTH = 5.0  # of work when the number of tokens doubles: attention needs f
 
 def check_attention(name: str) -> list[Check]:
     """Every rule for attention. If the class does not train at all, only that is reported."""
-    return _check(lambda: find_attention(name), {"model.attention": name})
+    return _check(find_attention, name, {"model.attention": name})
 
 
 def check_mixer(name: str) -> list[Check]:
     """Every rule for mixers. If the class does not train at all, only that is reported."""
-    return _check(lambda: find_mixer(name), {"model.mixer": name})
+    return _check(find_mixer, name, {"model.mixer": name})
 
 
-def _check(find: Callable[[], object], changes: dict[str, Any]) -> list[Check]:
-    bench: Bench | None = None
+def _check(find: Callable[[str], object], name: str, changes: dict[str, Any]) -> list[Check]:
+    def make() -> Bench:
+        find(name)  # says what is wrong with the class before anything is trained
+        return Bench(changes)
 
-    def trains() -> str:
-        nonlocal bench
-        find()
-        bench = Bench(changes)
-        return f"{NUM_STEPS} steps on addition, then evaluated"
-
-    first = run_check("trains and evaluates", trains)
-    if bench is None:
-        return [first]
     rules = {
-        "causality": causality,
-        "padding invariance": padding,
-        "examples apart": examples_apart,
-        "targets only = everywhere": targets_only,
-        "cached = uncached decoding": cached,
-        "teacher-forced = free decoding": free,
         "rows cut = rows padded": _separable,
         "stacked = alone": _stackable,
         "gradient reaches parameters": _gradient,
-        "deterministic under seed": deterministic,
         "work grows as attention's": _work,
     }
-    return [first, *(run_check(rule, partial(check, bench)) for rule, check in rules.items())]
+    return check_rules(make, rules)
 
 
 def _gradient(bench: Bench) -> str:
