@@ -21,7 +21,7 @@ from analysis.load import load_search
 from pcore.config import TrialConfig, override, trial_id
 from sweeps import lr_search
 from sweeps.baseline import addition
-from sweeps.engine.search import rounds as search_run
+from sweeps.engine.launch import scheduler
 from sweeps.engine.search.results import best_of, read_scores
 from sweeps.engine.search.rounds import find_database, main, run_search
 from sweeps.engine.search.space import (
@@ -220,7 +220,7 @@ def stand_in(monkeypatch, lab: type[Lab]) -> None:
     def execute(title, configs, options, store):
         lab(store.root)(configs)
 
-    monkeypatch.setattr(search_run, "execute_configs", execute)
+    monkeypatch.setattr(scheduler, "execute_configs", execute)
 
 
 def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capfd, monkeypatch):
@@ -330,7 +330,7 @@ def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, m
 
 
 def test_an_arm_without_a_winner_is_not_passed_over(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(search_run, "execute_configs", lambda *arguments: None)
+    monkeypatch.setattr(scheduler, "execute_configs", lambda *arguments: None)
     assert (
         main(
             make_search(2), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]

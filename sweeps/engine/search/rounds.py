@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pcore.cli.parser import Parser
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
-from sweeps.engine.launch.scheduler import execute_configs, session
 from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
@@ -153,6 +152,8 @@ def _run(
     search: Search, options: LaunchOptions, budget: Budget, width: int, storage: str | None
 ) -> int:
     """Run a search and keep its winners; its exit code."""
+    from sweeps.engine.launch.scheduler import execute_configs, session  # torch: not for --help
+
     store = Store(options.results)
     print(f"\nresults: {store.root}", flush=True)
 
