@@ -160,7 +160,7 @@ def show_selection(options: argparse.Namespace) -> int:
 def show_search(options: argparse.Namespace) -> int:
     """What a hyper-parameter search tried: the best of every arm, and a slice plot."""
     from analysis.figures import style
-    from analysis.figures.slices import plot_slices
+    from analysis.figures.axis import plot_slices
     from analysis.tables.search_table import search_table
 
     name, scale = options.view

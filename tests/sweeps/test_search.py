@@ -16,7 +16,7 @@ import pytest
 
 import sweeps.engine.search.study as engine
 from analysis.__main__ import main as show
-from analysis.figures.slices import plot_slices
+from analysis.figures.axis import plot_slices
 from analysis.load import load_search
 from pcore.config import TrialConfig, override, trial_id
 from sweeps import lr_search
