@@ -204,9 +204,12 @@ def _place_values(axes: Axes, values: pd.Series, label: str) -> pd.Series:
     different = sorted(values.unique(), key=lambda v: (isinstance(v, str), v))
     is_number = pd.api.types.is_numeric_dtype(values) and values.dtype != bool
     if is_number and len(different) > MOST_VALUES:
-        if values.min() > 0 and values.max() >= LOG_SPAN * values.min():
+        low, high = values.min(), values.max()
+        if low > 0 and high >= LOG_SPAN * low:
             axes.set_xscale("log")
-        axes.set_xlim(values.min() / 1.3, values.max() * 1.3)
+            axes.set_xlim(low / 1.3, high * 1.3)
+        else:
+            axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
         return values.astype(float)
     names = [number(v) if is_number else str(v) for v in different]
     axes.set_xticks(range(len(different)), names)
@@ -215,7 +218,7 @@ def _place_values(axes: Axes, values: pd.Series, label: str) -> pd.Series:
 
 
 def _draw_tried(axes: Axes, x: pd.Series, tried: pd.DataFrame) -> None:
-    """Marks side by side where a place has several."""
+    """A mark for each configuration of an arm: how far it was trained, and which one won."""
     full = tried["num_steps"] == tried["num_steps"].max()
     looks: dict[str, tuple[pd.Series, dict[str, Any]]] = {
         "_stopped": (~full, {"marker": "o", "markersize": 2.6, "color": style.LIGHT}),
