@@ -2,6 +2,7 @@
 
 python -m analysis table depth_ablation     print the table; write it and the figures
 python -m analysis report                   all of it in one HTML file, verdicts first
+python -m analysis page                     all cells to filter and overlay: one HTML file
 python -m analysis compare A B              what changed: A, B are sweeps or SWEEP/CELL
 python -m analysis compare OLD NEW SWEEP    what changed between two results folders
 python -m analysis curves depth_ablation    exact match against length, in the terminal
@@ -48,7 +49,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    for name in ("table", "report", "compare", "curves", "trace", "select", "search", "list"):
+    stored = ("table", "report", "page", "compare", "curves", "trace", "select", "search", "list")
+    for name in stored:
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
     add["compare"]("a", help="SWEEP, SWEEP/CELL or SWEEP [SCALE]/CELL; before SWEEP, a folder")
@@ -60,12 +62,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
     add["trace"]("cell", metavar="CELL", help="its label in the table")
     add["trace"]("length", metavar="LENGTH", type=int)
-    for name in ("table", "report", "compare", "curves", "trace", "select"):
+    for name in ("table", "report", "page", "compare", "curves", "trace", "select"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
     for name in ("table", "report", "compare", "curves", "trace", "select", "search"):
         default = None if name == "report" else "laptop"
         add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
-    for name in ("table", "report", "compare", "search"):
+    for name in ("table", "report", "page", "compare", "search"):
         add[name]("--out", type=Path, help="where to write")
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")

@@ -12,7 +12,7 @@ from analysis.tables import render
 from analysis.tables.change_tables import band_table, length_change_table
 from analysis.tables.files import check_place, write_text
 from sweeps.engine.store.address import parse_address
-from sweeps.engine.store.location import find_existing
+from sweeps.engine.store.location import find_apart, find_existing
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
@@ -58,7 +58,7 @@ def make_report(options: argparse.Namespace) -> int:
             )
     selected = [
         (view.sweep, view.scale)
-        for view in sorted(views, key=_report_order)
+        for view in sorted(views, key=lambda view: _report_order((view.sweep, view.scale)))
         if options.scale in (None, view.scale) and view.sweep in (options.sweeps or [view.sweep])
     ]
     if not selected:
@@ -83,6 +83,27 @@ def make_report(options: argparse.Namespace) -> int:
     counts = Counter(row.verdict for row in verdicts)
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     print(f"written: {_relative(build_report(sections, verdicts, out))}")
+    return 0
+
+
+def make_page(options: argparse.Namespace) -> int:
+    """Write one HTML file to browse in: all cells of the store, with filters and charts."""
+    from analysis.report.browse.place import find_place
+    from analysis.report.browse.write import write_page
+
+    store = Store(options.results)
+    views = sorted(store.view_names(), key=_report_order)
+    apart = find_apart(store.folder, "reports")
+    out = options.out or (apart or _reports(options.results)) / "page.html"
+    out = out if out.suffix else out.with_suffix(".html")
+    reports = [_reports(options.results), out.parent]
+    results = options.results if "://" in options.results else _relative(Path(options.results))
+    place = find_place(str(results), reports, out)
+    written = write_page(store, views, options.checkpoint, place, out)
+    for sentence in written.left_out:
+        print(f"left out: {sentence}", file=sys.stderr)
+    print(f"made anew: {', '.join(written.made) or 'nothing, no row has changed'}")
+    print(f"{'written' if written.changed else 'unchanged'}: {_relative(out)}")
     return 0
 
 
@@ -223,11 +244,11 @@ def _reports(results: str) -> Path:
     return check_place(Path("reports") if "://" in results else Path(results) / "reports")
 
 
-def _report_order(view: load.ViewSummary) -> tuple[int, str, int]:
+def _report_order(view: tuple[str, str]) -> tuple[int, str, int]:
     """The order of sweeps/tables.py, then all others by name; large scales first."""
-    order = TABLES["paper"]
-    index = order.index(view.sweep) if view.sweep in order else len(order)
-    return index, view.sweep, -SCALES.index(view.scale)
+    (sweep, scale), order = view, TABLES["paper"]
+    index = order.index(sweep) if sweep in order else len(order)
+    return index, sweep, -SCALES.index(scale)
 
 
 def _load(options: argparse.Namespace) -> Results:
@@ -259,6 +280,7 @@ def _relative(path: Path) -> Path:
 COMMANDS = {
     "table": show_table,
     "report": make_report,
+    "page": make_page,
     "compare": compare,
     "curves": show_curves,
     "trace": show_trace,

@@ -118,13 +118,16 @@ class ViewSummary:
     num_counted: int  # ok or diverged
 
 
-def load_sweep(results: str | Path, sweep: str, scale: str, checkpoint: str = "last") -> Results:
-    """The frames of a sweep in the results folder, at one checkpoint policy.
+def load_sweep(
+    results: str | Path | Store, sweep: str, scale: str, checkpoint: str = "last"
+) -> Results:
+    """The frames of a sweep in the results folder, at one checkpoint policy. A store that has been
+    read from knows which of its files are sound.
 
     Raises ValueError that names the nearest sweep, the scales that this one has, or the checkpoint
     policies that were evaluated.
     """
-    store = Store(results)
+    store = results if isinstance(results, Store) else Store(results)
     check_view(store, sweep, scale)
     view = store.load_view(sweep, scale).to_pandas()
     view = view.sort_values(["cell_order", "seed", "data_seed", "trial_id"], kind="stable")

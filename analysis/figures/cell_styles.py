@@ -5,7 +5,7 @@ all cells have one method, a sequential palette takes the place of the shades. M
 styles differ too, so a figure printed in grey still reads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,14 +28,9 @@ class CellStyle:
 
 def cell_styles(results: Results) -> dict[str, CellStyle]:
     """The style of every cell of a sweep; 64 cells until marker and line both come back."""
-    configs = cell_configs(results)
-    base = {cell: method_color(configs.get(cell, {})) for cell in results.cells}
-    colors: dict[str, str] = {}
-    for color in dict.fromkeys(base.values()):
-        cells = [cell for cell in results.cells if base[cell] == color]
-        is_only_method = len(cells) == len(base) > 1
-        palette = ordered_colors(len(cells)) if is_only_method else shades(color, len(cells))
-        colors |= zip(cells, palette, strict=True)
+    colors, methods = cell_shades(results), _methods(results)
+    if len(set(methods.values())) == 1 < len(methods):
+        colors = dict(zip(methods, ordered_colors(len(methods)), strict=True))
     return {
         cell: CellStyle(
             color=colors[cell],
@@ -46,13 +41,33 @@ def cell_styles(results: Results) -> dict[str, CellStyle]:
     }
 
 
-def method_color(config: dict[str, Any]) -> str:
-    """The colour of a method: of its encoding together with its IDs; grey for all others."""
+def cell_shades(results: Results) -> dict[str, str]:
+    """The colour of every cell by its method alone, also where all cells have one."""
+    methods, colors = _methods(results), dict[str, str]()
+    for color in dict.fromkeys(methods.values()):
+        cells = [cell for cell in methods if methods[cell] == color]
+        colors |= zip(cells, shades(color, len(cells)), strict=True)
+    return colors
+
+
+def _methods(results: Results) -> dict[str, str]:
+    """The colour of the method of every cell."""
+    configs = cell_configs(results)
+    return {cell: method_color(configs.get(cell, {})) for cell in results.cells}
+
+
+def method_name(config: Mapping[str, Any]) -> str:
+    """What a method is called: its encoding together with its IDs."""
     encoding = str(config.get("position.encoding"))
     if encoding == "none":
-        return METHOD_COLORS["index hints" if config.get("task.index_hints") else "NoPE"]
-    method = f"{encoding} {config.get('position.ids')}"
-    return METHOD_COLORS.get(method, METHOD_COLORS.get(encoding, GREY))
+        return "index hints" if config.get("task.index_hints") else "NoPE"
+    return f"{encoding} {config.get('position.ids')}"
+
+
+def method_color(config: Mapping[str, Any]) -> str:
+    """The colour of a method, or of its encoding with any IDs; grey for all others."""
+    name = method_name(config)
+    return METHOD_COLORS.get(name, METHOD_COLORS.get(name.partition(" ")[0], GREY))
 
 
 def shades(color: str, number: int) -> Sequence[str]:

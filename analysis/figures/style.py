@@ -26,6 +26,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56
 METHOD_COLORS = {  # encoding and IDs (or the encoding alone), by one colour in every figure
     "learned coupled": COLORS[0],
     "learned candidates": COLORS[0],
+    "residues coupled": COLORS[6],
     "mixture": "#332288",
     "rotary coupled": "#44AA99",
     "NoPE": COLORS[5],

@@ -59,7 +59,7 @@ def build_report(
         element("meta", charset="utf-8"),
         element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         element("title", title),
-        element("style", Markup(_palette() + (FOLDER / "report.css").read_text(encoding="utf-8"))),
+        element("style", Markup(palette() + (FOLDER / "report.css").read_text(encoding="utf-8"))),
     ]
     page = element("html", element("head", *head), element("body", *body), lang="en")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def build_report(
     return out
 
 
-def _palette() -> str:
+def palette() -> str:
     """The colours of the figures, for the style sheet."""
     names = ("blue", "red", "green", "pink", "orange", "black", "sky", "olive")
     colors = dict(zip(names, style.COLORS, strict=True))
@@ -96,9 +96,7 @@ def _describe(sections: Iterable[Section]) -> str:
 def _show_verdicts(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> Markup:
     counts = Counter(row.verdict for row in rows)
     chips = [
-        element("li", _chip(word), f" {counts[word]}")
-        for word in VERDICT_STYLES
-        if counts.get(word)
+        element("li", chip(word), f" {counts[word]}") for word in VERDICT_STYLES if counts.get(word)
     ]
     header = ("claim", "published", "ours", "scale", "runs", "verdict")
     head = element("thead", element("tr", *(element("th", n, scope="col") for n in header)))
@@ -130,7 +128,7 @@ def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Sectio
     )
     runs = str(row.n) if row.n else DASH
     published = join([row.published, element("small", source)])
-    values = [published, row.ours or DASH, row.scale or DASH, runs, _chip(row.verdict)]
+    values = [published, row.ours or DASH, row.scale or DASH, runs, chip(row.verdict)]
     cells = [
         element("td", value, data_label=name)
         for value, name in zip(values, header[1:], strict=True)
@@ -138,7 +136,8 @@ def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Sectio
     return element("tr", element("th", claim, rule, scope="row"), *cells)
 
 
-def _chip(word: Verdict) -> Markup:
+def chip(word: Verdict) -> Markup:
+    """A verdict as a coloured word with its sign."""
     css, sign = VERDICT_STYLES[word]
     return element(
         "span", element("span", sign, aria_hidden="true"), f" {word}", class_=f"chip {css}"

@@ -121,8 +121,10 @@ def run_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*RUN, "l95", "l95_is_lower_bound"])
 
 
-def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
+def cell_l95(evaluation: pd.DataFrame, curves: pd.DataFrame | None = None) -> pd.DataFrame:
     """L95 of every cell with its interval, of one checkpoint, cells in order; see the module.
+
+    curves: the `cell_curves` of the same rows, where they are there already.
 
     l95_high_is_lower_bound: the upper end of the interval is the largest tested length.
     l95_is_near: L95 is a length of the near range, on which recipes are tuned.
@@ -130,7 +132,8 @@ def cell_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
     near = evaluation[evaluation["range"] == "near"]
     near_lengths = set(zip(near["cell"], near["length"], strict=True))
     rows = []
-    for (order, cell), curve in cell_curves(evaluation).groupby(["cell_order", "cell"], sort=True):
+    curves = cell_curves(evaluation) if curves is None else curves
+    for (order, cell), curve in curves.groupby(["cell_order", "cell"], sort=True):
         l95, low, high = (
             generalizable_length(curve["length"], curve[name]) for name in ("median", "low", "high")
         )

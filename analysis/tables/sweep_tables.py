@@ -109,7 +109,7 @@ def _measure_cells(results: Results, shown: ShownLengths) -> pd.DataFrame:
     """The numbers of the table: one row per cell; nan where nothing counts."""
     evaluation = results.evaluation
     curves = statistics.cell_curves(evaluation)
-    l95s = statistics.cell_l95(evaluation).set_index("cell")
+    l95s = statistics.cell_l95(evaluation, curves).set_index("cell")
     train = statistics.train_exact_match(evaluation, drawn_lengths(results))
     trained = trained_ranges(results)
     rows = []

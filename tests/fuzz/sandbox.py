@@ -46,6 +46,7 @@ COMPUTES = (
     "pcore.conformance.tasks:memorise",
     "analysis.figures.style:save",
     "analysis.report.write:draw_section",
+    "analysis.report.browse.write:_make",
 )
 
 

@@ -80,6 +80,7 @@ def weights_file(store: Store) -> str:
         (analysis.main, ["list"]),
         (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["report"]),
+        (analysis.main, ["page"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

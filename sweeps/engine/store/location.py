@@ -1,6 +1,7 @@
 """Where results are kept, for everything that writes or reads them."""
 
 import os
+import subprocess
 from pathlib import Path
 
 from pyarrow.fs import FileType
@@ -40,3 +41,20 @@ def find_existing(option: str | None) -> str:
             if folder.filesystem.get_file_info(folder.base).type == FileType.NotFound:
                 raise ValueError(f"there is no results folder {results}")
     return results
+
+
+def find_apart(folder: Folder, kind: str) -> Path | None:
+    """Where a mirror or page of rows that git tracks is kept, ./results/KIND/: nothing is written
+    beside what is published. None for all other rows.
+    """
+    if folder.remote:
+        return None
+    path = folder.local
+    command = ["git", "-C", str(path), "ls-files", "--", "views"]
+    try:
+        tracked = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:  # neither git nor a folder
+        return None
+    if not tracked:
+        return None
+    return Path.cwd() / "results" / kind / f"{path.parent.name}-{path.name}"

@@ -3,13 +3,13 @@
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.location import find_apart
 from sweeps.engine.store.store import Store
 
 if TYPE_CHECKING:  # plans know prices, which the process of the mirror does not need
@@ -106,17 +106,7 @@ def find_place(store: Store, tracking_uri: str | None, home: Path | None = None)
 
 def find_home(store: Store) -> Path | None:
     """Where the mirror of rows that git tracks is: nothing is written beside what is published."""
-    if store.folder.remote:
-        return None
-    path = store.folder.local
-    command = ["git", "-C", str(path), "ls-files", "--", "views"]
-    try:
-        tracked = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    except OSError:  # neither git nor a folder
-        return None
-    if not tracked:
-        return None
-    return Path.cwd() / "results" / "dashboard" / f"{path.parent.name}-{path.name}"
+    return find_apart(store.folder, "dashboard")
 
 
 def local_uri(store: Store, home: Path | None = None) -> str:

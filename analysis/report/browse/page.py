@@ -1,0 +1,280 @@
+"""The page as HTML: what helps first, then every cell of the store, then what words mean.
+
+It opens from disk and asks the network for nothing. Texts of rows are escaped here or set as text
+by the script, and only the scripts of this folder may run (a policy with their hashes).
+"""
+
+import base64
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.claims.verdict import VerdictRow
+from analysis.load import COUNTED
+from analysis.report.browse.place import Block, Place
+from analysis.report.markup import Markup, data_table, element, join
+from analysis.report.page import TITLE, VERDICT_STYLES, chip, palette
+from analysis.tables.sweep_tables import TableCell, times
+
+FOLDER = Path(__file__).parent
+SCRIPTS = ("uplot/uPlot.iife.min.js", "../report.js", "browse.js")
+SHEETS = ("uplot/uPlot.min.css", "../report.css", "browse.css")
+FILTERS = ("sweep", "scale", "task", "encoding", "layers")
+LENGTHS = ("near 1.5x", "near 2x", "longest")  # at which the table shows exact match
+AXES = ("auto", "linear", "logarithmic")
+MOST_SHOWN = 6  # cells of the headline figure
+DECIDED = {word for word, (style, _) in VERDICT_STYLES.items() if style[:3] in ("goo", "bad")}
+NOTES = (
+    "L95: largest tested length up to which the median EM stays above 95 % (x the trained length); "
+    "≥: nothing longer was tested; *: a length on which recipes are tuned.",
+    "EM: exact match in %, with the length it was measured at: those nearest to 1.5 and 2 times "
+    "the longest trained one, and the longest tested. EM train: over the trained lengths.",
+    "runs: counted/planned. A diverged run counts with 0 % at every length; runs that failed "
+    "otherwise or are missing do not count. not ok: how many of the planned these are.",
+)
+
+
+def show_page(blocks: Sequence[Block], place: Place, made_of: str) -> str:
+    """The whole page; made_of: a stamp that it carries. Same arguments: same bytes."""
+    rows = list(_rows(blocks))
+    scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    sheets = palette() + "\n".join((FOLDER / n).read_text(encoding="utf-8") for n in SHEETS)
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {_hashes(scripts)}"
+    head = [
+        element("meta", charset="utf-8"),
+        element("meta", name_="made-of", content=made_of),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        element("title", TITLE),
+        element("style", Markup(sheets)),
+    ]
+    body = [
+        element("a", "Skip to the cells", href="#cells", class_="skip"),
+        element(
+            "header", element("h1", TITLE), element("p", _describe(rows, place), class_="hint")
+        ),
+        element("main", _show_first(blocks, rows), _show_cells(rows)),
+        _data(blocks, place),
+        *(element("script", Markup(text)) for text in scripts),
+    ]
+    page = element("html", element("head", *head), element("body", *body), lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _hashes(scripts: Iterable[str]) -> str:
+    digests = (hashlib.sha256(text.encode()).digest() for text in scripts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+
+def _data(blocks: Sequence[Block], place: Place) -> Markup:
+    """All blocks for the script, and for the next page."""
+    data = {"results": place.results, "report": place.report, "sections": place.sections}
+    text = json.dumps(data | {"blocks": blocks}, allow_nan=False, separators=(",", ":"))
+    safe = text.replace("<", "\\u003c")  # no tag begins inside a string
+    return element("script", Markup(safe), type="application/json", id="data")
+
+
+def _rows(blocks: Iterable[Block]) -> Iterator[dict[str, Any]]:
+    """Every cell with what its sweep and scale say, in the order of the script."""
+    for block in blocks:
+        for view in block["views"]:
+            shared = {name: view[name] for name in ("scale", "title", "checkpoint")}
+            for cell in view["cells"]:
+                yield cell | shared | {"sweep": block["sweep"]}
+
+
+def _describe(rows: Sequence[Mapping[str, Any]], place: Place) -> Markup:
+    """How much the page rests on, and on which rows."""
+    trials = {trial["id"]: (row["scale"], trial) for row in rows for trial in row["trials"]}
+    scales = Counter(scale for scale, _ in trials.values())
+    states = Counter(trial["status"] for _, trial in trials.values())
+    counted = sum(states.pop(name, 0) for name in COUNTED)
+    parts = ", ".join(f"{count} at {scale} scale" for scale, count in sorted(scales.items()))
+    failed = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    text = f"{len(trials)} trials ({parts or 'none'}), {counted} of them counted"
+    report = (
+        [" ", element("a", "Report with all tables and figures", href=place.report), "."]
+        if place.report
+        else []
+    )
+    text += f"; {failed}" if failed else ""
+    return join([f"{text}. Rows of ", element("code", place.results), ".", *report])
+
+
+def _show_first(blocks: Sequence[Block], rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """The first screen: the headline figure beside the verdicts."""
+    found = [
+        (v["place"], VerdictRow(**{k: x for k, x in v.items() if k != "place"}))
+        for block in blocks
+        for v in block["verdicts"]
+    ]
+    verdicts = [row for _, row in sorted(found, key=lambda pair: pair[0])]
+    return element("div", _show_headline(rows), _show_verdicts(verdicts), class_="first")
+
+
+def _show_headline(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """The sweep with the cell that reaches furthest beyond what it was trained on."""
+    places = [i for i, row in enumerate(rows) if row["reach"] and not row["constructed"]]
+    places = [i for i in places if rows[i]["scale"] != "smoke"] or places
+    if not places:
+        return element("section", element("p", "No trained cell reaches any length yet."))
+    best = max(places, key=lambda i: (rows[i]["reach"], rows[i]["n"], -i))
+    row = rows[best]
+    view = (row["sweep"], row["scale"])
+    beside = [i for i, other in enumerate(rows) if (other["sweep"], other["scale"]) == view]
+    beside = sorted(beside, key=lambda i: (-(rows[i]["reach"] or 0), i))[:MOST_SHOWN]
+    low, high = row["trained"]
+    reached = row["L95"][0].partition(" ")[0]
+    tested = ", the longest tested" if reached.startswith("≥") else ""
+    text = (
+        f"{row['cell']}: median exact match above 95 % up to length {reached.strip('≥*')}{tested}, "
+        f"{times(row['reach'])} the longest of the trained lengths {low}–{high}; "
+        f"n = {row['n']} runs."
+    )
+    return element(
+        "section",
+        element("h2", row["title"], " ", element("span", row["scale"], class_="scale")),
+        element("p", text, class_="question"),
+        element(
+            "div", class_="chart", id="headline", data_cells=" ".join(map(str, sorted(beside)))
+        ),
+        element("p", class_="hint caption"),
+        element("noscript", "The charts need JavaScript; the table does not."),
+    )
+
+
+def _show_verdicts(verdicts: Sequence[VerdictRow]) -> Markup:
+    """What is decided and what is not separated; the rest folded."""
+    decided = [row for row in verdicts if row.verdict in DECIDED]
+    close = [row for row in verdicts if row.verdict == "not separated"]
+    rest = [row for row in verdicts if row.verdict not in DECIDED | {"not separated"}]
+    counts = Counter(row.verdict for row in rest)
+    words = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return element(
+        "section",
+        element("h2", "Verdicts on the claims"),
+        element("h3", f"Decided ({len(decided)})"),
+        _list_claims(decided),
+        element("h3", f"Not separated ({len(close)})"),
+        _list_claims(close),
+        element("details", element("summary", f"The rest: {words}"), _list_claims(rest)),
+        id="verdicts",
+    )
+
+
+def _list_claims(rows: Sequence[VerdictRow]) -> Markup:
+    if not rows:
+        return element("p", "None.", class_="hint")
+    return element("ul", *map(_show_claim, rows), class_="claims")
+
+
+def _show_claim(row: VerdictRow) -> Markup:
+    name = element("a", row.claim, href="#", data_sweep=row.sweep, data_scale=row.scale)
+    facts = [f"{row.scale} scale" if row.scale else "", f"n = {row.n}" if row.n else ""]
+    text = "; ".join(part for part in (row.ours, *facts) if part)
+    return element("li", chip(row.verdict), " ", name, element("small", text or row.published))
+
+
+def _show_cells(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    header = [
+        TableCell("cell"),
+        TableCell("runs"),
+        TableCell("L95", "(x trained)"),
+        *(TableCell(f"EM {name}", "at length") for name in LENGTHS),
+        TableCell("EM train"),
+        TableCell("not ok"),
+        TableCell("encoding", "task, layers"),
+        TableCell("sweep", "scale"),
+    ]
+    table = data_table(
+        header,
+        [_row(row) for row in rows],
+        "all cells",
+        row_ids=[f"c{number}" for number in range(len(rows))],
+        class_="small",
+    )
+    return element(
+        "section",
+        element("h2", "All cells"),
+        _show_filters(rows),
+        _show_notes(rows),
+        element(
+            "div",
+            element("div", table, id="table"),
+            element(
+                "aside",
+                element("div", class_="chart", id="chart"),
+                element("p", class_="hint caption"),
+                element("div", id="trials"),
+            ),
+            class_="browse",
+        ),
+        id="cells",
+    )
+
+
+def _row(row: Mapping[str, Any]) -> list[str | TableCell]:
+    failed = Counter(trial["status"] for trial in row["trials"])
+    failed.pop("ok", None)
+    states = ", ".join(f"{count} {state}" for state, count in sorted(failed.items()))
+    name = element("button", row["cell"], type="button", aria_pressed="false", class_="pick")
+    layers = "" if row["layers"] is None else f", {_layers(row['layers'])}"
+    return [
+        TableCell(name, row["sweep"]),
+        f"{row['n']}/{len(row['trials'])}",
+        TableCell(*row["L95"]),
+        *(_at(*row["exact_match"][name]) for name in LENGTHS),
+        TableCell(*row["train"]),
+        TableCell(str(sum(failed.values())), states),
+        TableCell(row["encoding"], f"{row['task']}{layers}"),
+        TableCell(row["sweep"], row["scale"]),
+    ]
+
+
+def _at(length: int | str, value: Sequence[str]) -> TableCell:
+    """An exact match with its length and interval."""
+    text, interval = value
+    return TableCell(text, f"at {length} {interval}".rstrip() if length else "")
+
+
+def _layers(number: int) -> str:
+    return f"{number} layer" if number == 1 else f"{number} layers"
+
+
+def _show_filters(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    axes = [element("option", name, value="" if name == "auto" else name) for name in AXES]
+    return element(
+        "form",
+        *(_show_filter(name, rows) for name in FILTERS),
+        element("label", "words", element("input", type="search", name_="words", size="12")),
+        element("label", "length axis", element("select", *axes, name_="axis")),
+        element("button", "reset", type="reset"),
+        element("output", id="count"),
+        id="filters",
+        class_="filters",
+    )
+
+
+def _show_filter(name: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
+    counts = Counter(str(row[name]) for row in rows if row[name] is not None)
+    values = list(counts) if name == "sweep" else sorted(counts, key=lambda v: (len(v), v))
+    options = [element("option", f"{v} ({counts[v]})", value=v) for v in values]
+    return element(
+        "label", name, element("select", element("option", "all", value=""), *options, name_=name)
+    )
+
+
+def _show_notes(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """How many runs and whose weights a number is of; what the columns mean, folded."""
+    policies = "; ".join(sorted({row["checkpoint"] for row in rows}))
+    notes = element("ul", *(element("li", note) for note in NOTES), class_="notes")
+    short = "Medians over counted runs [interval]; click a row for its curve and trials."
+    return join(
+        [
+            element("p", f"{short} Checkpoint: {policies}.", class_="hint"),
+            element("details", element("summary", "What the columns mean"), notes, class_="hint"),
+        ]
+    )

@@ -1,0 +1,127 @@
+"""Writing the page: a sweep is made anew only where its rows have changed.
+
+A block carries a stamp over all that it is made from: the view, the names of the shards (which
+never change), the sizes of the mechanism files, the code. A page holds its blocks, so the next one
+takes over those whose stamp is still right; where all are, nothing is done.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.report.browse.place import Block, Place
+from analysis.tables.files import check_place, write_text
+from sweeps.engine.store.mechanism import FOLDER as MECHANISM
+from sweeps.engine.store.store import Store
+
+ROOT = Path(__file__).parents[3]
+CODE = ("analysis", "pcore", "sweeps/engine/store")  # that numbers are made with
+HEAD = 1000  # characters that hold the stamp of a page
+DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """What writing a page did."""
+
+    made: tuple[str, ...]  # sweeps that were made anew
+    left_out: tuple[str, ...]  # a sentence for each sweep and scale without such rows
+    changed: bool  # whether the file did
+
+
+def write_page(
+    store: Store, views: Sequence[tuple[str, str]], checkpoint: str, place: Place, out: Path
+) -> Written:
+    """Write the page of these views (sweep, scale), in their order.
+
+    Raises ValueError if none of them has rows at this checkpoint policy, or if the file cannot be.
+    """
+    if not views:
+        raise ValueError(f"no sweep has been run into {store.root}: there is nothing to browse")
+    if check_place(out).is_dir():
+        raise ValueError(f"{out} is a folder; --out names a file")
+    stamps = dict(_stamps(store, views, checkpoint))
+    made_of = _digest(json.dumps([*stamps.items(), astuple(place)]).encode())
+    before = out.read_text(encoding="utf-8") if out.is_file() else ""
+    is_whole = before.endswith("</html>\n")
+    if is_whole and f'<meta name="made-of" content="{made_of}">' in before[:HEAD]:
+        return Written(made=(), left_out=(), changed=False)
+    out.parent.mkdir(parents=True, exist_ok=True)  # before anything is computed
+    from analysis.report.browse.page import show_page  # slow to import
+
+    kept, blocks, made = _read_blocks(before), list[Block](), list[str]()
+    for sweep, stamp in stamps.items():
+        if stamp not in kept:
+            scales = [scale for name, scale in views if name == sweep]
+            kept[stamp] = _make(store, stamp, sweep, scales, checkpoint, stamps)
+            made += [sweep] if sweep else []
+        blocks.append(kept[stamp])
+    left_out = [sentence for block in blocks for sentence in block["left_out"]]
+    if not any(block["views"] for block in blocks):
+        raise ValueError(left_out[0])
+    after = show_page(blocks, place, made_of)
+    if after != before:
+        write_text(out, after)
+    return Written(made=tuple(made), left_out=tuple(left_out), changed=after != before)
+
+
+def _make(
+    store: Store, stamp: str, sweep: str, scales: Sequence[str], checkpoint: str, known: Any
+) -> Block:
+    from analysis.load import load_sweep
+    from analysis.report.browse.blocks import make_block, make_rest
+
+    if not sweep:
+        return make_rest(stamp, known)
+    found, left_out = [], []
+    for scale in scales:
+        try:
+            found.append(load_sweep(store, sweep, scale, checkpoint))
+        except ValueError as error:
+            left_out.append(f"{sweep} ({scale}): {error}")
+    return make_block(stamp, sweep, found) | {"left_out": left_out}
+
+
+def _stamps(
+    store: Store, views: Sequence[tuple[str, str]], checkpoint: str
+) -> Iterator[tuple[str, str]]:
+    """The stamp of each sweep, and at "" that of the claims on all others."""
+    rows, visible = store.views(), store.visible()
+    sizes = {entry.name: entry.size for entry in store.folder.list(MECHANISM)}
+    code = _code()
+    for sweep in dict.fromkeys(sweep for sweep, _ in views):
+        parts: list[Any] = [code, checkpoint, sweep]
+        for scale in (scale for name, scale in views if name == sweep):
+            view = rows[sweep, scale].to_pylist()
+            trials = sorted({row["trial_id"] for row in view})
+            files = [f"{MECHANISM}/{name[:2]}/{name}.parquet" for name in trials]
+            parts += [scale, view, [visible[name].name for name in trials if name in visible]]
+            parts.append([sizes.get(file) for file in files])
+        yield sweep, _digest(json.dumps(parts).encode())
+    yield "", _digest(json.dumps([code, sorted({sweep for sweep, _ in views})]).encode())
+
+
+def _code() -> str:
+    """All code and data that a number may depend on."""
+    files = sorted(file for name in CODE for file in (ROOT / name).rglob("*.*"))
+    sources = (
+        file.read_bytes() for file in files if file.suffix in (".py", ".toml", ".js", ".css")
+    )
+    return _digest(b"\0".join(sources))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _read_blocks(page: str) -> dict[str, Block]:
+    """The blocks of a page by their stamps; none if it is no page of ours."""
+    try:
+        found = DATA.search(page)
+        return {str(b["stamp"]): b for b in json.loads(found[1])["blocks"]} if found else {}
+    except (ValueError, LookupError, TypeError):
+        return {}
