@@ -173,6 +173,9 @@ def _summary(facts: Mapping[str, Any], store: Store) -> Iterator[str]:
         if "error" in row:
             yield "    " + row["error"].strip().replace("\n", "\n    ")
     yield from (f"kept: {store.folder.path(name)}" for name in facts["files"])
+    if own := facts.get("own_code"):
+        code = ", ".join(f"{field}={value}" for field, value in own.items())
+        yield f"its id is also a hash of own code, which is not imported here: {code}"
     if facts.get("id_today", facts["trial"]) != facts["trial"]:
         yield f"today's code gives this configuration the id {facts['id_today']}"
     yield f"all {len(facts['configuration'])} fields of its configuration, every length: --json"
