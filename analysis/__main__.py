@@ -3,10 +3,12 @@
 python -m analysis table depth_ablation     print the table; write it and the figures
 python -m analysis report                   write one HTML file, verdicts first
 python -m analysis page                     browse all cells: filters, overlaid curves, trials
-python -m analysis compare A B depth_ablation  show what changed between two results folders
+python -m analysis compare A B              show what changed; A, B are sweeps or SWEEP/CELL
+python -m analysis compare OLD NEW SWEEP    show what changed between two results folders
 python -m analysis curves depth_ablation    draw exact match against length in the terminal
 python -m analysis trace depth_ablation "NoPE, 3 layers" 24   list the runs behind one number
 python -m analysis select found_coupling    show the candidate that the near range selects
+python -m analysis search lr_search         show what a search tried, with a slice plot
 python -m analysis fill README.md           fill in the marked tables and figures of Markdown files
 python -m analysis attention last.pt        draw what the heads of a trained model attend to
 python -m analysis list                     list the sweeps in the store
@@ -25,8 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; 0, or 2 with one sentence on stderr if it is refused."""
     try:
         options = _parse(arguments)
-        for name in {"results", "a", "b"} & set(vars(options)):
-            setattr(options, name, find_existing(getattr(options, name)))
+        if "results" in options:
+            options.results = find_existing(options.results)
         return COMMANDS[options.command](options)
     except (ValueError, OSError) as error:
         print(f"analysis: {first_line(error)}", file=sys.stderr)
@@ -47,22 +49,25 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    for name in ("table", "report", "page", "curves", "trace", "select", "list"):
+    stored = ("table", "report", "page", "compare", "curves", "trace", "select", "search", "list")
+    for name in stored:
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
-    add["compare"]("a", help=folder)
-    add["compare"]("b", help="the folder to compare it with")
+    add["compare"]("a", help="SWEEP, SWEEP/CELL or SWEEP [SCALE]/CELL; before SWEEP, a folder")
+    add["compare"]("b", help="the other one")
+    add["compare"]("sweep", nargs="?", metavar="SWEEP", help="then A and B are results folders")
+    add["compare"]("--by-length", action="store_true", help="every length, not bands of them")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
-    for name in ("table", "compare", "curves", "trace", "select"):
-        add[name]("sweep", metavar="SWEEP", help="name or path of a script")
+    for name in ("table", "curves", "trace", "select", "search"):
+        add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
     add["trace"]("cell", metavar="CELL", help="its label in the table")
     add["trace"]("length", metavar="LENGTH", type=int)
-    for name in ("table", "report", "compare", "curves", "trace", "select"):
-        default = None if name == "report" else "laptop"
-        add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
     for name in ("table", "report", "page", "compare", "curves", "trace", "select"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
-    for name in ("table", "report", "page", "compare"):
+    for name in ("table", "report", "compare", "curves", "trace", "select", "search"):
+        default = None if name == "report" else "laptop"
+        add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
+    for name in ("table", "report", "page", "compare", "search"):
         add[name]("--out", type=Path, help="where to write")
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
@@ -73,7 +78,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if "sweeps" in options:
         options.sweeps = [_stem(name) for name in options.sweeps]
-    if "sweep" in options:
+    if "sweep" in options and options.sweep:
         options.view = (_stem(options.sweep), options.scale)
     return options
 

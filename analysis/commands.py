@@ -9,9 +9,10 @@ from pathlib import Path
 from analysis import load
 from analysis.load import Results
 from analysis.tables import render
-from analysis.tables.comparison_table import comparison_table
+from analysis.tables.change_tables import band_table, length_change_table
 from analysis.tables.files import check_place, write_text
-from sweeps.engine.store.location import find_apart
+from sweeps.engine.store.address import parse_address
+from sweeps.engine.store.location import find_apart, find_existing
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
@@ -106,19 +107,46 @@ def make_page(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Compare two results folders cell by cell: what changed, by how much, how certain."""
+    """Compare two folders, sweeps or cells: what changed from A to B, by how much, how certain."""
     from analysis.statistics.comparisons import compare_results
 
-    a, b = (
-        load.load_sweep(folder, *options.view, checkpoint=options.checkpoint)
-        for folder in (options.a, options.b)
-    )
+    (a, name_a), (b, name_b) = _operands(options)
+    if not set(a.cells) & set(b.cells):
+        hint = "name a cell of each: SWEEP/CELL"
+        raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")
     frame = compare_results(a, b)
-    print(render.render_text(comparison_table(frame, *options.view)))
+    table = length_change_table if options.by_length else band_table
+    print(render.render_text(table(frame, f"From A, {name_a}, to B, {name_b}")))
     if options.out:
         write_text(options.out, render.frame_csv(frame))
         print(f"written: {_relative(options.out)}")
     return 0
+
+
+def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
+    """Both sides of a comparison and what they are called: a sweep, or a cell of it, in two
+    folders; or two of them in one.
+    """
+    texts, folders = (options.a, options.b), (options.results, options.results)
+    if options.sweep is not None:
+        folders = tuple(find_existing(folder) for folder in texts)
+        texts = (options.sweep, options.sweep)
+    asked = [parse_address(Path(t).stem if t.endswith(".py") else t) for t in texts]
+    if any(address.seed is not None for address in asked):
+        raise ValueError("single trials are not compared: leave the seed out")
+    cells = [address.cell for address in asked]
+    if cells.count(None) == 1:
+        raise ValueError("a cell and a sweep are not compared: name a cell of each, or of none")
+    label = cells[0] if cells[0] == cells[1] else f"{cells[0]} → {cells[1]}"
+    sides = list[tuple[Results, str]]()
+    for folder, address in zip(folders, asked, strict=True):
+        scale = address.scale or options.scale
+        side = load.load_sweep(folder, address.sweep, scale, checkpoint=options.checkpoint)
+        name = f"{address.sweep} [{scale}]"
+        if address.cell is not None:
+            side, name = load.select_cell(side, address.cell, label), f"{name}/{address.cell}"
+        sides.append((side, name if options.sweep is None else f"{name} in {folder}"))
+    return sides
 
 
 def show_curves(options: argparse.Namespace) -> int:
@@ -146,6 +174,20 @@ def show_selection(options: argparse.Namespace) -> int:
     from analysis.tables.selection import selection_table
 
     print(render.render_text(selection_table(_load(options))))
+    return 0
+
+
+def show_search(options: argparse.Namespace) -> int:
+    """What a hyper-parameter search tried: the best of every arm, and a slice plot."""
+    from analysis.figures import style
+    from analysis.figures.axis import plot_slices
+    from analysis.tables.search_table import search_table
+
+    name, scale = options.view
+    tried = load.load_search(options.results, name, scale)
+    print(render.render_text(search_table(tried, f"Search {name} [{scale}]")), flush=True)
+    stem = options.out or _reports(options.results) / f"{name}-{scale}" / "slices"
+    _print_written(style.save(plot_slices(tried), stem))
     return 0
 
 
@@ -242,6 +284,7 @@ COMMANDS = {
     "curves": show_curves,
     "trace": show_trace,
     "select": show_selection,
+    "search": show_search,
     "fill": fill_files,
     "attention": draw_attention,
     "list": show_views,

@@ -20,6 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
+from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.mechanism import MECHANISM, load_mechanism
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW
 from sweeps.engine.store.store import Store
@@ -157,6 +158,18 @@ def load_sweep(
     ).at(checkpoint)
 
 
+def select_cell(results: Results, cell: str, label: str | None = None) -> Results:
+    """One cell of a sweep, under another label if one is given. Raises ValueError that names the
+    nearest.
+    """
+    if cell not in results.cells:
+        raise ValueError(f"no cell {cell!r} in {results.sweep}; {suggest(cell, results.cells)}")
+    frames = ("view", "trials", "evaluation", "all_evaluation", "reports", "mechanism")
+    kept = {name: getattr(results, name) for name in frames}
+    kept = {name: frame[frame["cell"] == cell] for name, frame in kept.items()}
+    return replace(results, **{k: f.assign(cell=label or cell) for k, f in kept.items()})
+
+
 def list_views(results: str | Path) -> list[ViewSummary]:
     """All views of a results folder, by name."""
     store, summaries = Store(results), []
@@ -175,6 +188,34 @@ def list_views(results: str | Path) -> list[ViewSummary]:
             )
         )
     return summaries
+
+
+def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
+    """A row per configuration that a search tried: arm, each searched field, near_score,
+    num_steps (of its longest training) and is_best.
+
+    Raises ValueError if there is no such search, or its file is of an older kind.
+    """
+    folder, file = Folder(results), f"searches/{name}-{scale}.json"
+    try:
+        arms = json.loads(folder.read(file))
+        rows = [
+            {"arm": label, **tried, "is_best": all(tried[k] == arm[k] for k in arm if "." in k)}
+            for label, arm in arms.items()
+            for tried in arm["tried"]
+        ]
+    except FileNotFoundError:
+        there = [entry.name.removeprefix("searches/") for entry in folder.list("searches")]
+        hint = (
+            f"there: {', '.join(there)}" if there else "there is none; python sweeps/lr_search.py"
+        )
+        raise ValueError(f"no search {file!r} in {folder}; {hint}") from None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        again = f"python sweeps/{name}.py --scale {scale} --results {folder}"
+        raise ValueError(
+            f"{folder.path(file)} lacks what was tried; this writes it anew from the rows: {again}"
+        ) from None
+    return pd.DataFrame(rows)
 
 
 def check_view(store: Store, sweep: str, scale: str) -> None:

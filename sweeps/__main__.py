@@ -6,17 +6,20 @@ python -m sweeps run depth_ablation            run what is missing, of one or se
 python -m sweeps run --for core                run what a table of the report needs
 python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
 python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
-python -m sweeps why 3f2a                      everything about one trial
+python -m sweeps why TRIAL                     result and attempts of one trial; --json: everything
 python -m sweeps diagnose [SWEEP ...]          analyse trained models: attention, causes of failure
 python -m sweeps replicate SWEEP               rerun stored trials and compare
 python -m sweeps cost                          how accurate predicted times are
 python -m sweeps cancel TRIAL ...              end running or waiting trials, from any terminal
+python -m sweeps resume TRIAL ...              let the next launch continue them
 python -m sweeps verify                        read every file and list damaged ones
 python -m sweeps merge FROM INTO               add the results of another folder
 python -m sweeps mirror [SWEEP ...]            rebuild MLflow from Parquet
 python -m sweeps dashboard                     open MLflow's charts of the results
 python -m sweeps doctor                        check this machine and the cluster
 python -m sweeps gc                            remove old checkpoints and leftovers
+
+TRIAL: the first letters of an id, or an address: "depth_ablation/coupling, 2 layers/seed 1"
 """
 
 import argparse
@@ -110,10 +113,10 @@ def trials(given: argparse.Namespace) -> int:
 
 
 def why(given: argparse.Namespace) -> int:
-    """Show everything about one trial: configuration, identity, attempts, failures, uses."""
-    from sweeps.commands.status import show_trial
+    """Show result, uses and attempts of one trial; --json: its configuration and rows too."""
+    from sweeps.commands.trials import show_trial
 
-    return show_trial(given.results, given.trial)
+    return show_trial(given.results, given.trial, given.json)
 
 
 def diagnose(given: argparse.Namespace) -> int:
@@ -132,10 +135,17 @@ def diagnose(given: argparse.Namespace) -> int:
 
 
 def cancel(given: argparse.Namespace) -> int:
-    """End running or waiting trials of any launch; --retry-errors resumes them."""
+    """End running or waiting trials of any launch; their state is kept for `resume`."""
     from sweeps.commands.cancel import cancel_trials
 
     return cancel_trials(given.results, given.trials)
+
+
+def resume(given: argparse.Namespace) -> int:
+    """Undo `cancel`: the next launch continues these trials."""
+    from sweeps.commands.cancel import resume_trials
+
+    return resume_trials(given.results, given.trials)
 
 
 def replicate(given: argparse.Namespace) -> int:
@@ -202,12 +212,16 @@ READING = (
     trials,
     why,
     cancel,
+    resume,
     diagnose,
     cost,
     mirror,
     dashboard,
     gc,
 )  # commands that create no results folder
+
+
+TRIAL = "first letters of an id, or SWEEP/CELL/seed N (SWEEP [SCALE]/CELL/seed N, data seed M)"
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -248,11 +262,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_size(command)
     add_results(command)
     command = add("why", why)
-    command.add_argument("trial", metavar="TRIAL", help="trial id or its first letters")
+    command.add_argument("trial", metavar="TRIAL", help=TRIAL)
+    command.add_argument("--json", action="store_true", help="everything, for programs")
     add_results(command)
-    command = add("cancel", cancel)
-    command.add_argument("trials", nargs="+", metavar="TRIAL", help="trial id or its first letters")
-    add_results(command)
+    for name, function in (("cancel", cancel), ("resume", resume)):
+        command = add(name, function)
+        command.add_argument("trials", nargs="+", metavar="TRIAL", help=TRIAL)
+        add_results(command)
     command = add("diagnose", diagnose)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")

@@ -1,4 +1,6 @@
-"""Results against the numbers that a sweep varies: curves along one, a heat map over two."""
+"""Results against the numbers that a sweep varies: curves along one, a heat map over two; slices of
+those that a search tried.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,14 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.figures import style
-from analysis.figures.axes import Axis, find_axes
+from analysis.figures.axes import LOG_SPAN, Axis, find_axes, number
 from analysis.figures.cell_styles import CellStyle, ordered_colors
 from analysis.figures.heat_maps import draw_map, whole_percent
-from analysis.figures.marks import describe_counts, draw_median, draw_runs, explain_marks
+from analysis.figures.marks import EDGE, describe_counts, draw_median, draw_runs, explain_marks
 from analysis.load import Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ShownLengths, choose_lengths
 
+MOST_VALUES = 7  # of a searched parameter up to which each has a place of its own
 L95_STYLE = CellStyle(color=style.GREY, marker="o", line="-")
 
 
@@ -166,3 +169,62 @@ def _set_axis(axes: Axes, axis: Axis) -> None:
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.minorticks_off()
     axes.margins(x=0.06)
+
+
+def plot_slices(tried: pd.DataFrame) -> Figure:
+    """Near score against each searched field, a row of panels per arm; tried as `load_search`."""
+    fields = [name for name in tried.columns if "." in name]
+    arms = list(tried["arm"].unique())
+    with style.apply():
+        figure, panels = style.new_panels(1.25, len(arms), len(fields))
+        for i, axes in enumerate(panels):
+            arm, field = arms[i // len(fields)], fields[i % len(fields)]
+            is_last = i >= len(panels) - len(fields)
+            x = _place_values(axes, tried[field], field if is_last else "")
+            _draw_tried(axes, x[tried["arm"] == arm], tried[tried["arm"] == arm])
+            if i:
+                axes.sharey(panels[0])
+            axes.tick_params(labelbottom=is_last, labelleft=i % len(fields) == 0)
+            if i % len(fields) == 0:
+                axes.set_title(arm, fontsize=7.5, loc="left")
+                axes.set_ylabel("near score")
+        panels[0].set_ylim(-0.08, 1.05 * max(1.0, tried["near_score"].max()))
+        style.add_caption(
+            figure,
+            "near score, smaller is better: wrong answers + wrong tokens, as shares of all on the "
+            "near range; a mark per configuration: small and pale: stopped early, full: trained to "
+            "the end, star: the winner of its arm",
+        )
+    return figure
+
+
+def _place_values(axes: Axes, values: pd.Series, label: str) -> pd.Series:
+    """Where each value lies: on a linear or a logarithmic axis, or one place after another."""
+    axes.set_xlabel(label)
+    different = sorted(values.unique(), key=lambda v: (isinstance(v, str), v))
+    is_number = pd.api.types.is_numeric_dtype(values) and values.dtype != bool
+    if is_number and len(different) > MOST_VALUES:
+        low, high = values.min(), values.max()
+        if low > 0 and high >= LOG_SPAN * low:
+            axes.set_xscale("log")
+            axes.set_xlim(low / 1.3, high * 1.3)
+        else:
+            axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        return values.astype(float)
+    names = [number(v) if is_number else str(v) for v in different]
+    axes.set_xticks(range(len(different)), names)
+    axes.set_xlim(-0.5, len(different) - 0.5)
+    return values.map(different.index).astype(float)
+
+
+def _draw_tried(axes: Axes, x: pd.Series, tried: pd.DataFrame) -> None:
+    """A mark for each configuration of an arm: how far it was trained, and which one won."""
+    full = tried["num_steps"] == tried["num_steps"].max()
+    looks: dict[str, tuple[pd.Series, dict[str, Any]]] = {
+        "_stopped": (~full, {"marker": "o", "markersize": 2.6, "color": style.LIGHT}),
+        "_full": (full & ~tried["is_best"], {"marker": "o", "color": style.COLORS[0]}),
+        "_best": (tried["is_best"], {"marker": "*", "markersize": 8, "color": style.COLORS[1]}),
+    }
+    for name, (chosen, look) in looks.items():
+        y = np.asarray(tried.loc[chosen, "near_score"], dtype=float)
+        axes.plot(x[chosen], y, label=name, linestyle="none", **look, **EDGE)

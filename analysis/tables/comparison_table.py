@@ -1,13 +1,11 @@
-"""Comparisons (`analysis.statistics.comparisons`) as tables: the arms of a sweep against a
-reference, and two result sets.
-"""
+"""The arms of a sweep against a reference (`analysis.statistics.comparisons`) as a table."""
 
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 import pandas as pd
 
-from analysis.tables.sweep_tables import DASH, Table, TableCell, percent
+from analysis.tables.sweep_tables import DASH, Table, TableCell
 
 SIDES = {"cell": "+", "reference": "−"}  # whom McNemar's test favors
 
@@ -91,37 +89,3 @@ def p_value(p: float) -> str:
     if pd.isna(p):
         return DASH
     return "<0.001" if p < 0.001 else f"{min(p, 1):.3f}"
-
-
-def comparison_table(frame: pd.DataFrame, sweep: str, scale: str) -> Table:
-    """One row per cell and length where B is not equal to A; the notes say how many are equal."""
-    changed = frame[frame["change"] != "equal"]
-    header = ("cell", "length", "A", "B", "B - A", "runs A/B", "p (Holm)", "change")
-    return Table(
-        title=f"Changes from A to B ({sweep}, {scale})",
-        header=tuple(TableCell(name) for name in header),
-        rows=tuple(_row(row) for row in changed.to_dict("records")),
-        notes=(
-            f"{len(changed)} of {len(frame)} cells x lengths differ. A, B: median exact match (%).",
-            "p: exact sign test over pairs of equal seeds and test sets, else a permutation test "
-            "over runs; Holm over the cells of a length. No p: too few runs.",
-        ),
-        numbers=frame,
-    )
-
-
-def _row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
-    difference, p = row["difference"], row["p_holm"]
-    interval = ""
-    if not pd.isna(row["low"]):
-        interval = f"[{points(row['low'])}, {points(row['high'])}]"
-    return (
-        TableCell(str(row["cell"])),
-        TableCell(str(row["length"])),
-        TableCell(percent(row["median_a"])),
-        TableCell(percent(row["median_b"])),
-        TableCell(points(difference), interval),
-        TableCell(f"{row['n_a']}/{row['n_b']}"),
-        TableCell(p_value(p)),
-        TableCell(str(row["change"])),
-    )

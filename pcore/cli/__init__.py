@@ -1,6 +1,6 @@
 """The `pcore` command: show examples, train, query and explain models, check code and theorems.
 
-    pcore show addition 653+49                     pcore train --preset smoke
+    pcore show addition 653+49                     pcore train --preset small
     pcore show addition 653+49 --no-zero-pad       pcore train --model.num_layers 2 --out m.pt
     pcore show addition 653+49 --picture a.png     pcore solve m.pt 12+34 5+678
     pcore attention m.pt                           pcore explain m.pt --length 20

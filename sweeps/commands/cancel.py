@@ -1,4 +1,4 @@
-"""`python -m sweeps cancel`: ends running or waiting trials from any terminal."""
+"""`python -m sweeps cancel` and `resume`: end trials from any terminal, or let them continue."""
 
 import getpass
 import socket
@@ -7,23 +7,24 @@ from datetime import UTC, datetime
 
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
+from sweeps.engine.store.address import find_trial, stored_places
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.markers import ask_to_cancel
+from sweeps.engine.trial.requests import ask_to_cancel, ask_to_resume, asked_to_cancel
 
 
-def cancel_trials(results: str | None, prefixes: Sequence[str]) -> int:
-    """Cancel the trials whose ids start with these prefixes. A running one saves its state and ends
-    at its next report, a waiting one is not started.
+def cancel_trials(results: str | None, names: Sequence[str]) -> int:
+    """Cancel these trials. A running one saves its state and ends at its next report, a waiting one
+    is not started.
 
-    Raises ValueError, before anything is cancelled, if a prefix matches no trial of a sweep in the
-    store, several, or a finished one.
+    names: first letters of ids, or addresses. Raises ValueError, before anything is cancelled, if
+    one matches no trial of a sweep in the store, several, or a finished one.
     """
     store = open_store(results)
-    names = [_find(prefix, store) for prefix in prefixes]
+    trials = _find_unfinished(names, store)
     held = {name for launch in LaunchLease(store.folder).living() for name in launch.trials}
     running = {entry.name.removeprefix("running/") for entry in store.folder.list("running")}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    for name in dict.fromkeys(names):
+    for name in trials:
         reason = f"cancelled by {getpass.getuser()} on {socket.gethostname()}, {now}"
         ask_to_cancel(store.folder, name, reason)
         if name in held and f"{name}.json" in running:
@@ -35,19 +36,28 @@ def cancel_trials(results: str | None, prefixes: Sequence[str]) -> int:
     return 0
 
 
-def _find(prefix: str, store: Store) -> str:
-    """The unfinished trial whose id starts with this prefix."""
-    known = {
-        name
-        for view in store.view_names()
-        for name in store.load_view(*view).column("trial_id").to_pylist()
-    }
-    found = sorted(name for name in known if name.startswith(prefix))
-    if len(found) != 1:
-        count = f"{len(found)} trials begin" if found else "no trial of a sweep begins"
-        few = f": {', '.join(found[:5])}, ..." if found else ""
-        raise ValueError(f"{count} with {prefix!r} in {store.root}{few}")
-    shard = store.visible_shard(found[0])
-    if shard is not None and shard.finished:
-        raise ValueError(f"{found[0]} is finished ({shard.status})")
-    return found[0]
+def resume_trials(results: str | None, names: Sequence[str]) -> int:
+    """Undo a cancellation: the next launch continues these trials.
+
+    Raises ValueError as `cancel_trials`, and for a trial that was not cancelled.
+    """
+    store = open_store(results)
+    trials = _find_unfinished(names, store)
+    for name in trials:
+        shard = store.visible_shard(name)
+        if not (asked_to_cancel(store.folder, name) or (shard and shard.status == "cancelled")):
+            raise ValueError(f"{name} was not cancelled")
+    for name in trials:
+        ask_to_resume(store.folder, name)
+        print(f"{name}: the next launch continues it")
+    return 0
+
+
+def _find_unfinished(names: Sequence[str], store: Store) -> list[str]:
+    places = stored_places(store)
+    found = list(dict.fromkeys(find_trial(name, places) for name in names))
+    for name in found:
+        shard = store.visible_shard(name)
+        if shard is not None and shard.finished:
+            raise ValueError(f"{name} is finished ({shard.status})")
+    return found

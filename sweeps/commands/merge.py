@@ -7,7 +7,10 @@ so that the next slice can resume anywhere. Not copied: packs (rebuilt), markers
 MLflow, reports.
 """
 
+import io
 from collections.abc import Iterable
+
+import torch
 
 from pcore.model.checkpoint import read_progress
 from sweeps.engine.store.checks import name_once
@@ -110,4 +113,26 @@ def _names(source: Store, target: Store, folder: str) -> Iterable[str]:
 
 
 def _alike(source: Folder, target: Folder, name: str) -> bool:
-    return name.startswith("trials/") or source.read(name) == target.read(name)
+    if name.startswith("trials/"):
+        return True
+    ours, theirs = source.read(name), target.read(name)
+    is_weights = kind_of(name) == "weights"
+    return ours == theirs or (is_weights and _has_same_weights(ours, theirs))
+
+
+def _has_same_weights(ours: bytes, theirs: bytes) -> bool:
+    """Whether two checkpoints are the same model: bytes around its tensors vary with versions."""
+    try:
+        one, other = (
+            torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            for data in (ours, theirs)
+        )
+        names = one["model"].keys() == other["model"].keys()
+        told = all(one[key] == other[key] for key in ("config", "policy", "step"))
+        return (
+            names
+            and told
+            and all(torch.equal(t, other["model"][n]) for n, t in one["model"].items())
+        )
+    except Exception:  # torch raises many kinds for a damaged file
+        return False

@@ -1,19 +1,13 @@
-"""`python -m sweeps status` and `why`: what a store holds of sweeps and of one trial."""
+"""What a store holds of sweeps: `python -m sweeps status`."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from pcore.config import canonical, trial_id, unflatten
-from pcore.registry import own_code
-from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.commands.trials import range_matches
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
-from sweeps.engine.plan import align, format_seconds, trial_states
-from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
-from sweeps.engine.store.store import Shard, Store
+from sweeps.engine.plan import align, trial_states
+from sweeps.engine.spec import Scale, Sweep, Trial
+from sweeps.engine.store.store import Store
 from sweeps.engine.trial.sources import is_same_code
 
 COLUMNS: tuple[str, ...] = (
@@ -88,90 +82,6 @@ def _same_code(store: Store, names: Sequence[str]) -> dict[str, bool | None]:
         for row in store.load(names, "trial", columns).to_pylist()
         if row["status"] in ("ok", "diverged")
     }
-
-
-def show_trial(results: str | None, prefix: str) -> int:
-    """Print everything about the trial whose id begins with this prefix."""
-    store = open_store(results)
-    shards = [s for s in store.shards() if s.trial_id.startswith(prefix)]
-    names = sorted({shard.trial_id for shard in shards})
-    if len(names) > 1:
-        few = ", ".join(names[:5])
-        raise ValueError(f"{len(names)} trials begin with {prefix!r}: {few}, ...")
-    if names:
-        print(_stored_trial(names[0], shards, store))
-        return 0
-    for sweep, scale, trial in _planned_trials():
-        if trial.id.startswith(prefix):
-            print(f"{trial.id}: {trial.cell.label}, seed {trial.config.seed}")
-            print(f"a trial of {sweep} [{scale}], not run in {store.root} yet")
-            print(f"\ncanonical form:\n{canonical(trial.config)}")
-            return 0
-    raise ValueError(f"no trial {prefix!r} in {store.root}, nor in any sweep")
-
-
-def _stored_trial(name: str, shards: Sequence[Shard], store: Store) -> str:
-    rows = store.load_shards(shards, "trial").sort_by("attempt").to_pylist()
-    flat: dict[str, Any] = json.loads(rows[-1]["config_json"])
-    lines = [f"trial {name}", *_result(name, store), ""]
-    for row in rows:
-        took = format_seconds(row["wall_seconds"]) if row["wall_seconds"] else "-"
-        resumed = f", resumed at step {row['first_step']}" if row["first_step"] else ""
-        lines.append(
-            f"attempt {row['attempt']}: {row['status']}, {row['started_at']}, {took} on "
-            f"{row['host']} ({row['device'] or '?'}), commit {(row['git_commit'] or '?')[:10]}, "
-            f"code {row['code_hash']}{resumed}"
-        )
-        if row["error"]:
-            lines.append("    " + str(row["error"]).strip().replace("\n", "\n    "))
-    lines += ["", "used by:", *_uses(name, store), "", "kept files:"]
-    lines += [f"  {e.name} ({e.size} bytes)" for e in store.folder.list(f"checkpoints/{name}")]
-    lines += ["", "configuration:", *(f"  {key} = {value}" for key, value in flat.items())]
-    return "\n".join([*lines, "", *_identity(name, flat)])
-
-
-def _identity(name: str, flat: Mapping[str, Any]) -> Iterable[str]:
-    """What the id of a trial is a hash of; own code that its row names is not imported to say."""
-    if names := own_code(flat):
-        code = ", ".join(f"{field}={value}" for field, value in names.items())
-        yield f"its id is also a hash of own code, which is not imported here: {code}"
-        return
-    config = unflatten(flat)
-    yield "canonical form (its SHA-256 begins with the trial id):"
-    yield canonical(config)
-    if trial_id(config) != name:
-        yield f"today's code gives this configuration the id {trial_id(config)}"
-
-
-def _result(name: str, store: Store) -> Iterable[str]:
-    """Exact match by range and at every length beyond the trained ones, of the last checkpoint."""
-    for (_, part), match in range_matches(store, [name]).items():
-        yield f"exact match, {part} range: {100 * match:.1f} %"
-    columns = ["checkpoint", "range", "length", "num_correct", "num_examples"]
-    rows = store.load([name], "evaluation", columns).to_pylist()
-    shares = [
-        f"{row['length']}: {100 * row['num_correct'] / row['num_examples']:.1f}"
-        for row in rows
-        if row["checkpoint"] == "last" and row["range"] == "test"
-    ]
-    if shares:
-        yield f"by length (%): {', '.join(shares)}"
-
-
-def _uses(name: str, store: Store) -> Iterable[str]:
-    for (sweep, scale), view in store.views().items():
-        for row in view.to_pylist():
-            if row["trial_id"] == name:
-                table = f"reports/{sweep}-{scale}/table.*"
-                yield f"  {sweep} [{scale}], cell {row['cell']!r}, in {table}"
-
-
-def _planned_trials() -> Iterable[tuple[str, Scale, Trial]]:
-    for name in sweep_names():
-        sweep = find_sweep(name)
-        for scale in SCALES:
-            for trial in sweep.trials(scale):
-                yield name, scale, trial
 
 
 def _by_cell(trials: Sequence[Trial]) -> Mapping[str, list[Trial]]:

@@ -1,15 +1,30 @@
-"""`python -m sweeps trials`: id, state, result and weights of every trial of a sweep."""
+"""Single trials: `python -m sweeps trials SWEEP` lists them, `why TRIAL` explains one."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pcore.config import canonical, flatten, trial_id, unflatten
+from pcore.registry import own_code
+from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.options import open_store
-from sweeps.engine.plan import align, trial_states
-from sweeps.engine.spec import Scale, Sweep
+from sweeps.engine.plan import align, format_seconds, trial_states
+from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
+from sweeps.engine.store.address import (
+    Place,
+    Unknown,
+    find_trial,
+    parse_address,
+    stored_places,
+)
+from sweeps.engine.store.schema import COUNTS, TRIAL
 from sweeps.engine.store.store import Store
 
 COLUMNS = ("cell", "trial", "seed", "data seed", "state", "train", "near", "test", "weights")
 RANGES = ("train", "near", "test")
+FEW = 6  # lengths at which `why` prints a result
+RESULT = ("checkpoint", "checkpoint_step", "range", "length", "second_length", "test_set", *COUNTS)
 
 
 def show_trials(
@@ -41,11 +56,144 @@ def show_trials(
 def range_matches(store: Store, trials: Sequence[str]) -> Mapping[tuple[str, str], float]:
     """Exact match of the last checkpoint over all examples of a range, by (trial, range)."""
     columns = ["trial_id", "checkpoint", "range", "num_correct", "num_examples"]
-    sums: dict[tuple[str, str], list[int]] = {}
-    row: dict[str, Any]
+    rows: dict[str, list[dict[str, Any]]] = {}
     for row in store.load(trials, "evaluation", columns).to_pylist():
         if row["checkpoint"] == "last":
-            total = sums.setdefault((row["trial_id"], row["range"]), [0, 0])
-            total[0] += row["num_correct"]
-            total[1] += row["num_examples"]
-    return {key: correct / examples for key, (correct, examples) in sums.items()}
+            rows.setdefault(row["trial_id"], []).append(row)
+    return {(name, r): m for name in rows for r, m in _pool(rows[name]).items()}
+
+
+def _pool(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Exact match over all examples of a range."""
+    sums: dict[str, list[int]] = {}
+    for row in rows:
+        total = sums.setdefault(row["range"], [0, 0])
+        total[0] += row["num_correct"]
+        total[1] += row["num_examples"]
+    return {name: correct / examples for name, (correct, examples) in sums.items()}
+
+
+def show_trial(results: str | None, text: str, as_json: bool = False) -> int:
+    """Print the result, places and attempts of the trial that is called so (see
+    `sweeps.engine.store.address`), or all that is known of it as JSON.
+    """
+    store = open_store(results)
+    places, shards = stored_places(store), store.shards()
+    planned = dict[Place, Trial]()
+    try:
+        name = find_trial(text, places, [shard.trial_id for shard in shards])
+    except Unknown as unknown:
+        planned = _planned_places(text)
+        name = _find_planned(text, planned, places, unknown)
+    places = [place for place in [*places, *planned] if place.trial_id == name]
+    facts = _facts(name, places, store)
+    print(json.dumps(facts, indent=2) if as_json else "\n".join(_summary(facts, store)))
+    return 0
+
+
+def _planned_places(text: str) -> dict[Place, Trial]:
+    """What scripts would run: that of the sweep of an address, or all of them."""
+    names, sweep = sweep_names(), parse_address(text).sweep
+    if "/" in text:
+        names = [sweep] if sweep.partition("~")[0] in names else []
+    return {
+        Place(name, scale, t.cell.label, t.config.seed, t.config.data_seed, t.id): t
+        for name in names
+        for scale in SCALES
+        for t in find_sweep(name).trials(scale)
+    }
+
+
+def _find_planned(
+    text: str, planned: Iterable[Place], stored: Iterable[Place], unknown: Unknown
+) -> str:
+    """The id of a trial that was never run; what is said if there is none is about the sweep as it
+    was run, if it was.
+    """
+    try:
+        return find_trial(text, list(planned))
+    except Unknown as error:
+        sweep = parse_address(text).sweep
+        is_stored = sweep in {place.sweep for place in stored}
+        raise (error if planned and not is_stored else unknown) from None
+
+
+def _facts(name: str, places: Sequence[Place], store: Store) -> dict[str, Any]:
+    """All that is known of a trial, in plain values."""
+    rows = store.load_shards(store.shards_of(name), "trial").sort_by("attempt").to_pylist()
+    visible, running = store.visible_shard(name), store.folder.exists(f"running/{name}.json")
+    flat = json.loads(rows[-1]["config_json"]) if rows else _planned_fields(name, places)
+    kept = ["attempt", "status", *(column for column in TRIAL if column != "config_json")]
+    results = store.load([name], "evaluation", list(RESULT)).to_pylist() if rows else []
+    return {
+        "trial": name,
+        "status": "running" if running else visible.status if visible else "never run",
+        "places": [place.address for place in places],
+        "results": results,
+        "attempts": [{key: row[key] for key in kept if row[key] is not None} for row in rows],
+        "files": [entry.name for entry in store.folder.list(f"checkpoints/{name}")],
+        "configuration": flat,
+        **_identity(flat),
+    }
+
+
+def _planned_fields(name: str, places: Sequence[Place]) -> dict[str, Any]:
+    """The configuration of a trial without rows, from its script; {} where that changed."""
+    for place in places:
+        with contextlib.suppress(ValueError):
+            for found, trial in _planned_places(f"{place.sweep}/").items():
+                if found.trial_id == name:
+                    return flatten(trial.config)
+    return {}
+
+
+def _identity(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """What the id of a trial is a hash of; own code that its row names is not imported to say."""
+    if not flat:
+        return {}
+    if own := own_code(flat):
+        return {"own_code": own}
+    config = unflatten(flat)
+    return {"canonical": canonical(config), "id_today": trial_id(config)}
+
+
+def _summary(facts: Mapping[str, Any], store: Store) -> Iterator[str]:
+    """The result first, then where it belongs and who made it."""
+    yield f"trial {facts['trial']}: {facts['status']}"
+    yield from _result(facts["results"])
+    yield from (f"  {address}" for address in facts["places"])
+    for row in facts["attempts"]:
+        took = format_seconds(row["wall_seconds"]) if "wall_seconds" in row else "-"
+        resumed = f", resumed at step {row['first_step']}" if row.get("first_step") else ""
+        yield (
+            f"attempt {row['attempt']}: {row['status']}, {row.get('started_at')}, {took} on "
+            f"{row.get('host')} ({row.get('device', '?')}), commit "
+            f"{row.get('git_commit', '?')[:10]}, code {row.get('code_hash')}{resumed}"
+        )
+        if "error" in row:
+            yield "    " + row["error"].strip().replace("\n", "\n    ")
+    yield from (f"kept: {store.folder.path(name)}" for name in facts["files"])
+    if own := facts.get("own_code"):
+        code = ", ".join(f"{field}={value}" for field, value in own.items())
+        yield f"its id is also a hash of own code, which is not imported here: {code}"
+    if facts.get("id_today", facts["trial"]) != facts["trial"]:
+        yield f"today's code gives this configuration the id {facts['id_today']}"
+    yield f"all {len(facts['configuration'])} fields of its configuration, every length: --json"
+
+
+def _result(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Exact match of the last checkpoint by range, and at a few lengths beyond the trained ones."""
+    last = [row for row in rows if row["checkpoint"] == "last"]
+    ranges = [f"{name} {100 * match:.1f} %" for name, match in _pool(last).items()]
+    if ranges:
+        yield f"exact match: {', '.join(ranges)}"
+    shares: dict[int, float] = {}  # the least over second lengths
+    for row in last:
+        if row["range"] == "test":
+            share = row["num_correct"] / row["num_examples"]
+            shares[row["length"]] = min(share, shares.get(row["length"], 1.0))
+    lengths = sorted(shares)
+    step = max(1, len(lengths) - 1) / max(1, min(FEW, len(lengths)) - 1)
+    few = dict.fromkeys(lengths[round(i * step)] for i in range(min(FEW, len(lengths))))
+    if few:
+        yield f"  at length (%): {', '.join(f'{n}: {100 * shares[n]:.1f}' for n in few)}"

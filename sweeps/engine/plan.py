@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
+from sweeps.engine.trial.requests import resumed_trials
 from sweeps.engine.trial.sources import is_same_code
 
 if TYPE_CHECKING:  # it imports torch, which `status` does not need
@@ -24,7 +25,7 @@ class PlannedTrial:
     done = an ok row set exists; diverged = final, counts as a failure; missing = never finished;
     retry = the last attempt was lost, ran out of memory or time, or failed in other code than
     today's; failed = it raised an error in this very code; stopped = never finished, and two trials
-    of its cell failed with the same error; cancelled = somebody ended it.
+    of its cell failed with the same error; cancelled = somebody ended it and did not take it back.
     """
 
     trial: Trial
@@ -106,11 +107,12 @@ def trial_states(
     twice = Counter((t.cell.id, errors[t.id]) for t in trials if t.id in errors)
     stopped_cells = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
     states: dict[str, State] = {}
+    resumed = visible.keys() if retry_errors else resumed_trials(store.folder)
     for trial in trials:
         shard = visible.get(trial.id)
         if shard is not None and shard.finished:
             states[trial.id] = "done" if shard.status == "ok" else "diverged"
-        elif shard is not None and shard.status == "cancelled" and not retry_errors:
+        elif shard is not None and shard.status == "cancelled" and trial.id not in resumed:
             states[trial.id] = "cancelled"
         elif trial.id in errors:
             states[trial.id] = "failed"
@@ -222,7 +224,7 @@ def count_states(plan: Plan) -> str:
     if left:
         text += f", {len(left)} not run again after an error (--retry-errors does)"
     if cancelled:
-        text += f", {cancelled} cancelled (--retry-errors runs them)"
+        text += f", {cancelled} cancelled (resume or --retry-errors runs them)"
     return text
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from analysis.__main__ import main
@@ -11,7 +12,10 @@ from pcore.config import trial_id
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
     CELLS,
+    NEAR,
     PROVENANCE,
+    TEST,
+    TRAIN,
     build_store,
     make_config,
     make_evaluation,
@@ -19,6 +23,7 @@ from tests.support.rows.example_store import (
     write_trial,
 )
 
+NUM_LENGTHS = len((*TRAIN, *NEAR, *TEST))
 FILES = {f"{name}.{kind}" for name in ("table", "comparisons") for kind in ("md", "tex", "csv")}
 FILES |= {f"{name}.csv" for name in ("runs", "lengths", "failures")}
 FILES |= {f"{name}.{kind}" for name in ("lengths", "losses") for kind in ("png", "pdf", "svg")}
@@ -143,13 +148,47 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     places = [str(store.root) for store in (old, new)]
     assert main(["compare", *places, "depth_ablation"]) == 0
     printed = capsys.readouterr().out
+    assert "6 cells, 6 of them equal at every length" in printed
+    assert main(["compare", *places, "depth_ablation", "--by-length"]) == 0
+    printed = capsys.readouterr().out
     assert "\n  0 of " in printed
     assert "cells x lengths differ" in printed
     write_better_seed(new)
     out = tmp_path / "changes.csv"
     assert main(["compare", *places, "depth_ablation", "--out", str(out)]) == 0
-    assert "NoPE, 3 layers" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    bands = [line for line in printed.splitlines() if "NoPE, 3 layers" in line and "–" in line]
+    assert [line.endswith("medians within a point") for line in bands] == [
+        True
+    ]  # one of three runs
     assert "only in B" not in out.read_text()
+    assert len(pd.read_csv(out)) == len(CELLS) * NUM_LENGTHS
+    assert main(["compare", *places, "depth_ablation/NoPE, 3 layers"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 cells, 0 of them equal" in printed
+    assert f"[laptop]/NoPE, 3 layers in {places[0]}" in printed
+
+
+def test_cells_and_sweeps_of_one_store_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    where = ["--results", str(build_store(tmp_path).root)]
+    cell = "depth_ablation/coupling, 1 layer"
+    assert main(["compare", cell, "depth_ablation [laptop]/NoPE, 3 layers", *where]) == 0
+    printed = capsys.readouterr().out
+    assert "coupling, 1 layer → NoPE" in printed
+    assert "B lower" in printed
+    assert main(["compare", "sweeps/depth_ablation.py", "depth_ablation", *where]) == 0
+    assert "6 of them equal" in capsys.readouterr().out
+    for a, b, message in (
+        (cell, "depth_ablation", "a cell and a sweep are not compared"),
+        (cell, "depth_ablation/NoPE, 3 layer", "did you mean 'NoPE, 3 layers'?"),
+        (cell, f"{cell}/seed 1", "leave the seed out"),
+        ("depth_ablatoin", "depth_ablation", "did you mean 'depth_ablation'?"),
+        ("depth_ablation [paper]", "depth_ablation", "has no scale 'paper'; it has: laptop"),
+    ):
+        assert main(["compare", a, b, *where]) == 2
+        assert message in capsys.readouterr().err
 
 
 def write_better_seed(store: Store) -> None:

@@ -125,7 +125,7 @@ POOLS: dict[str, Sequence[str]] = {
     "sweep": SWEEPS,
     "sweeps": SWEEPS,
     "tables": ("core", "cores", "headline", "", "depth_ablation", "\n"),
-    "trial": ("0", "f", "zz", "", "{trial}", "a" * 64, "*", "\n"),
+    "trial": ("0", "f", "zz", "", "{trial}", "a" * 64, "*", "\n", "/", "depth_ablation/x/seed 1"),
     "checkpoint": ("last", "best", "oracle", "lost", ""),
     "CHECKPOINT": FILES,
     "model": FILES,

@@ -30,8 +30,10 @@ WITHOUT_TORCH = {
     "sweeps --help": "merge",
     "sweeps list": "depth_ablation",
     "sweeps/depth_ablation.py --help": "--axis",
+    "sweeps/lr_search.py --help": "--configurations",
     "analysis --help": "compare",
     f"sweeps status --results {PUBLISHED}": "thousand_digits",
+    f"sweeps why 8de3c8c7ce08a348 --results {PUBLISHED}": "exact match: train",
     f"analysis list --results {PUBLISHED}": "depth_ablation",
 }
 WITH_TORCH = {

@@ -15,10 +15,13 @@ import optuna
 import pytest
 
 import sweeps.engine.search.study as engine
+from analysis.__main__ import main as show
+from analysis.figures.axis import plot_slices
+from analysis.load import load_search
 from pcore.config import TrialConfig, override, trial_id
 from sweeps import lr_search
 from sweeps.baseline import addition
-from sweeps.engine.search import rounds as search_run
+from sweeps.engine.launch import scheduler
 from sweeps.engine.search.results import best_of, read_scores
 from sweeps.engine.search.rounds import find_database, main, run_search
 from sweeps.engine.search.space import (
@@ -217,7 +220,7 @@ def stand_in(monkeypatch, lab: type[Lab]) -> None:
     def execute(title, configs, options, store):
         lab(store.root)(configs)
 
-    monkeypatch.setattr(search_run, "execute_configs", execute)
+    monkeypatch.setattr(scheduler, "execute_configs", execute)
 
 
 def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capfd, monkeypatch):
@@ -244,6 +247,47 @@ def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capf
     assert cells[1].config.eval.test_lengths
     kept = json.loads((tmp_path / "searches" / "tiny-smoke.json").read_text())
     assert kept["one"]["num_configurations"] == kept["two"]["num_configurations"] == 4
+
+
+def test_what_was_tried_is_kept_and_shown(tmp_path, capsys, monkeypatch):
+    stand_in(monkeypatch, Lab)
+    words = ["--scale", "smoke", "--results", str(tmp_path)]
+    assert main(make_search(9), [*words, "--executor", "inline"]) == 0
+    assert "python -m analysis search tiny --scale smoke --results" in capsys.readouterr().out
+    tried = load_search(tmp_path, "tiny", "smoke")
+    assert tried.groupby("arm").size().to_dict() == {"one": 9, "two": 9}
+    assert set(tried["num_steps"]) == {10, 30, 90}
+    best = best_of("tiny", "smoke", tmp_path)
+    for label, winner in best.items():
+        (row,) = tried[(tried["arm"] == label) & tried["is_best"]].to_dict("records")
+        assert {name: row[name] for name in SPACE} == winner
+        full = tried[(tried["arm"] == label) & (tried["num_steps"] == 90)]
+        assert row["near_score"] == full["near_score"].min()
+    assert show(["search", "tiny", *words]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("winner") == 2
+    assert f"{best['one']['optim.learning_rate']:g}" in printed
+    for kind in ("png", "pdf", "svg"):
+        assert (tmp_path / "reports" / "tiny-smoke" / f"slices.{kind}").stat().st_size > 1000
+    (axes, *_, last) = plot_slices(tried).axes
+    assert axes.get_xscale() == "log"
+    assert [text.get_text() for text in last.get_xticklabels()] == ["0", "0.1"]
+    (stopped, full, winner) = axes.lines
+    assert [len(line.get_xdata()) for line in (stopped, full, winner)] == [
+        sum((tried["arm"] == "one") & (tried["num_steps"] < 90)),
+        sum((tried["arm"] == "one") & (tried["num_steps"] == 90)) - 1,
+        1,
+    ]
+
+
+def test_a_search_that_is_not_there_or_is_older_is_one_sentence(tmp_path, capsys):
+    (folder := tmp_path / "searches").mkdir()
+    (folder / "old-smoke.json").write_text('{"one": {"optim.learning_rate": 0.1}}')
+    words = ["--scale", "smoke", "--results", str(tmp_path)]
+    assert show(["search", "old", *words]) == 2
+    assert "lacks what was tried; this writes it anew" in capsys.readouterr().err
+    assert show(["search", "new", *words]) == 2
+    assert "no search 'searches/new-smoke.json'" in capsys.readouterr().err
 
 
 def test_divergence_is_the_worst_score_and_counts(tmp_path):
@@ -286,7 +330,7 @@ def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, m
 
 
 def test_an_arm_without_a_winner_is_not_passed_over(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(search_run, "execute_configs", lambda *arguments: None)
+    monkeypatch.setattr(scheduler, "execute_configs", lambda *arguments: None)
     assert (
         main(
             make_search(2), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]

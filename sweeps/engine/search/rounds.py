@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pcore.cli.parser import Parser
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
-from sweeps.engine.launch.scheduler import execute_configs, session
 from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
@@ -153,6 +152,8 @@ def _run(
     search: Search, options: LaunchOptions, budget: Budget, width: int, storage: str | None
 ) -> int:
     """Run a search and keep its winners; its exit code."""
+    from sweeps.engine.launch.scheduler import execute_configs, session  # torch: not for --help
+
     store = Store(options.results)
     print(f"\nresults: {store.root}", flush=True)
 
@@ -175,6 +176,8 @@ def _run(
     print("near score: (1 - exact match) + (1 - token accuracy), the mean over near lengths")
     print("chosen on the near range; the test range was neither evaluated nor read")
     print(f"written: {store.root}/{file}")
+    show = f"python -m analysis search {search.name} --scale {options.scale}"
+    print(f"every configuration, and a figure: {show} --results {store.root}")
     for line in failed:
         print(f"failed: {line}")
     if failed:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from pcore.config import Scalar, TrialConfig, canonical, coerce, flatten, known_fields, override
 from pcore.registry import nearest
-from pcore.training.validate import validate
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
 
@@ -110,6 +109,8 @@ def _check_near(config: TrialConfig) -> None:
 
 
 def _check_space(config: TrialConfig, space: Space) -> None:
+    from pcore.training.validate import validate  # imports torch, and `--help` checks nothing
+
     if not space:
         raise ValueError("the space is empty")
     fields = known_fields(type(config.task))

@@ -68,6 +68,7 @@ class Arm:
         self.live: list[Live] = []
         self.values: list[dict[str, Any]] = []  # of every configuration asked so far
         self.scored: dict[int, Scored] = {}  # the last score of each configuration
+        self.reached: dict[int, int] = {}  # the steps of the training that gave it
         self.trained: dict[str, int] = {}  # steps by trial id
         self.failed: list[str] = []
         self.problem = ""  # why the record lacks something
@@ -139,7 +140,7 @@ class Arm:
             self.failed.append(f"{self.label}, configuration {number} ({name}): {reason}")
             return TrialState.FAIL
         self.trained[name] = self.steps[live.rung]
-        self.scored[number] = scored
+        self.scored[number], self.reached[number] = scored, self.steps[live.rung]
         live.trial.report(scored.score, HALVING**live.rung)
         if scored.status == "diverged":
             return TrialState.PRUNED
@@ -176,6 +177,10 @@ class Arm:
             "num_per_rung": [sum(len(t.intermediate_values) > k for t in trials) for k in rungs],
             "num_trained_steps": sum(self.trained.values()),
             "study": self.record.study_name,
+            "tried": [
+                {**self.values[n], "near_score": scored.score, "num_steps": self.reached[n]}
+                for n, scored in sorted(self.scored.items())
+            ],
         }
 
 

@@ -18,6 +18,7 @@ PATTERNS = {
     "weights": rf"checkpoints/{TRIAL}/(?:last|best|oracle)\.pt",
     "marker": rf"running/{TRIAL}\.json",
     "request": rf"cancelled/{TRIAL}\.txt",
+    "resumption": rf"resumed/{TRIAL}\.txt",
     "launch": r"launches/[0-9a-f]{12}\.(?:json|beat)",
     "search": r"searches/[^/]+\.json",
     "mirror": r"mirrored/[^/]+\.json",

@@ -31,12 +31,11 @@ from sweeps.engine.trial.analyse import write_diagnosis
 from sweeps.engine.trial.markers import (
     GIVEN_UP,
     MAX_LOST,
-    asked_to_cancel,
-    forget_request,
     record_lost,
     running_marker,
 )
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
+from sweeps.engine.trial.requests import asked_to_cancel, forget_request
 
 Compile: TypeAlias = Literal["auto", "on", "off"]
 ASK_SECONDS = 1.0  # between two looks for a request to cancel a trial

@@ -1,5 +1,4 @@
-"""Markers of running trials (`RESULTS/running/<trial_id>.json`), and cancel requests
-(`RESULTS/cancelled/<trial_id>.txt`).
+"""Markers of running trials (`RESULTS/running/<trial_id>.json`).
 
 If an attempt finds a marker, its owner is dead: a trial belongs to one launch (see `leases`) and
 within it to one worker. A worker killed right after its shard leaves a meaningless marker; the next
@@ -35,24 +34,6 @@ def running_marker(folder: Folder, name: str, launch: str) -> Generator[None]:
         yield
     finally:
         folder.delete(marker)
-
-
-def ask_to_cancel(folder: Folder, name: str, reason: str) -> None:
-    """Ask for the end of a trial: its attempt sees it at its next report, or when it begins."""
-    folder.write(_request_name(name), reason.encode())
-
-
-def asked_to_cancel(folder: Folder, name: str) -> str:
-    """Why the trial has to end, in a sentence; empty without a request."""
-    try:
-        return folder.read(_request_name(name)).decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-
-
-def forget_request(folder: Folder, name: str) -> None:
-    """Delete a fulfilled request: the trial may be started again."""
-    folder.delete(_request_name(name))
 
 
 def record_lost(store: Store, config: TrialConfig, launch: str = "") -> int:
@@ -95,17 +76,17 @@ def remove_markers(store: Store) -> None:
     """Remove the markers of finished trials, whose workers died with the shard just written, and
     requests that came too late.
     """
-    for entry in [*store.folder.list("running"), *store.folder.list("cancelled")]:
-        kinds = (KINDS["marker"].fullmatch(entry.name), KINDS["request"].fullmatch(entry.name))
-        if (found := kinds[0] or kinds[1]) is None:
-            continue
-        shard = store.visible_shard(found["trial"])
-        if shard is not None and shard.finished:
-            store.folder.delete(entry.name)
-
-
-def _request_name(name: str) -> str:
-    return f"cancelled/{name}.txt"
+    for folder, kind in (
+        ("running", "marker"),
+        ("cancelled", "request"),
+        ("resumed", "resumption"),
+    ):
+        for entry in store.folder.list(folder):
+            if (found := KINDS[kind].fullmatch(entry.name)) is None:
+                continue
+            shard = store.visible_shard(found["trial"])
+            if shard is not None and shard.finished:
+                store.folder.delete(entry.name)
 
 
 def _marker_name(name: str) -> str:

@@ -36,7 +36,12 @@ ARRANGEMENT = ("__all__ =", "if TYPE_CHECKING:")  # what a file exports or impor
 @functools.cache
 def hash_sources() -> str:
     """The hash of the installed pcore: KIND and 12 hex digits."""
-    return hash_definitions(definitions(read_rooms(Path(pcore.__path__[0]))))
+    return hash_definitions(_definitions_of_today())
+
+
+@functools.cache
+def _definitions_of_today() -> frozenset[str]:
+    return definitions(read_rooms(Path(pcore.__path__[0])))
 
 
 def is_same_code(
@@ -50,8 +55,9 @@ def is_same_code(
     if code_hash is None or git_commit is None or git_dirty is not False:
         return None
     then = _definitions_of_commit(git_commit)
-    now = definitions(read_rooms(Path(pcore.__path__[0])))
-    return None if then is None else now <= then  # at that commit there may have been no rooms
+    if then is None:
+        return None
+    return _definitions_of_today() <= then  # at that commit there may have been no rooms
 
 
 def read_rooms(folder: Path) -> list[str]:

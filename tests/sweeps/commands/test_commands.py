@@ -1,5 +1,6 @@
 """`python -m sweeps`: what it prints is what the store holds, and what it removes nobody needs."""
 
+import json
 import os
 import re
 import socket
@@ -8,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from pcore.config import canonical, override, trial_id
+from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
-from sweeps.commands import catalogue, status
+from sweeps.commands import catalogue, trials
 from sweeps.engine.options import Resources
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
@@ -33,7 +34,7 @@ def tiny(monkeypatch):
         seeds={"smoke": "2", "laptop": "2", "paper": "2"},
     )
     real = catalogue.find_sweep
-    for module in ("sweeps.__main__", "sweeps.commands.status", "sweeps.commands.catalogue"):
+    for module in ("sweeps.__main__", "sweeps.commands.trials", "sweeps.commands.catalogue"):
         monkeypatch.setattr(
             f"{module}.find_sweep", lambda name: sweep if name == "tiny" else real(name)
         )
@@ -70,7 +71,11 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     assert missing == ["one", second.id, "1", "1", "missing", "-", "-", "-", "-"]
     assert command("why", tmp_path, first.id) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[1:3] == ["exact match, test range: 70.0 %", "by length (%): 5: 70.0"]
+    assert told[:3] == [
+        f"trial {first.id}: ok",
+        "exact match: test 70.0 %",
+        "  at length (%): 5: 70.0",
+    ]
 
 
 def test_a_wrong_name_is_refused_with_the_nearest(tmp_path, capsys):
@@ -132,32 +137,45 @@ def test_status_without_names_has_a_line_per_view(tmp_path, capsys):
     ]
 
 
-def test_why_tells_everything_about_a_trial(tmp_path, capsys, tiny):
+def test_why_begins_with_the_result_and_has_everything_as_json(tmp_path, capsys, tiny):
     assert run(tmp_path) == 0
     store, (first, *_) = Store(tmp_path), tiny.trials("smoke")
     store.write(first.config, "lost", {"error": "process 7 ended", "host": "here"})
     capsys.readouterr()
     assert command("why", tmp_path, first.id[:6]) == 0
     printed = capsys.readouterr().out
-    assert f"trial {first.id}" in printed
+    lines = printed.splitlines()
+    assert lines[0] == f"trial {first.id}: ok"
+    assert lines[1].startswith("exact match: train ")
+    assert "  tiny [smoke]/one/seed 0, data seed 0" in lines
     assert re.search(r"attempt 1: ok, .* commit", printed)
     assert "attempt 2: lost" in printed
     assert "process 7 ended" in printed
-    assert "tiny [smoke], cell 'one', in reports/tiny-smoke/table.*" in printed
-    assert f"checkpoints/{first.id}/last.pt" in printed
-    assert "model.num_layers = 1" in printed
-    assert canonical(first.config) in printed
+    assert f"kept: {tmp_path}/checkpoints/{first.id}/last.pt" in lines
+    assert len(lines) < 20
+    assert command("why", tmp_path, first.id, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["configuration"] == flatten(first.config)
+    assert facts["canonical"] == canonical(first.config)
+    assert [attempt["status"] for attempt in facts["attempts"]] == ["ok", "lost"]
+    assert {row["length"] for row in facts["results"] if row["range"] == "test"} == set(
+        first.config.eval.test_lengths
+    )
 
 
 def test_why_knows_trials_that_were_never_run_and_refuses_unknown_ones(
     tmp_path, capsys, monkeypatch, tiny
 ):
-    monkeypatch.setattr(status, "sweep_names", lambda: ["tiny"])
+    monkeypatch.setattr(trials, "sweep_names", lambda: ["tiny"])
     (first, *_) = tiny.trials("smoke")
     assert command("why", tmp_path, first.id) == 0
-    assert "not run in" in capsys.readouterr().out
+    assert f"trial {first.id}: never run" in capsys.readouterr().out
+    assert command("why", tmp_path, "tiny [smoke]/one/0") == 0
+    assert f"trial {first.id}: never run" in capsys.readouterr().out
     assert command("why", tmp_path, "zzz") == 2
-    assert "no trial 'zzz'" in capsys.readouterr().err
+    assert "no trial begins with 'zzz'" in capsys.readouterr().err
+    assert command("why", tmp_path, "tiny [smoke]/ones/0") == 2
+    assert "no cell 'ones' in tiny. Did you mean 'one'?" in capsys.readouterr().err
     for seed in range(40):  # more trials than hex digits: some two begin alike
         Store(tmp_path).write(override(CONFIG, {"seed": seed}), "lost", {})
     assert command("why", tmp_path, "") == 2

@@ -60,7 +60,8 @@ def test_a_running_trial_ends_and_is_run_again_only_when_asked(tmp_path, cancell
 
     assert run(SWEEP, tmp_path) == 1
     printed = capsys.readouterr().out
-    assert "2 trials, 1 finished, 0 to run, 1 cancelled (--retry-errors runs them)" in printed
+    told = "2 trials, 1 finished, 0 to run, 1 cancelled (resume or --retry-errors runs them)"
+    assert told in printed
     assert command(["status", "--results", str(tmp_path)]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "tiny" in line)
     assert line.split()[2:] == ["2", "1", "0", "0", "0", "1"]
@@ -79,7 +80,32 @@ def test_a_waiting_trial_is_not_started(tmp_path, cancelling, capsys):
     assert command(["cancel", FIRST, "--results", str(tmp_path)]) == 2
     assert f"{FIRST} is finished (ok)" in capsys.readouterr().err
     assert command(["cancel", "zzz", "--results", str(tmp_path)]) == 2
-    assert "no trial of a sweep begins with 'zzz'" in capsys.readouterr().err
+    assert "no trial begins with 'zzz'" in capsys.readouterr().err
+
+
+def test_a_cancelled_trial_is_resumed_by_the_next_launch(tmp_path, cancelling, capsys):
+    cancelling.append(FIRST)
+    assert run(SWEEP, tmp_path) == 1
+    where = ["--results", str(tmp_path)]
+    assert command(["resume", "tiny/two/seed 0", *where]) == 2
+    assert "no cell 'two' in tiny. Known: one." in capsys.readouterr().err
+    assert command(["resume", "tiny/one/seed 0", *where]) == 0
+    assert f"{FIRST}: the next launch continues it" in capsys.readouterr().out
+    assert command(["cancel", "tiny/one/seed 0", *where]) == 0  # and back again
+    assert not list((tmp_path / "resumed").iterdir())
+    assert command(["resume", "tiny/one/seed 0", *where]) == 0
+    assert not list((tmp_path / "cancelled").iterdir())
+    assert run(SWEEP, tmp_path) == 0
+    (row,) = Store(tmp_path).load([FIRST], "trial").to_pylist()
+    assert (row["status"], row["first_step"]) == ("ok", 50)
+    assert command(["resume", FIRST, *where]) == 2
+    assert f"{FIRST} is finished (ok)" in capsys.readouterr().err
+
+
+def test_what_was_not_cancelled_is_not_resumed(tmp_path, capsys):
+    assert run(SWEEP, tmp_path, "--time-limit", "0.001s") == 1
+    assert command(["resume", FIRST, "--results", str(tmp_path)]) == 2
+    assert f"{FIRST} was not cancelled" in capsys.readouterr().err
 
 
 def test_one_of_a_stack_ends_and_the_others_go_on(tmp_path, cancelling):

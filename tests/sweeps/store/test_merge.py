@@ -1,14 +1,16 @@
 """Slices on two machines add up: rows of merged stores are those of one uninterrupted run."""
 
+import io
 import itertools
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from pcore.config import override
-from pcore.model.checkpoint import read_progress
+from pcore.config import override, trial_id
+from pcore.model.checkpoint import pack_model, read_progress
 from sweeps.__main__ import main as sweeps_main
 from sweeps.commands.merge import merge_stores
 from sweeps.engine.spec import Sweep, arms, grid
@@ -117,6 +119,23 @@ def test_weights_stay_behind_if_asked_to_and_broken_shards_always(tmp_path):
     assert merge(one, two, no_weights=True) == 0
     assert len(Store(two).shards()) == 1
     assert not (two / "checkpoints").exists()
+
+
+def test_equal_weights_in_other_bytes_are_no_difference(tmp_path, capfd):
+    weights, other = {"table": torch.arange(6.0)}, {"table": torch.arange(6.0) + 1e-7}
+    name = f"checkpoints/{trial_id(CONFIG)}/last.pt"
+    folders = [Store(tmp_path / number).folder for number in ("one", "two", "three")]
+    for folder, tensors in zip(folders, (weights, weights, other), strict=True):
+        out = io.BytesIO()
+        payload = torch.load(io.BytesIO(pack_model(CONFIG, tensors, policy="last", step=3)))
+        torch.save(payload, out, _use_new_zipfile_serialization=folder is not folders[0])
+        folder.write(name, out.getvalue())
+    one, two, three = (tmp_path / number for number in ("one", "two", "three"))
+    assert (one / name).read_bytes() != (two / name).read_bytes()
+    assert merge(one, two) == 0
+    assert "weights and states: 0 copied, 1 were there\n" in capfd.readouterr().out
+    assert merge(two, three) == 0
+    assert "0 were there, 1 differ and stay as they were" in capfd.readouterr().out
 
 
 def test_a_state_of_a_finished_trial_is_left_behind(tmp_path):

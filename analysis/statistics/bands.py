@@ -1,0 +1,58 @@
+"""Bands: neighbouring lengths at which two result sets compare alike."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+
+POINT = 0.01  # smaller differences, if no test confirms them, count as none
+SURE = 0.05  # a p up to which a difference is separated from chance
+
+
+def compare_bands(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell and band of the rows of `compare_results`.
+
+    verdict: "equal", "other runs" and "only in A" as the `change` of every length in the band;
+    "medians within a point"; "B higher" or "B lower", with ", not separated" where no length has a
+    p up to SURE. Of a band: its first and last length, the least and the most median of each side,
+    the least p_holm, and the largest difference (median over pairs) with its length and runs.
+    """
+    kinds = frame.apply(_kind, axis=1) if len(frame) else pd.Series(dtype=str)
+    is_new = (kinds != kinds.shift()) | (frame["cell"] != frame["cell"].shift())
+    rows = [_band(kinds[part.index], part) for _, part in frame.groupby(is_new.cumsum())]
+    return pd.DataFrame(rows)
+
+
+def _kind(row: pd.Series) -> str:
+    """What neighbouring lengths of a band share."""
+    if row["change"] in ("only in A", "only in B"):
+        return row["change"]
+    difference = row["difference_median"]
+    is_sure = not pd.isna(row["p_holm"]) and row["p_holm"] <= SURE
+    if row["change"] in ("equal", "other runs") or (abs(difference) < POINT and not is_sure):
+        return "alike"
+    return "B higher" if difference > 0 else "B lower"
+
+
+def _band(kinds: pd.Series, rows: pd.DataFrame) -> dict[Hashable, Any]:
+    verdict, changes = kinds.iloc[0], set(rows["change"])
+    if verdict == "alike":
+        verdict = "medians within a point"
+        if changes in ({"equal"}, {"other runs"}):
+            verdict = changes.pop()
+    elif verdict.startswith("B ") and not (rows["p_holm"] <= SURE).any():
+        verdict += ", not separated"
+    sizes = rows["difference_median"].abs().fillna(-1.0)
+    largest = rows.iloc[int(sizes.to_numpy().argmax())]
+    return {
+        "cell": rows["cell"].iloc[0],
+        "first_length": rows["length"].iloc[0],
+        "last_length": rows["length"].iloc[-1],
+        "verdict": verdict,
+        **{f"least_{side}": rows[f"median_{side}"].min() for side in "ab"},
+        **{f"most_{side}": rows[f"median_{side}"].max() for side in "ab"},
+        "length": largest["length"],
+        "difference": largest["difference_median"],
+        **{f"n_{side}": largest[f"n_{side}"] for side in "ab"},
+        "p_holm": rows["p_holm"].min(),
+    }

@@ -1,0 +1,86 @@
+"""Two result sets (`analysis.statistics.comparisons`) as tables: bands of lengths, or each."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+
+from analysis.statistics.bands import POINT, SURE, compare_bands
+from analysis.tables.comparison_table import p_value, points
+from analysis.tables.sweep_tables import Table, TableCell, percent
+
+P = "Holm over the cells of a length. No p: too few runs."
+TESTS = f"p: exact sign test over pairs of equal seeds and test sets, else a permutation test; {P}"
+
+
+def band_table(frame: pd.DataFrame, title: str) -> Table:
+    """One row per cell and band of lengths, of the cells that are not equal throughout."""
+    bands = compare_bands(frame)
+    equal = bands.groupby("cell", sort=False)["verdict"].agg(lambda words: set(words) == {"equal"})
+    shown = bands[~bands["cell"].map(equal).astype(bool)]
+    header = ("cell", "lengths", "A", "B", "B - A", "runs A/B", "p (Holm)", "verdict")
+    return Table(
+        title=title,
+        header=tuple(TableCell(name) for name in header),
+        rows=tuple(_band_row(row) for row in shown.to_dict("records")),
+        notes=(
+            f"{len(equal)} cells, {int(equal.sum())} of them equal at every length and left out. "
+            "--by-length: every length.",
+            "A, B: smallest and largest median exact match (%) of the band. B - A: the largest "
+            "median difference in it, in points.",
+            f"medians within a point: differences below {100 * POINT:.0f} point. not separated: no "
+            f"p up to {SURE} in the band. {TESTS}",
+        ),
+        numbers=bands,
+    )
+
+
+def _band_row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
+    texts = (
+        row["cell"],
+        _span(str(row["first_length"]), str(row["last_length"])),
+        _span(percent(row["least_a"]), percent(row["most_a"])),
+        _span(percent(row["least_b"]), percent(row["most_b"])),
+        points(row["difference"]) + ("" if pd.isna(row["difference"]) else f" at {row['length']}"),
+        f"{row['n_a']}/{row['n_b']}",
+        p_value(row["p_holm"]),
+        row["verdict"],
+    )
+    return tuple(TableCell(str(text)) for text in texts)
+
+
+def _span(first: str, last: str) -> str:
+    return first if first == last else f"{first}–{last}"
+
+
+def length_change_table(frame: pd.DataFrame, title: str) -> Table:
+    """One row per cell and length where B is not equal to A; the notes say how many are equal."""
+    changed = frame[frame["change"] != "equal"]
+    header = ("cell", "length", "A", "B", "B - A", "runs A/B", "p (Holm)", "change")
+    return Table(
+        title=title,
+        header=tuple(TableCell(name) for name in header),
+        rows=tuple(_length_row(row) for row in changed.to_dict("records")),
+        notes=(
+            f"{len(changed)} of {len(frame)} cells x lengths differ. A, B: median exact match (%).",
+            TESTS,
+        ),
+        numbers=frame,
+    )
+
+
+def _length_row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
+    difference, p = row["difference"], row["p_holm"]
+    interval = ""
+    if not pd.isna(row["low"]):
+        interval = f"[{points(row['low'])}, {points(row['high'])}]"
+    return (
+        TableCell(str(row["cell"])),
+        TableCell(str(row["length"])),
+        TableCell(percent(row["median_a"])),
+        TableCell(percent(row["median_b"])),
+        TableCell(points(difference), interval),
+        TableCell(f"{row['n_a']}/{row['n_b']}"),
+        TableCell(p_value(p)),
+        TableCell(str(row["change"])),
+    )
