@@ -76,3 +76,20 @@ def test_the_runs_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
     assert (runs.median() > 0.95).all(), "above 95 % at every tested length"
     assert runs.min(axis=None) == runs[1].min(), "The lowest value of a run is at one digit"
     assert f"at one digit ({100 * runs[1].min():.1f} %)" in page
+
+
+def test_the_controls_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
+    page = (ROOT / "docs" / "thousand_digits.md").read_text()
+    rows = load_sweep(LAPTOP, "packing_ablation", "laptop").evaluation
+    runs = rows.pivot_table(
+        index=["cell", "seed", "data_seed"], columns="length", values="exact_match"
+    )
+    table = page[page.index("| arm |") :].partition("\n\n")[0].splitlines()
+    header, _, *lines = (line.strip("| ").split(" | ") for line in table)
+    assert {cell for cell, *_ in lines} == set(runs.index.get_level_values("cell"))
+    for cell, *shown in lines:
+        assert len(runs.loc[cell]) == 4
+        for length, text in zip(header[1:], shown, strict=True):
+            column = runs.loc[cell][int(length.replace(",", ""))].dropna()
+            ends = [f"{100 * x:.1f}".removesuffix(".0") for x in (column.min(), column.max())]
+            assert text == ("–".join(dict.fromkeys(ends)) if len(column) else "–")
