@@ -7,6 +7,7 @@ takes over those whose stamp is still right; where all are, nothing is done.
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -50,7 +51,7 @@ def write_page(
     is_whole = before.endswith("</html>\n")
     if is_whole and f'<meta name="made-of" content="{made_of}">' in before[:HEAD]:
         return Written(made=(), left_out=(), changed=False)
-    out.parent.mkdir(parents=True, exist_ok=True)  # before anything is computed
+    _check_folder(out.parent)
     from analysis.report.browse.page import show_page  # slow to import
 
     kept, blocks, made = _read_blocks(before), list[Block](), list[str]()
@@ -65,8 +66,16 @@ def write_page(
         raise ValueError(left_out[0])
     after = show_page(blocks, place, made_of)
     if after != before:
+        out.parent.mkdir(parents=True, exist_ok=True)
         write_text(out, after)
     return Written(made=tuple(made), left_out=tuple(left_out), changed=after != before)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise ValueError if a file in this folder, which may not exist yet, cannot be written."""
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK)):
+        raise ValueError(f"nothing can be written to {folder}: see the rights of {existing}")
 
 
 def _make(

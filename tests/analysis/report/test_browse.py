@@ -202,7 +202,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_it_is_made(
     (tmp_path / "folder.html").mkdir()
     (tmp_path / "file").touch()
     monkeypatch.setattr(write, "_make", None)
-    for out, reason in (("folder.html", "is a folder"), ("file/page", "File exists")):
+    for out, reason in (("folder.html", "is a folder"), ("file/page", "nothing can be written")):
         assert main(["page", "--results", str(tmp_path / "r"), "--out", str(tmp_path / out)]) == 2
         said = capsys.readouterr().err
         assert reason in said

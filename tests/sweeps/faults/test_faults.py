@@ -99,7 +99,7 @@ def test_a_shard_with_damage_inside_is_named_and_its_trial_runs_again(tmp_path, 
     victim.write_bytes(data)
     code, output = run(tmp_path, arms=2, steps=51)
     assert code == 0
-    check_says(output, "4 trials, 3 finished, 1 to run", f"left out: {victim}: its bytes are not")
+    check_says(output, "4 trials, 3 finished, 1 to run", f"left out: {victim}: its contents")
     assert victim.read_bytes() == data
     check_once(tmp_path, 4)
     assert rows(tmp_path) == undisturbed
