@@ -16,7 +16,7 @@ from pcore.registry import nearest
 from sweeps.engine.store.store import Store
 
 SEEDS = re.compile(r"(?:seed )?(\d+)(?:, data seed (\d+)|x(\d+))?")
-HEAD = re.compile(r"(.*?)(?: ?\[(smoke|laptop|paper)\])?")
+HEAD = re.compile(r"(.*?)(?: ?\[(smoke|laptop|paper)\])?", re.DOTALL)
 SHOWN = 5  # candidates that a refusal lists
 
 

@@ -103,6 +103,8 @@ def read_mechanism(folder: Folder, file: str) -> pa.Table | None:
 def check_mechanism(data: bytes, file: str) -> pa.Table:
     """The rows in the bytes of a mechanism file. Raises BadFile if they cannot be."""
     rows = conform(read_parquet(data, file), SCHEMA)
+    if not len(rows):
+        raise BadFile("it has no rows")
     trial = file.rpartition("/")[2].removesuffix(".parquet")
     if others := set(rows.column("trial_id").to_pylist()) - {trial}:
         raise BadFile(f"its rows have trial_id {few(others)}")
