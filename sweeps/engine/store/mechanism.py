@@ -102,9 +102,10 @@ def read_mechanism(folder: Folder, file: str) -> pa.Table | None:
 
 def check_mechanism(data: bytes, file: str) -> pa.Table:
     """The rows in the bytes of a mechanism file. Raises BadFile if they cannot be."""
-    rows = conform(read_parquet(data, file), SCHEMA)
-    if not len(rows):
-        raise BadFile("it has no rows")
+    found = read_parquet(data, file)
+    if "kind" not in found.column_names:  # a file of another program, perhaps without rows
+        raise BadFile("it has no column 'kind'")
+    rows = conform(found, SCHEMA)
     trial = file.rpartition("/")[2].removesuffix(".parquet")
     if others := set(rows.column("trial_id").to_pylist()) - {trial}:
         raise BadFile(f"its rows have trial_id {few(others)}")
