@@ -78,7 +78,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if "sweeps" in options:
         options.sweeps = [_stem(name) for name in options.sweeps]
-    if options.__dict__.get("sweep") is not None:
+    if getattr(options, "sweep", None) is not None:
         options.view = (_stem(options.sweep), options.scale)
     return options
 

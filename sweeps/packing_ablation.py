@@ -48,36 +48,26 @@ def cells(scale: Scale) -> list[Cell]:
         "position.start": "fixed",
     }
     coupled_rope = others | {"position.encoding": "rotary"}
-    return grid(
-        base,
-        arm=arms(
-            {
-                "rings, packed": {},
-                "rings, alone": to_longest | ALONE,
-                **(
-                    {}
-                    if scale == "smoke"
-                    else {f"rings, up to {few[-1]} in a row": to_longest | fewer}
-                ),
-                "rings, packed, learned sink": to_longest | {"model.attention_sink": "learned"},
-                "rings, packed, plain attention": to_longest
-                | {
-                    "model.attention_scale": "none",
-                    "model.log_base": 0,
-                },
-                "rings, packed, natural logarithm": to_longest | {"model.log_base": 0},
-                "rings, packed, constant decay": to_longest | {"optim.final_decay_fraction": 1.0},
-                "table, packed": table | fewer,
-                "table, alone": table | ALONE,
-                "coupled RoPE, packed": coupled_rope,
-                "coupled RoPE, alone": coupled_rope | ALONE,
-                "NoPE, packed": nope,
-                "NoPE, alone": nope | ALONE,
-                "RoPE, packed": rope | {"data.packed_order": "row"},
-                "RoPE, alone": rope | ALONE,
-            }
-        ),
-    )
+    parts: dict[str, dict[str, Any]] = {
+        "rings, alone": ALONE,
+        **({} if scale == "smoke" else {f"rings, up to {few[-1]} in a row": fewer}),
+        "rings, packed, learned sink": {"model.attention_sink": "learned"},
+        "rings, packed, plain attention": {"model.attention_scale": "none", "model.log_base": 0},
+        "rings, packed, natural logarithm": {"model.log_base": 0},
+        "rings, packed, constant decay": {"optim.final_decay_fraction": 1.0},
+    }
+    methods = {
+        "table, packed": table | fewer,
+        "table, alone": table | ALONE,
+        "coupled RoPE, packed": coupled_rope,
+        "coupled RoPE, alone": coupled_rope | ALONE,
+        "NoPE, packed": nope,
+        "NoPE, alone": nope | ALONE,
+        "RoPE, packed": rope | {"data.packed_order": "row"},
+        "RoPE, alone": rope | ALONE,
+    }
+    parts = {label: to_longest | changes for label, changes in parts.items()}
+    return grid(base, arm=arms({"rings, packed": {}} | parts | methods))
 
 
 SWEEP = Sweep(

@@ -92,6 +92,12 @@ class Page:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
+    def too_wide(self, width: int) -> list[str]:
+        """Elements that reach beyond the width, those in scrolling boxes aside: how they begin."""
+        wide = "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll') && "
+        wide += f"e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
+        return self.run(wide)
+
     def press(self, key: str, code: int, text: str | None = None) -> None:
         """Press and release a key."""
         keys = {"key": key, "windowsVirtualKeyCode": code}

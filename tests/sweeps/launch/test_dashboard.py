@@ -1,7 +1,6 @@
 """The dashboard in a real browser: what `make dashboard` shows after a sweep."""
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -15,10 +14,10 @@ from sweeps.commands.dashboard import show_dashboard
 from sweeps.engine.launch.mirror import charts
 from sweeps.engine.launch.mirror.place import find_home, local_uri
 from sweeps.engine.store.store import Store
+from tests.support.browser import BROWSER, FLAGS
 from tests.support.sweeps.tiny import make_sweep, run
 
 ROOT = Path(__file__).parents[3]
-BROWSER = shutil.which("chromium")
 
 
 @pytest.fixture
@@ -68,9 +67,7 @@ def read_page(address: str, profile: Path, *expected: str) -> str:
 
 
 def _dump(address: str, profile: Path, milliseconds: int) -> str:
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
-    command += ["--no-first-run", "--disable-background-networking", "--disable-sync"]
-    command += ["--disable-component-update", f"--user-data-dir={profile}"]
+    command = [str(BROWSER), *FLAGS, "--disable-quic", f"--user-data-dir={profile}"]
     command += ["--window-size=1500,6000", f"--virtual-time-budget={milliseconds}", "--dump-dom"]
     return subprocess.run([*command, address], capture_output=True, text=True, timeout=120).stdout
 

@@ -26,7 +26,6 @@ from sweeps.engine.store.store import Shard, Store
 
 BATCH_SECONDS = 1.0  # between two batches of curves of a sweep
 CURVES = ("loss", "learning_rate", "grad_norm")
-WITHOUT_ROWS = ("paused", "unsaved", "stopped")  # outcomes that leave no shard
 
 # A server that does not answer is given up quickly; must be set before mlflow is imported.
 for name, value in {
