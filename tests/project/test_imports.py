@@ -29,7 +29,9 @@ ROOMS = {
     "sweeps.engine": (
         ("store", "spec"),
         ("trial", "prices", "changes"),
-        ("options", "plan"),
+        ("plan",),
+        ("executors",),
+        ("options",),
         ("launch",),
         ("search",),
     ),
@@ -46,7 +48,7 @@ ROOMS = {
 LARGEST_FOLDER = 12  # entries beside `__init__.py`, the sweep scripts aside
 OF_PACKAGES = {"pcore.lazy_torch"}  # names of a package itself, in no room
 RIM = {
-    "ray": {"sweeps/engine/launch/ray_tune.py", "sweeps/engine/launch/ray_cluster.py"},
+    "ray": {"sweeps/engine/executors/ray_tune.py", "sweeps/engine/executors/ray_cluster.py"},
     "mlflow": {"sweeps/engine/launch/mirror/tracking.py"},
     "optuna": {"sweeps/engine/search/study.py"},
 }
