@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def import_with_annotations() -> None:
-    """Import the rooms that load torch late as a type checker sees them: the names in their
+    """Import the folders that load torch late as a type checker sees them: the names in their
     annotations exist then, and the hook finds them.
     """
     import typing
