@@ -205,7 +205,7 @@ def test_what_breaks_a_stack_is_not_held_against_its_members(tmp_path, monkeypat
 
 
 def test_an_encoding_that_cannot_be_batched_runs_all_the_same(tmp_path, capfd):
-    code = {"position.encoding": "tests.sweeps.launch.test_stacks:Peeking"}
+    code = {"position.encoding": "tests.sweeps.executors.test_stacks:Peeking"}
     assert run(make_sweep(own=code), tmp_path, "--stack", "2") == 0
     assert "failed, they continue one by one" in capfd.readouterr().out
     assert {r["stacked"] for r in rows(tmp_path, "trial")} == {1}
