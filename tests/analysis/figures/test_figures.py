@@ -17,9 +17,9 @@ from analysis.figures import axis as axis_figures
 from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps, style
 from analysis.figures import lengths as figures
-from analysis.figures.axes import find_axes, number
-from analysis.figures.cell_styles import cell_styles
 from analysis.figures.choose import draw_figures
+from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.varied_axes import find_axes, number
 from analysis.load import load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table

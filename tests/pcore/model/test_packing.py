@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from pcore.config import TrialConfig, canonical, override, trial_id, unflatten
 from pcore.config.seeding import make_generator
-from pcore.encodings.disjoint import GAP, draw_apart, needed_ids
+from pcore.encodings.disjoint_starts import GAP, draw_apart, needed_ids
 from pcore.evaluation.flops import count_train_flops
 from pcore.model.packing import find_rows, phases
 from pcore.model.targets import NO_TARGET
