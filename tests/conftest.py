@@ -55,6 +55,7 @@ TOGETHER = {
     "tests/cluster/test_nodes.py": "machines",
     "tests/cluster/test_slurm.py": "machines",
     "tests/cluster/test_postgres.py": "postgres",
+    "tests/sweeps/executors/test_contract.py": "ray",
     "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",
 }
