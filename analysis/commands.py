@@ -43,8 +43,8 @@ def show_table(options: argparse.Namespace) -> int:
 
 def make_report(options: argparse.Namespace) -> int:
     """Write verdicts, tables and figures of all sweeps in the store to one HTML file."""
+    from analysis.claims.judge import is_judged, judge, verdict_table
     from analysis.claims.published import CLAIMS
-    from analysis.claims.verdicts import is_judged, judge, verdict_table
     from analysis.report.page import build_report
     from analysis.report.write import write_section
 

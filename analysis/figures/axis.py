@@ -12,10 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.figures import style
-from analysis.figures.axes import LOG_SPAN, Axis, find_axes, number
-from analysis.figures.cell_styles import CellStyle, ordered_colors
 from analysis.figures.heat_maps import draw_map, whole_percent
-from analysis.figures.marks import EDGE, describe_counts, draw_median, draw_runs, explain_marks
+from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
+from analysis.figures.shared.marks import (
+    EDGE,
+    describe_counts,
+    draw_median,
+    draw_runs,
+    explain_marks,
+)
+from analysis.figures.shared.varied_axes import LOG_SPAN, Axis, find_axes, number
 from analysis.load import Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ShownLengths, choose_lengths

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from analysis.figures import heat_maps
-from analysis.figures.axes import find_axes
 from analysis.figures.axis import plot_axis, plot_grid
 from analysis.figures.compute import has_costs, plot_compute
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
 from analysis.figures.lengths import plot_lengths, plot_losses
 from analysis.figures.mechanism import plot_failures, plot_patterns
+from analysis.figures.shared.varied_axes import find_axes
 from analysis.load import COUNTED, Results
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import choose_lengths

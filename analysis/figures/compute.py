@@ -11,9 +11,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from matplotlib.transforms import offset_copy
 
 from analysis.figures import style
-from analysis.figures.axes import LOG_SPAN
-from analysis.figures.cell_styles import CellStyle, cell_styles
-from analysis.figures.marks import EDGE, describe_counts
+from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.marks import EDGE, describe_counts
+from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import choose_lengths

@@ -12,7 +12,7 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.marks import describe_counts
+from analysis.figures.shared.marks import describe_counts
 from analysis.load import Results
 from pcore.tasks import TASKS
 

@@ -15,9 +15,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from analysis.figures import style
-from analysis.figures.axes import LOG_SPAN
-from analysis.figures.cell_styles import CellStyle, cell_styles
-from analysis.figures.marks import EDGE, describe_counts, draw_median, draw_runs, explain_marks
+from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.marks import (
+    EDGE,
+    describe_counts,
+    draw_median,
+    draw_runs,
+    explain_marks,
+)
+from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 

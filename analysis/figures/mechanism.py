@@ -7,9 +7,9 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.cell_styles import cell_styles
 from analysis.figures.heat_maps import draw_map, whole_percent
-from analysis.figures.marks import EDGE, describe_counts
+from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.marks import EDGE, describe_counts
 from analysis.load import Results
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
 from analysis.statistics.runs import failure_shares, run_curves

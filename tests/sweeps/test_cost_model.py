@@ -16,7 +16,6 @@ from pcore.encodings import Encoding
 from pcore.evaluation.flops import count_flops, count_train_flops
 from sweeps.__main__ import main as command
 from sweeps.baseline import addition
-from sweeps.engine.options import RAY_SECONDS
 from sweeps.engine.plan import PlannedTrial, predict_wall
 from sweeps.engine.prices import cost_model, price
 from sweeps.engine.prices.cost_model import (
@@ -318,8 +317,8 @@ def test_starting_the_executor_belongs_to_the_wall_time_of_what_runs():
     planned = PlannedTrial(
         trial=trial, state="missing", price=Price(seconds=10.0, source="measured")
     )
-    assert predict_wall([planned] * 3, 2, RAY_SECONDS) == RAY_SECONDS + 20
-    assert predict_wall([], 2, RAY_SECONDS) == 0
+    assert predict_wall([planned] * 3, 2, 8.0) == 8.0 + 20
+    assert predict_wall([], 2, 8.0) == 0
 
 
 # The table ------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from sweeps.engine.launch.hooks import Hooks, TrialReport
+from sweeps.engine.executors.news import TrialReport
+from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
 from sweeps.engine.trial.attempt import Outcome
 
@@ -105,6 +106,11 @@ class Progress:
         """Print a line above the live one."""
         with self.lock:
             self._write(f"\r\x1b[2K{text}\n" if self.live else f"{text}\n")
+
+    def idle_seconds(self) -> float:
+        """Since the last event if no trial is running, else 0."""
+        with self.lock:
+            return 0.0 if self.steps else time.monotonic() - self.last_activity
 
     def line(self) -> str:
         """The state of the sweep in one line."""

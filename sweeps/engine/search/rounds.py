@@ -152,7 +152,7 @@ def _run(
     search: Search, options: LaunchOptions, budget: Budget, width: int, storage: str | None
 ) -> int:
     """Run a search and keep its winners; its exit code."""
-    from sweeps.engine.launch.scheduler import execute_configs, session  # torch: not for --help
+    from sweeps.engine.launch.scheduler import execute_configs  # torch: not for --help
 
     store = Store(options.results)
     print(f"\nresults: {store.root}", flush=True)
@@ -160,7 +160,7 @@ def _run(
     def execute(configs: Sequence[TrialConfig]) -> None:
         execute_configs(f"{search.name} [{options.scale}]", configs, options, store)
 
-    with session(options, store):
+    with options.make_executor().session(store):  # one for all rounds
         best, failed = run_search(
             search,
             options.scale,

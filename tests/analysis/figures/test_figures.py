@@ -17,12 +17,13 @@ from analysis.figures import axis as axis_figures
 from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps, style
 from analysis.figures import lengths as figures
-from analysis.figures.axes import find_axes, number
-from analysis.figures.cell_styles import cell_styles
 from analysis.figures.choose import draw_figures
+from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.varied_axes import find_axes, number
 from analysis.load import load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
+from pcore.encodings import ENCODINGS
 from sweeps.engine.store.store import Store
 from tests.support.rows import analysis_examples as examples
 from tests.support.rows.example_store import (
@@ -80,6 +81,10 @@ def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
     assert two["NoPE"].color == colors["NoPE, 3 layers"]
     assert two["coupling"].color == style.METHOD_COLORS["learned coupled"]
     assert len(set(style.METHOD_COLORS.values())) == len(style.METHOD_COLORS) - 1  # candidates
+
+
+def test_every_encoding_has_a_colour():
+    assert set(ENCODINGS) - {"none"} <= {name.partition(" ")[0] for name in style.METHOD_COLORS}
 
 
 def test_shades_and_palettes_go_from_light_to_dark(tmp_path: Path):

@@ -22,11 +22,10 @@ from pcore.model.mixing import (
     gated_linear,
 )
 from pcore.model.shared_tokens import share_tokens
-from pcore.model.static import mean_loss
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
 from pcore.training.stacked import can_stack
-from pcore.training.train import ragged_loss, train
+from pcore.training.train import mean_loss, ragged_loss, train
 from pcore.training.validate import validate
 
 HERE = __name__

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.cell_styles import CellStyle
+from analysis.figures.shared.cell_styles import CellStyle
 from analysis.statistics.intervals import LEAST_BAND
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.claims.combined import Every, Given
 from analysis.claims.evidence import LEAST_EXAMPLES, LEAST_RUNS, Decision, join, match_cells
+from analysis.claims.judge import judge, verdict_table
 from analysis.claims.orderings import Alike, HigherMedian, Longer, Separated, beats
 from analysis.claims.published import CLAIMS, Claim
 from analysis.claims.rules import (
@@ -22,7 +23,6 @@ from analysis.claims.rules import (
     collapses,
 )
 from analysis.claims.theorems import BelowCeiling, CountedCeiling, ExactToBound
-from analysis.claims.verdicts import judge, verdict_table
 from analysis.load import Results, load_sweep
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.store.store import Store
