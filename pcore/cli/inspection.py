@@ -4,22 +4,17 @@ import math
 from collections.abc import Iterator, Sequence
 
 from pcore.cli.screen import align
-from pcore.config import TrialConfig, format_numbers
+from pcore.config import TrialConfig
 from pcore.diagnosis.attention import AttentionMap, Head
-from pcore.diagnosis.breakdowns import Breakdown
-from pcore.diagnosis.causes import VISITS, name_causes, name_keys, percent
+from pcore.diagnosis.causes import name_causes, percent
 from pcore.diagnosis.failures import Diagnosis
 from pcore.diagnosis.patterns import Likeness
-from pcore.diagnosis.probes import OFTEN, count_visits, grade_visits
 from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
 from pcore.model.transformer import Transformer
 
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
 NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass
-MAX_KEYS = 6  # rows of a breakdown that are printed
-MAX_LISTED = 100  # characters of a list of position IDs; a longer one is counted
-MIN_EXPLAINED = 0.02  # by a breakdown that is printed
 
 
 def format_attention(averaged: AttentionMap, title: str) -> str:
@@ -55,7 +50,7 @@ def format_attention(averaged: AttentionMap, title: str) -> str:
 
 
 def format_diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
-    """Lines: the kinds of failure, the causes in words, and the counts behind them."""
+    """Lines: the kinds of failure, then their causes in words."""
     d = diagnosis
     num_right = d.num_examples - d.num_failed
     yield (
@@ -70,30 +65,15 @@ def format_diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
     yield ""
     yield "why:" if causes else "nothing failed as tested, and nothing explains other failures"
     yield from (f"- {cause.sentence}" for cause in causes)
-    shown = [b for b in d.breakdowns if b.explained >= MIN_EXPLAINED]
-    for breakdown in sorted(shown, key=lambda breakdown: -breakdown.explained):
-        yield from _format_breakdown(breakdown)
-    if rest := [b.name for b in d.breakdowns if b.num_wrong and b not in shown]:
-        yield f"\nexplain less than {percent(MIN_EXPLAINED)} each: {', '.join(rest)}"
 
 
-def describe_ids(model: Transformer, config: TrialConfig) -> Iterator[str]:
-    """Learned weights of levels of IDs, and the IDs that training seldom used."""
-    names = level_names(config.task, config.position)
+def describe_levels(model: Transformer, config: TrialConfig) -> Iterator[str]:
+    """The learned weights of the levels of IDs, where there are any."""
     if isinstance(model.encoding, Mixture):
+        names = level_names(config.task, config.position)
         weights = model.encoding.weights().detach().tolist()
         text = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
         yield f"weights of the levels of IDs: {text}"
-    if (visits := count_visits(config)) is None:
-        yield "position IDs do nothing in this model"
-        return
-    for name, grades in zip(names, grade_visits(visits)[:, 1:].tolist(), strict=True):
-        for grade in sorted(set(grades) - {OFTEN}):
-            ids = tuple(i for i, other in enumerate(grades, start=1) if other == grade)
-            text = format_numbers(ids)
-            if len(text) > MAX_LISTED:
-                text = f"{len(ids):,} of {len(grades):,}"
-            yield f"position IDs {VISITS[grade]} ({name}): {text}"
 
 
 def _by_level(likenesses: Sequence[Likeness]) -> list[list[str]]:
@@ -109,17 +89,3 @@ def _name_head(head: Head, averaged: AttentionMap) -> str:
     """ "2" in a model of one layer, "1.2" for the second head of the first of several."""
     layer = f"{head.layer + 1}." if len(averaged.weights) > 1 else ""
     return f"{layer}{head.head + 1}"
-
-
-def _format_breakdown(breakdown: Breakdown) -> Iterator[str]:
-    """The worst keys with their counts, and what all others together have."""
-    explained = f"explains {percent(breakdown.explained)}"
-    yield f"\nby {breakdown.name} ({breakdown.asked}, {explained}): wrong {breakdown.unit}"
-    wrong_keys = (tally for tally in breakdown.tallies if tally.num_wrong)
-    worst = sorted(wrong_keys, key=lambda tally: -tally.share)[:MAX_KEYS]
-    counts = [(name_keys(breakdown, [t]), t.num_wrong, t.num_cases) for t in worst]
-    wrong, cases = (sum(column) for column in list(zip(*counts, strict=True))[1:])
-    if others := breakdown.num_cases - cases:
-        counts.append(("all others", breakdown.num_wrong - wrong, others))
-    rows = [[name, percent(w / n), str(w), "of", str(n)] for name, w, n in counts]
-    yield from (f"  {line}" for line in align(rows))

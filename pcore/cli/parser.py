@@ -25,13 +25,7 @@ COMMANDS = {
     "attention": Command(
         "trained", "Print what the heads of a trained model attend to, next to the construction."
     ),
-    "ablate": Command(
-        "trained", "Print exact match of a trained model without each of its heads and layers."
-    ),
     "explain": Command("trained", "Print why a trained model fails at a length."),
-    "reach": Command(
-        "trained", "Find the longest length that a trained model solves, by bisection."
-    ),
     "check-encoding": Command("check", "Check an encoding of your own against the rules."),
     "check-task": Command("check", "Check a task of your own against the rules."),
     "check-attention": Command("check", "Check an attention of your own against the rules."),

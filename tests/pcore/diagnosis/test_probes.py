@@ -1,10 +1,9 @@
-"""Ablation zeroes what it says and leaves the model whole; visits and precision are counted."""
+"""Visits of position IDs, and verdicts that hang on precision, are counted."""
 
 import pytest
 import torch
 
 from pcore.config import override
-from pcore.diagnosis.ablation import ablate, silenced
 from pcore.diagnosis.probes import (
     NEVER,
     OFTEN,
@@ -13,48 +12,9 @@ from pcore.diagnosis.probes import (
     count_visits,
     grade_visits,
 )
-from pcore.evaluation.evaluate import evaluate
 from pcore.evaluation.predict import predict_targets
 from pcore.evaluation.test_sets import evaluation_ids, make_test_set
 from pcore.model.transformer import make_model
-
-# Ablation -------------------------------------------------------------------------------------
-
-
-def test_a_silenced_head_adds_nothing_and_the_model_is_whole_again(tiny_config):
-    model = make_model(tiny_config)
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    batch = make_test_set(tiny_config, 3)
-    rows = list(ablate(model, batch, tiny_config))
-    assert all(torch.equal(weight, before[n]) for n, weight in model.state_dict().items())
-    assert rows[0].counts == evaluate(model, batch, tiny_config)
-    by_component = {(row.component, row.layer, row.head): row.counts.loss_sum for row in rows}
-    assert len(by_component) == 1 + 2 * (2 + 3)
-    for (component, layer, head), loss in by_component.items():
-        if component != "head":
-            continue
-        values = before[f"blocks.{layer}.attention.v"].clone()  # no values, no output
-        values[head * 8 : (head + 1) * 8] = 0
-        model.load_state_dict(before | {f"blocks.{layer}.attention.v": values})
-        assert evaluate(model, batch, tiny_config).loss_sum == pytest.approx(loss, rel=1e-5)
-
-
-def test_weights_come_back_after_an_error(tiny_config):
-    weight = make_model(tiny_config).blocks[0].attention.o
-    before = weight.clone()
-
-    def fail():
-        with silenced(weight.detach()[:, :3]):
-            assert not weight[:, :3].any()
-            assert torch.equal(weight[:, 3:], before[:, 3:])
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert torch.equal(weight, before)
-
-
-# Probes ---------------------------------------------------------------------------------------
 
 
 def test_visits_follow_the_trained_lengths_and_the_start(tiny_config):
