@@ -9,7 +9,6 @@ python -m sweeps trials SWEEP [...]            id, seeds, state, result and weig
 python -m sweeps why TRIAL                     result and attempts of one trial; --json: everything
 python -m sweeps diagnose [SWEEP ...]          analyse trained models: attention, causes of failure
 python -m sweeps replicate SWEEP               rerun stored trials and compare
-python -m sweeps cost                          how accurate predicted times are
 python -m sweeps cancel TRIAL ...              end running or waiting trials, from any terminal
 python -m sweeps resume TRIAL ...              let the next launch continue them
 python -m sweeps verify                        read every file and list damaged ones
@@ -36,7 +35,6 @@ from sweeps.engine.options import (
     add_run,
     add_size,
     parse_count,
-    parse_cpus,
     parse_duration,
     read_options,
 )
@@ -155,13 +153,6 @@ def replicate(given: argparse.Namespace) -> int:
     return run_again(given.results, given.sweep, given.scale, given.trials, given.seed, given.into)
 
 
-def cost(given: argparse.Namespace) -> int:
-    """Show how accurate predicted times are: the cost model of `plan`, cross-validated."""
-    from sweeps.commands.prices import show_cost
-
-    return show_cost(given.results, given.device, given.cpus_per_trial)
-
-
 def mirror(given: argparse.Namespace) -> int:
     """Rebuild MLflow from Parquet, for these sweeps or all."""
     from sweeps.commands.dashboard import rebuild_mirror
@@ -214,7 +205,6 @@ READING = (
     cancel,
     resume,
     diagnose,
-    cost,
     mirror,
     dashboard,
     gc,
@@ -286,12 +276,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--seed", type=int, default=0, help="of the random sample (default: 0)")
     command.add_argument(
         "--into", default="replicas", metavar="FOLDER", help="where reruns go (default: replicas)"
-    )
-    add_results(command)
-    command = add("cost", cost)
-    command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument(
-        "--cpus-per-trial", type=parse_cpus, default=1, help="of the measured trials"
     )
     add_results(command)
     command = add("mirror", mirror)
