@@ -149,16 +149,6 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
     return sides
 
 
-def show_curves(options: argparse.Namespace) -> int:
-    """Draw the curves in the terminal."""
-    from analysis.tables.curves import draw_curves
-
-    results = _load(options)
-    if _has_runs(results):
-        print(draw_curves(results))
-    return 0
-
-
 def show_trace(options: argparse.Namespace) -> int:
     """List the runs behind the exact match of a cell at a length: counts, shards, commits."""
     from analysis.trace import describe_trace, trace
@@ -281,7 +271,6 @@ COMMANDS = {
     "report": make_report,
     "page": make_page,
     "compare": compare,
-    "curves": show_curves,
     "trace": show_trace,
     "select": show_selection,
     "search": show_search,

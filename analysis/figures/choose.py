@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from analysis.figures import heat_maps
-from analysis.figures.axes import find_axes
-from analysis.figures.axis import plot_axis, plot_grid
+from analysis.figures.axes import find_axis
+from analysis.figures.axis import plot_axis
 from analysis.figures.compute import has_costs, plot_compute
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
 from analysis.figures.lengths import plot_lengths, plot_losses
@@ -54,15 +54,9 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
 
 
 def _draw_axes(results: Results, policy: str) -> Iterator[SweepFigure]:
-    axes = find_axes(results)
-    names = " and ".join(axis.label for axis in axes)
-    if len(axes) == 1:
-        caption = f"Exact match and generalizable length (L95) against {names}. {policy}"
+    if axis := find_axis(results):
+        caption = f"Exact match and generalizable length (L95) against {axis.label}. {policy}"
         yield SweepFigure(name="axis", caption=caption, figure=plot_axis(results))
-    if len(axes) == 2 and choose_lengths(results).solve is not None:
-        caption = f"Exact match and generalizable length (L95) over {names}. {policy}"
-        yield SweepFigure(name="grid", caption=caption, figure=plot_grid(results))
-        return
     facets = find_facets(results)
     if facets and choose_lengths(results).solve is not None:
         caption = f"Exact match beyond the trained lengths over {', '.join(facets.names)}. "

@@ -200,10 +200,8 @@ def write_better_seed(store: Store) -> None:
     store.write(config, "ok", dict(PROVENANCE), [{"step": 50, "loss": 1.0}], evaluation)
 
 
-def test_curves_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     results = str(build_store(tmp_path).root)
-    assert main(["curves", "depth_ablation", "--results", results, "--checkpoint", "oracle"]) == 0
-    assert "checkpoint: oracle" in capsys.readouterr().out
     assert main(["list", "--results", results]) == 0
     assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
     (tmp_path / "nothing").mkdir()
@@ -216,7 +214,7 @@ def test_curves_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     [
         (["table", "depth_ablaton"], "did you mean 'depth_ablation'?"),
         (["table", "depth_ablation", "--scale", "paper"], "it has: laptop"),
-        (["curves", "depth_ablation", "--checkpoint", "best"], "there: last, oracle"),
+        (["table", "depth_ablation", "--checkpoint", "best"], "there: last, oracle"),
     ],
 )
 def test_errors_are_one_sentence(
@@ -236,16 +234,15 @@ def test_a_sweep_without_finished_trials_says_so(
     write_trial(store, configs[0], "error", error="ValueError: no")
     write_trial(store, configs[1], "diverged")
     store.write_view(view_rows({"a": configs}))
-    for command in ("table", "curves"):
-        assert main([command, "depth_ablation", "--results", str(tmp_path)]) == 0
-        printed = capsys.readouterr().out
-        assert "no trial has finished yet (1 diverged, 1 error, 1 missing)" in printed
+    assert main(["table", "depth_ablation", "--results", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "no trial has finished yet (1 diverged, 1 error, 1 missing)" in printed
     assert not (tmp_path / "reports").exists()
 
 
 def test_reading_results_needs_neither_ray_nor_mlflow_nor_pyplot():
     code = (
-        "import sys, analysis.__main__, analysis.figures.lengths, analysis.tables.curves\n"
+        "import sys, analysis.__main__, analysis.figures.lengths\n"
         "heavy = {'ray', 'mlflow', 'optuna', 'seaborn', 'scipy', 'matplotlib.pyplot'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
     )

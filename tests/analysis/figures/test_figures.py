@@ -17,7 +17,7 @@ from analysis.figures import axis as axis_figures
 from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps, style
 from analysis.figures import lengths as figures
-from analysis.figures.axes import find_axes, number
+from analysis.figures.axes import find_axis, number
 from analysis.figures.cell_styles import cell_styles
 from analysis.figures.choose import draw_figures
 from analysis.load import load_sweep
@@ -194,20 +194,17 @@ def caption_of(figure: Figure) -> str:
 
 
 def test_one_number_that_varies_is_an_axis(tmp_path: Path):
-    (axis,) = find_axes(examples.heads(tmp_path))
+    axis = find_axis(examples.heads(tmp_path))
     assert axis.name == "model.num_heads"
     assert list(axis.values.values()) == [1, 2, 4, 8]
     assert (axis.label, axis.is_log, axis.tied) == ("heads", True, ())
-    rows, columns = find_axes(examples.layers_by_heads(tmp_path))
-    assert (rows.name, columns.name) == ("model.num_layers", "model.num_heads")
+    assert find_axis(examples.layers_by_heads(tmp_path)) is None
 
 
 def test_cells_that_differ_in_words_have_no_axis():
-    assert find_axes(example()) == ()
-    with pytest.raises(ValueError, match="do not differ in 1 number"):
+    assert find_axis(example()) is None
+    with pytest.raises(ValueError, match="do not differ in one number"):
         axis_figures.plot_axis(example())
-    with pytest.raises(ValueError, match="do not differ in 2 number"):
-        axis_figures.plot_grid(example())
 
 
 def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
@@ -215,7 +212,7 @@ def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
         f"width {width}": ({"model.d_model": width, "model.d_ff": 4 * width}, 12.0)
         for width in (64, 128, 256)
     }
-    (axis,) = find_axes(examples.build_sweep(tmp_path, "width", arms, num_seeds=1))
+    axis = find_axis(examples.build_sweep(tmp_path, "width", arms, num_seeds=1))
     assert (axis.name, axis.tied) == ("model.d_model", ("model.d_ff",))
     assert not axis.is_log
 
@@ -223,7 +220,7 @@ def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
 def test_endless_data_comes_after_all_numbers(tmp_path: Path):
     sizes = (10_000, 100_000, None)
     arms = {str(size): ({"data.num_examples": size}, 12.0) for size in sizes}
-    (axis,) = find_axes(examples.build_sweep(tmp_path, "sizes", arms, num_seeds=1))
+    axis = find_axis(examples.build_sweep(tmp_path, "sizes", arms, num_seeds=1))
     assert list(axis.ticks.values()) == ["10k", "100k", "endless"]
     assert axis.position(list(axis.values.values())[-1]) == 1_000_000
 
@@ -253,22 +250,6 @@ def test_the_axis_shows_the_numbers_of_the_table(tmp_path: Path):
     assert figure.axes[0].get_xscale() == "log"
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["1", "2", "4", "8"]
     assert "n = 3 runs per cell; checkpoint: last" in caption_of(figure)
-
-
-def test_a_grid_prints_its_medians(tmp_path: Path):
-    results = examples.layers_by_heads(tmp_path)
-    figure = axis_figures.plot_grid(results)
-    values = map_of(figure.axes[0])
-    table = ablation_table(results).numbers.set_index("cell")
-    assert values.shape == (3, 3)
-    assert values[0, 1] == pytest.approx(100 * table.loc["1 layers, 2 heads", "em_16_median"])
-    assert np.isnan(values[2, 2])  # no such cell
-    assert len(figure.axes[0].texts) == 8
-    assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("layers", "heads")
-    lengths = {text.get_text() for text in figure.axes[1].texts}
-    assert lengths == {
-        f"{'≥' if row.l95_is_lower_bound else ''}{row.l95}" for row in table.itertuples()
-    }
 
 
 def test_a_heat_map_per_cell_shows_both_lengths_and_what_was_trained(tmp_path: Path):

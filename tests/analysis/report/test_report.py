@@ -218,8 +218,6 @@ def test_files_beside_the_report(page: Path):
         "comparisons.csv",
         "comparisons.md",
         "comparisons.tex",
-        "failures.csv",
-        "lengths.csv",
         "runs.csv",
         "table.csv",
         "table.md",
