@@ -11,6 +11,7 @@ from analysis.load import Results
 from analysis.tables import render
 from analysis.tables.change_tables import band_table, length_change_table
 from analysis.tables.files import check_place, write_text
+from pcore.cli.text import align
 from sweeps.engine.store.address import parse_address
 from sweeps.engine.store.location import find_apart, find_existing
 from sweeps.engine.store.store import Store
@@ -224,7 +225,7 @@ def show_views(options: argparse.Namespace) -> int:
         ]
         for v in views
     ]
-    print("\n".join(render.align_columns(rows, "<<>><")))
+    print("\n".join(align(rows, "<<>><")))
     return 0
 
 

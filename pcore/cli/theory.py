@@ -8,7 +8,7 @@ import torch
 
 from pcore.cli.models import choose_device
 from pcore.cli.parser import add_device, command_parser
-from pcore.cli.screen import format_time
+from pcore.cli.text import format_seconds
 from pcore.encodings.residues import check_moduli
 from pcore.registry import nearest
 from pcore.theory import ceilings
@@ -149,7 +149,7 @@ def _run_check(construction: Construction, args: argparse.Namespace) -> int:
     print(_format_score(random, f"random examples of {num_digits:,} digits"))
     print(
         f"smallest lead of a right token over the others: {(hard + random).margin:.3g}; "
-        f"{format_time(time.monotonic() - begin)}"
+        f"{format_seconds(time.monotonic() - begin)}"
     )
     return 0 if hard.exact and random.exact else 1
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from pcore.cli import screen
-from pcore.cli.screen import format_solution, format_time
+from pcore.cli.screen import format_solution
+from pcore.cli.text import format_seconds
 from pcore.evaluation.generate import Solution
 
 SHORT = ("--preset", "smoke", "--num-steps", 20, "--batch-size", 8, "--eval.num-examples", 10)
@@ -127,7 +128,7 @@ def test_wrong_tokens_are_marked():
     wrong = Solution(query="12+34", response=("6", "5"), truth=("6", "4", "0"), stopped=True)
     assert format_solution(wrong).splitlines() == [
         "12+34: wrong",
-        "  answer  6 5  ",
+        "  answer  6 5",
         "  truth   6 4 0",
         "            ^ ^",
     ]
@@ -138,7 +139,7 @@ def test_wrong_tokens_are_marked():
 
 
 def test_times_are_written_for_people():
-    assert [format_time(s) for s in (3.6, 61, 7500)] == ["4 s", "1 min 1 s", "2 h 5 min"]
+    assert [format_seconds(s) for s in (3.6, 61, 7500)] == ["4 s", "1 min 01 s", "2 h 05 min"]
 
 
 # check-encoding, check-task -------------------------------------------------------------------
