@@ -10,7 +10,6 @@ python -m analysis select found_coupling    show the candidate that the near ran
 python -m analysis search lr_search         show what a search tried, with a slice plot
 python -m analysis fill README.md           fill in the marked tables and figures of Markdown files
 python -m analysis attention last.pt        draw what the heads of a trained model attend to
-python -m analysis list                     list the sweeps in the store
 """
 
 import argparse
@@ -48,7 +47,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    stored = ("table", "report", "page", "compare", "trace", "select", "search", "list")
+    stored = ("table", "report", "page", "compare", "trace", "select", "search")
     for name in stored:
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")

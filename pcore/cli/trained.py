@@ -15,7 +15,7 @@ from pcore.diagnosis.attention import AttentionMap, Head, average_attention
 from pcore.diagnosis.causes import name_causes, percent
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
 from pcore.diagnosis.patterns import Likeness
-from pcore.diagnosis.probes import count_verdict_changes
+from pcore.diagnosis.precision import count_verdict_changes
 from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
 from pcore.evaluation.generate import solve as solve_query
@@ -30,8 +30,8 @@ ATTENTION_HELP = """\
 Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405.20671 predicts.
 `python -m analysis attention CHECKPOINT` draws the matrices."""
 EXPLAIN_HELP = """\
-Failures by kind, and what explains them: position in the response, carry, position ID, training
-of the ID, operand lengths; then weights of the levels of IDs, and bf16 against fp32."""
+Failures by kind, and what explains them: position in the response, carry, position ID, operand
+lengths; then weights of the levels of IDs, and bf16 against fp32."""
 
 
 def solve(words: list[str]) -> int:

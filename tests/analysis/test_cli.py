@@ -200,15 +200,6 @@ def write_better_seed(store: Store) -> None:
     store.write(config, "ok", dict(PROVENANCE), [{"step": 50, "loss": 1.0}], evaluation)
 
 
-def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    results = str(build_store(tmp_path).root)
-    assert main(["list", "--results", results]) == 0
-    assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
-    (tmp_path / "nothing").mkdir()
-    assert main(["list", "--results", str(tmp_path / "nothing")]) == 0
-    assert "no sweeps in" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.__main__ import main as analysis_main
-from analysis.load import list_views, load_sweep
+from analysis.load import load_sweep
 from pcore.config import TrialConfig, flatten, override, trial_id
 from pcore.tasks import TASKS
 from sweeps.__main__ import main
@@ -178,7 +178,7 @@ def test_bad_views_stop_no_command(store, capfd):
     pq.write_table(pa.table(empty), views / "empty-smoke.parquet")
     for command in (["status"], ["why", IDS[0]], ["gc"]):
         assert main([*command, "--results", store.root]) == 0
-    assert [(view.sweep, view.scale) for view in list_views(store.root)] == [
+    assert list(Store(store.root).views()) == [
         ("other", "smoke"),
         ("tiny", "smoke"),
     ]
