@@ -68,7 +68,7 @@ def test_other_policies_are_written_beside_the_first(pcore, tmp_path):
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, monkeypatch):
     file, _ = trained
-    words = ("train", *SHORT, "--out", "again.pt", "--checkpoint", "state.pt")
+    words = ("train", *SHORT, "--out", "again.pt")
     show = screen.ProgressLine.show
 
     def interrupt_at_7(self, report):
@@ -82,7 +82,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, mon
     assert code == 130
     assert "stopped at step 7" in out
     assert "run the same command to resume" in out
-    assert sorted(os.listdir()) == ["m.pt", "state.pt"]
+    assert sorted(os.listdir()) == ["again.state.pt", "m.pt"]
 
     code, out, _ = pcore(*words)
     assert code == 0
@@ -92,9 +92,9 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, mon
 
 
 def test_a_state_of_another_trial_is_not_overwritten(pcore, tmp_path):
-    state = tmp_path / "state.pt"
+    state = tmp_path / "m.state.pt"
     state.write_text("precious")
-    code, _, err = pcore("train", *SHORT, "--out", tmp_path / "m.pt", "--checkpoint", state)
+    code, _, err = pcore("train", *SHORT, "--out", tmp_path / "m.pt")
     assert code == 2
     assert "damaged or belongs to another trial" in err
     assert state.read_text() == "precious"
