@@ -27,6 +27,7 @@ from sweeps.engine.search.space import (
     find_bounds,
     rung_steps,
 )
+from sweeps.engine.trial.failures import last_line
 
 STARTUP = 5  # configurations of an arm, its own among them, before TPE takes over from chance
 DIGITS = 4  # of a drawn number: short in tables, and the same trial on every machine
@@ -119,7 +120,7 @@ class Arm:
         """The final state of a configuration after this rung, None if it goes on."""
         number = live.trial.number
         if not scored.finished:
-            reason = (scored.error.strip().splitlines() or [scored.status])[-1]
+            reason = last_line(scored.error) or scored.status
             self.failed.append(f"{self.label}, configuration {number} ({name}): {reason}")
             return TrialState.FAIL
         self.trained[name] = self.steps[live.rung]
