@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from analysis.figures import heat_maps
 from analysis.figures.axes import find_axis
 from analysis.figures.axis import plot_axis
-from analysis.figures.compute import has_costs, plot_compute
+from analysis.figures.compute import has_flops, plot_compute
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
 from analysis.figures.lengths import plot_lengths, plot_losses
 from analysis.figures.mechanism import plot_failures, plot_patterns
@@ -44,8 +44,8 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
             caption = f"Exact match over {first} and {second}, a panel per cell. {policy}"
             figure = heat_maps.plot_heat_map(results)
             yield SweepFigure(name="map", caption=caption, figure=figure)
-        if has_costs(results):
-            caption = f"Exact match against tokens, FLOPs and seconds of training. {policy}"
+        if has_flops(results):
+            caption = f"Exact match against training FLOPs. {policy}"
             yield SweepFigure(name="compute", caption=caption, figure=plot_compute(results))
     yield from _draw_mechanism(results, policy)
     if results.reports["status"].isin(COUNTED).any():
