@@ -79,8 +79,7 @@ class ModelConfig:
 
     attention_scale: none = raw dot products (published); log-length = times log(number of visible
         keys). log_base: base of that logarithm; with that many keys logits are raw dot products.
-        0 = e, which makes them several times as steep from the first step on. log_power: its
-        exponent; above 1, attention sharpens faster with length.
+        0 = e, which makes them several times as steep from the first step on.
     query_init: normal = query weights as random as the others (published); zero = all 0, so that
         no two positions attend to each other by chance at first (Yang et al. 2022,
         arXiv 2203.03466, appendix D.2).
@@ -114,7 +113,6 @@ class ModelConfig:
     num_bits: int = field(default=0, metadata={"absent": 0})
     attention_sink: Literal["none", "learned"] = field(default="none", metadata={"absent": "none"})
     log_base: int = field(default=0, metadata={"absent": 0})
-    log_power: float = field(default=1.0, metadata={"absent": 1.0})
     attention: str = field(default="softmax", metadata={"absent": "softmax"})
     mixer: tuple[str, ...] = field(default=("attention",), metadata={"absent": ("attention",)})
     num_loops: int = field(default=1, metadata={"absent": 1})

@@ -24,7 +24,6 @@ LARGEST = {
     "model.d_ff": 1_000_000,
 }
 MAX_LOG_BASE = 1_000_000  # keys that are visible at once
-MAX_LOG_POWER = 10.0
 
 
 def validate(config: TrialConfig) -> None:
@@ -131,10 +130,6 @@ def _check_numbers(config: TrialConfig) -> None:
         raise ValueError(f"model.log_base={m.log_base} is neither 0 nor in 2-{MAX_LOG_BASE:,}")
     if m.log_base and m.attention_scale != "log-length":
         raise ValueError(f"model.log_base={m.log_base} needs model.attention_scale=log-length")
-    if not 0 < m.log_power <= MAX_LOG_POWER:
-        raise ValueError(f"model.log_power={m.log_power} is not in (0, {MAX_LOG_POWER}]")
-    if m.log_power != 1 and m.attention_scale != "log-length":
-        raise ValueError(f"model.log_power={m.log_power} needs model.attention_scale=log-length")
     if d.max_length < d.min_length:
         raise ValueError(f"data.max_length={d.max_length} is below data.min_length={d.min_length}")
     if d.num_examples is not None and d.num_examples < o.batch_size:

@@ -122,7 +122,7 @@ def _attend(w: Mapping[str, Tensor], m, x: Tensor, future: Tensor) -> Tensor:
     )
     if m.attention_scale == "log-length":
         logs = (torch.arange(q.shape[2]) + 1).log() / math.log(m.log_base or math.e)
-        q = q * logs[:, None] ** m.log_power
+        q = q * logs[:, None]
     scores = (q @ k.transpose(2, 3)).masked_fill(future, -math.inf)
     mixed = torch.softmax(scores, dim=3) @ v
     return mixed.transpose(1, 2).flatten(2) @ w["attention.o"].T

@@ -65,12 +65,12 @@ def _attention(
         for place in range(len(x)):
             scores = torch.stack([q[place] @ k[seen] for seen in range(place + 1)])
             if model.attention_scale == "log-length":
-                scores = scores * math.log(place + 1, model.log_base or math.e) ** model.log_power
+                scores = scores * math.log(place + 1, model.log_base or math.e)
             shares, at_sink = torch.exp(scores), 0.0
             if model.attention_sink == "learned":
                 logit = q[place] @ w[f"{prefix}sink"][head]
                 if model.attention_scale == "log-length":
-                    logit = logit * math.log(place + 1, model.log_base or math.e) ** model.log_power
+                    logit = logit * math.log(place + 1, model.log_base or math.e)
                 at_sink = torch.exp(logit)
             shares = shares / (shares.sum() + at_sink)
             heads[place].append(sum(s * values[seen] for seen, s in enumerate(shares)))

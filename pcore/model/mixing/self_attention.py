@@ -29,7 +29,7 @@ class SelfAttention(Mixer):
         super().__init__(config, layer, rng)
         d, inner = config.d_model, config.num_heads * config.d_head
         self.num_heads, self.scale = config.num_heads, config.attention_scale
-        self.log_base, self.log_power = config.log_base, config.log_power
+        self.log_base = config.log_base
         self.q = make_weight(inner, d, 1 / (d * config.d_head), rng)
         self.k = make_weight(inner, d, 1 / d, rng)
         self.v = make_weight(inner, d, 1 / d, rng)
@@ -112,10 +112,10 @@ class SelfAttention(Mixer):
     def scale_queries(
         self, q: Float[Tensor, "B H R K"], at: Int[Tensor, "B R"], factor: float
     ) -> Float[Tensor, "B H R K"]:
-        """attention_scale=log-length: times a power of the logarithm of the visible keys."""
+        """attention_scale=log-length: times the logarithm of the number of visible keys."""
         if self.scale == "log-length":
             logs = (at + 1).log() / (math.log(self.log_base) if self.log_base else 1.0)
-            q = q * (logs**self.log_power).to(q.dtype)[:, None, :, None]
+            q = q * logs.to(q.dtype)[:, None, :, None]
         return q * factor if factor != 1.0 else q
 
     def split(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N K"]:

@@ -30,7 +30,6 @@ VARIANTS = [
     {"model.norm": "layer", "model.norm_placement": "pre", "model.num_layers": 1},
     {"model.attention_scale": "log-length", "model.num_layers": 2},
     {"model.attention_scale": "log-length", "model.log_base": 7, "model.num_layers": 1},
-    {"model.attention_scale": "log-length", "model.log_base": 7, "model.log_power": 1.5},
     {"model.attention_sink": "learned", "model.num_layers": 1},
     {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
     {"task.scratchpad": True, "model.num_layers": 2},

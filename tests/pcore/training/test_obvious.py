@@ -17,7 +17,6 @@ CHANGES = {
     "two layers": {"model.num_layers": 2, "model.norm_placement": "pre"},
     "sharp": {"model.attention_scale": "log-length", "model.norm_placement": "post"},
     "sharp, base 20": {"model.attention_scale": "log-length", "model.log_base": 20},
-    "sharper": {"model.attention_scale": "log-length", "model.log_base": 20, "model.log_power": 2},
     "NoPE": {"position.encoding": "none"},
     "clipped": {"optim.grad_clip": 0.5},
 }
