@@ -103,7 +103,7 @@ def test_results_that_are_none_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
 ):
     (tmp_path / "file").touch()
-    assert main(["list", "--results", place.format(tmp_path)]) == 2
+    assert main(["page", "--results", place.format(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -120,14 +120,15 @@ def test_the_results_folder_is_that_of_the_sweeps(
     build_store(tmp_path / "shared")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PCORE_RESULTS", str(tmp_path / "shared"))
-    assert main(["list"]) == 0
-    assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
+    words = ["trace", "depth_ablation", "coupling, 1 layer", "16"]
+    assert main(words) == 0
+    assert f"--results {tmp_path / 'shared'}" in capsys.readouterr().out
     Path("elsewhere").mkdir()
-    assert main(["list", "--results", "elsewhere"]) == 0  # the option comes first
-    assert f"no sweeps in {tmp_path / 'elsewhere'}" in capsys.readouterr().out
+    assert main([*words, "--results", "elsewhere"]) == 2  # the option comes first
+    assert f"no sweep has been run in {tmp_path / 'elsewhere'}" in capsys.readouterr().err
     monkeypatch.delenv("PCORE_RESULTS")
-    assert main(["list"]) == 0
-    assert f"no sweeps in {tmp_path / 'results'}" in capsys.readouterr().out
+    assert main(words) == 2
+    assert f"no sweep has been run in {tmp_path / 'results'}" in capsys.readouterr().err
 
 
 def test_the_table_is_printed_before_any_figure_is_drawn(

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.__main__ import main as analysis_main
 from analysis.load import load_sweep
 from pcore.config import TrialConfig, flatten, override, trial_id
 from pcore.tasks import TASKS
@@ -252,7 +251,6 @@ def test_reading_commands_write_nothing_and_create_no_folder(store, tmp_path):
     before = tree()
     for command in (["status"], ["gc"], ["verify"], ["why", IDS[0]]):
         assert main([*command, "--results", store.root]) == 0, command
-    assert analysis_main(["list", "--results", store.root]) == 0
     load_sweep(store.root, "tiny", "smoke")
     assert tree() == before
     missing = str(tmp_path / "missing")
