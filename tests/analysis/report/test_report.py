@@ -185,7 +185,7 @@ def test_a_section_says_command_cost_and_what_is_missing(page: Path):
     assert "python sweeps/depth_ablation.py --scale laptop" in found.all("code")
     assert "16 of 18 trials done (1 diverged); 1 error, 1 missing" in found.all("dd")
     assert "all 12 trials done" in found.all("dd")
-    assert "16 trials, 16 min 00 s of wall time in all; cpu" in found.all("dd")
+    assert "16 trials, 16 min 24 s of wall time in all; cpu" in found.all("dd")
     assert "2/3" in found.all("td")
     assert "Coupling generalizes to twice the length." in found.all("p")
 
