@@ -106,18 +106,6 @@ class Results:
         return replace(self, checkpoint=checkpoint, evaluation=rows)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ViewSummary:
-    """One line about a view of the store."""
-
-    sweep: str
-    scale: str
-    title: str
-    num_cells: int
-    num_trials: int
-    num_counted: int  # ok or diverged
-
-
 def load_sweep(
     results: str | Path | Store, sweep: str, scale: str, checkpoint: str = "last"
 ) -> Results:
@@ -168,26 +156,6 @@ def select_cell(results: Results, cell: str, label: str | None = None) -> Result
     kept = {name: getattr(results, name) for name in frames}
     kept = {name: frame[frame["cell"] == cell] for name, frame in kept.items()}
     return replace(results, **{k: f.assign(cell=label or cell) for k, f in kept.items()})
-
-
-def list_views(results: str | Path) -> list[ViewSummary]:
-    """All views of a results folder, by name."""
-    store, summaries = Store(results), []
-    status = {name: shard.status for name, shard in store.visible().items()}
-    for (sweep, scale), rows in store.views().items():
-        view = rows.to_pandas()
-        trials = view["trial_id"].unique()
-        summaries.append(
-            ViewSummary(
-                sweep=sweep,
-                scale=scale,
-                title=str(view["title"].iloc[0]),
-                num_cells=view["cell"].nunique(),
-                num_trials=len(trials),
-                num_counted=sum(status.get(name) in COUNTED for name in trials),
-            )
-        )
-    return summaries
 
 
 def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:

@@ -5,7 +5,6 @@ given to `run_sweeps`. Each runs in its own thread of the launching process: a s
 neither trials nor other hooks, and an exception in one is reported once and stops nothing.
 """
 
-import importlib
 import math
 import os
 import queue
@@ -16,9 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pcore.registry import nearest
+from pcore.registry import describe_error, resolve
 from sweeps.engine.executors.news import Measured as Measured
 from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.plan import Plan
@@ -106,8 +104,7 @@ class _Listener:
                 call(self.hook)
             except Exception as error:  # of a user's own code: the sweep goes on
                 if not self.failed:
-                    text = (str(error).strip().splitlines() or [""])[0]
-                    _say(f"hook {self.name}: {type(error).__name__}: {text} (reported once)")
+                    _say(f"hook {self.name}: {describe_error(error)} (reported once)")
                 self.failed = True
 
 
@@ -121,25 +118,14 @@ def load_hook(name: str) -> Hook:
 
     Raises ValueError in a sentence.
     """
-    module_name, colon, class_name = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise ValueError(f"--hook {name!r} is not package.module:Class")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
+    cls = resolve(name, {"Hook": Hook}, "--hook")
     try:
-        module = importlib.import_module(module_name)
+        return cls()
     except Exception as error:  # own code may raise anything
-        text = f"{type(error).__name__}: {error}"
-        raise ValueError(f"--hook {name!r}: cannot import {module_name!r}: {text}") from error
-    found: Any = getattr(module, class_name, None)
-    if found is None:
-        close = nearest(class_name, [n for n in dir(module) if not n.startswith("_")])
-        raise ValueError(f"--hook {name!r}: module {module_name!r} has no {class_name!r}.{close}")
-    if not (isinstance(found, type) and issubclass(found, Hook)):
-        raise ValueError(f"--hook {name!r} is not a subclass of {Hook.__module__}:Hook")
-    try:
-        return found()
-    except Exception as error:
         raise ValueError(f"--hook {name!r}: {type(error).__name__}: {error}") from error
 
 

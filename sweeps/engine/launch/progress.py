@@ -10,6 +10,7 @@ from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
 from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.failures import last_line
 
 SIGNS = {"ok": "ok", "done": "ok", "paused": "paused"}
 BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
@@ -91,7 +92,7 @@ class Progress:
             if outcome.status == "stopped" and not self._first_of(outcome):
                 return
             sign = SIGNS.get(outcome.status, outcome.status.upper())
-            text = outcome.summary or (outcome.error.strip().splitlines() or [""])[-1]
+            text = outcome.summary or last_line(outcome.error)
             took = format_seconds(outcome.seconds)
             self.say(f"  {sign:<8} {trial.cell.label}, {seeds}  ({took})  {text}".rstrip())
             self._log(BUSY)
