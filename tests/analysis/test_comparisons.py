@@ -199,20 +199,27 @@ FORMATTED = [
 ] + [Addition(index_hints=True, num_hints=20), Addition(scratchpad=True)]
 
 
-@pytest.mark.parametrize("length", [1, 5, 9])
-def test_formats_of_addition_ask_the_same_numbers_in_the_same_order(length: int):
-    """What lets `analysis.load.FORMATS` call their questions equal."""
+@pytest.mark.parametrize(("length", "second"), [(1, None), (5, None), (9, None), (4, 3)])
+def test_formats_of_addition_ask_the_same_numbers_in_the_same_order(
+    length: int, second: int | None
+):
+    """What lets `analysis.load.FORMATS` call their questions equal. second: with and without a
+    scratchpad, several operands."""
+    tasks = FORMATTED
+    if second:
+        many = {"num_operands": second, "min_operands": 2}
+        tasks = [Addition(scratchpad=scratchpad, **many) for scratchpad in (True, False)]
     asked = []
-    for task in FORMATTED:
+    for task in tasks:
         config = override(TrialConfig(), {"eval.num_examples": 30})
-        tokens = make_test_set(replace(config, task=task), length).tokens
+        tokens = make_test_set(replace(config, task=task), length, second).tokens
         asked.append([read_sum(task, task.decode(row)[0]) for row in tokens])
     assert asked[1:] == asked[:-1]
     assert len(asked[0]) == 30
-    varied = {
-        f.name for task in FORMATTED for f in fields(task) if getattr(task, f.name) != f.default
-    }
-    assert {f"task.{name}" for name in varied} <= {*FORMATS["addition"]}
+    assert len(asked[0][0]) == (second or 2)
+    if not second:
+        varied = {f.name for t in tasks for f in fields(t) if getattr(t, f.name) != f.default}
+        assert {f"task.{name}" for name in varied} <= {*FORMATS["addition"]}
 
 
 def test_parity_with_and_without_a_scratchpad_asks_the_same_bits():
