@@ -23,6 +23,7 @@ from analysis.statistics.comparisons import (
     mcnemar_test,
     sign_test,
 )
+from analysis.tables.comparison_table import arms_table
 from pcore.config import TrialConfig, override
 from pcore.evaluation.test_sets import make_test_set
 from pcore.tasks.addition import Addition
@@ -324,6 +325,19 @@ def test_holm_goes_over_the_arms_and_too_few_seeds_show():
     fewer = make_rows("few", 9, dict.fromkeys(DIAGONAL[:3], 0.9))
     mixed = compare_arms(pd.concat([base, arms[0], fewer]), 10)
     assert mixed["least_p_holm"].tolist() == [4 * 0.5**8, 2 * 0.5**3]
+
+
+def test_one_pair_has_no_interval_and_no_runs_have_no_test():
+    """Although the arm has more runs than the one that pairs."""
+    evaluation = make_pair([0.9, 0.8], [0.5])
+    frame = compare_arms(evaluation, 10, cells=["base", "arm", "empty"])
+    assert frame["interval"].tolist() == ["none", "none"]
+    table = arms_table(frame, "t")
+    assert [(row[1].text, row[2].text, row[2].detail) for row in table.rows] == [
+        ("1", "+40.0", ""),
+        ("0 vs 1", "–", ""),
+    ]
+    assert "Not paired, no runs: empty." in table.notes
 
 
 def test_arms_are_in_order_and_cells_without_runs_stay():
