@@ -229,6 +229,7 @@ def test_parity_with_and_without_a_scratchpad_asks_the_same_bits():
         for scratchpad in (True, False)
     ]
     assert sets[0][:, :9].tolist() == sets[1][:, :9].tolist()
+    assert FORMATS["parity"] == ("task.scratchpad",)
 
 
 @pytest.mark.parametrize("test_set", [None, ""])
