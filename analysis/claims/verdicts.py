@@ -118,6 +118,7 @@ def _row(
         n=decision.n,
         least_p=None if isnan(decision.least_p) else decision.least_p,
         remark=claim.remark,
+        is_ordering=rule is not None and rule is claim.ordering and claim.number is not None,
     )
 
 

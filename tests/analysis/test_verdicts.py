@@ -362,6 +362,8 @@ def test_laptop_scale_supports_an_ordering_and_no_number(place):
     (verdict,) = judge(claims[:1], stored(place))
     assert verdict.least_p == pytest.approx(2 / 70)
     assert verdict.beside == "smallest p that 4 runs can reach: 0.029"
+    (both,) = judge([claim(number=number, ordering=STORED)], stored(place))
+    assert (both.verdict, both.beside[:11]) == ("holds", "an ordering")
     assert verdict.remark == ""
 
 
