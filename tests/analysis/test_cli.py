@@ -217,6 +217,7 @@ def test_curves_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (["table", "depth_ablaton"], "did you mean 'depth_ablation'?"),
         (["table", "depth_ablation", "--scale", "paper"], "it has: laptop"),
         (["curves", "depth_ablation", "--checkpoint", "best"], "there: last, oracle"),
+        (["report", "depth_ablation", "nope"], "no sweep 'nope' in"),
     ],
 )
 def test_errors_are_one_sentence(
