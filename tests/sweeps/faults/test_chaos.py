@@ -188,26 +188,24 @@ def test_kills_of_drivers_workers_and_raylets_on_ray(tmp_path):
     victims = ["worker", "driver", "worker", "raylet"]  # a few of each, then by chance
     while watch.kills < count:
         assert len(ok_shards(watch.results)) < 6 * seeds, "finished before the last kill"
-        driver = start_on_ray(command, log)
-        tree: list[psutil.Process] = []
-        while driver.poll() is None and watch.kills < count:
-            have = len(ok_shards(watch.results))
-            wait_for_shards(watch.results, have + rng.randint(1, 2), driver)
-            victim = victims[watch.kills % 4] if watch.kills < 4 else rng.choice(victims)
-            died = len(list((watch.results / "running").glob("*.json")))
-            if driver.poll() is not None:
-                break
-            tree = psutil.Process(driver.pid).children(recursive=True)
-            if victim == "worker":
-                hit = kill_a_worker(watch.results)
-            else:
-                hit = kill_the_rest(victim, driver, tree)
-                watch.beside += max(0, died - 1)
-            watch.kills += hit
-            killed[victim] += hit
-            watch.look()
-        driver.wait(timeout=1200)  # all but a driver that was killed come to their end
-        end(tree)
+        driver, tree = start_on_ray(command, log), list[psutil.Process]()
+        try:
+            while watch.kills < count and wait_for_shards(watch.results, rng.randint(1, 2), driver):
+                victim = victims[watch.kills] if watch.kills < 4 else rng.choice(victims)
+                died = len(list((watch.results / "running").glob("*.json")))
+                tree = psutil.Process(driver.pid).children(recursive=True)
+                hit = kill_on_ray(victim, watch.results, driver, tree)
+                watch.beside += max(0, died - 1) if victim != "worker" else 0
+                watch.kills += hit
+                killed[victim] += hit
+                watch.look()
+        finally:
+            if driver.poll() is None:  # the last kill left it alive: one more
+                tree = psutil.Process(driver.pid).children(recursive=True)
+                driver.kill()
+                driver.wait()
+                watch.beside += 2
+            end(tree)
         watch.look()
     print(
         f"Ray: {dict(killed)} killed, {len(watch.kept)} of {6 * seeds} trials finished under them"
@@ -226,13 +224,41 @@ def test_kills_of_drivers_workers_and_raylets_on_ray(tmp_path):
 
 
 def start_on_ray(command: list[str], log: Path) -> subprocess.Popen:
-    command = [*command, "--executor", "ray"]
+    command, variables = [*command, "--executor", "ray"], environment(RAY_worker_niceness=0)
     with log.open("wb") as out:
-        return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=out, stderr=out)
+        return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=out, stderr=out)
 
 
-def wait_for_shards(results: Path, count: int, driver: subprocess.Popen) -> None:
-    wait_until(lambda: len(ok_shards(results)) >= count or driver.poll() is not None, 300)
+def wait_for_shards(results: Path, more: int, driver: subprocess.Popen) -> bool:
+    """Wait for so many more finished trials; False if the driver ended first."""
+    store = Store(results)  # what it has checked is not read again
+
+    def count() -> int:
+        time.sleep(0.05)
+        return sum(shard.status == "ok" for shard in store.shards())
+
+    have = count()
+    wait_until(lambda: count() >= have + more or driver.poll() is not None, 600)
+    return driver.poll() is None
+
+
+def kill_on_ray(
+    victim: str, results: Path, driver: subprocess.Popen, tree: list[psutil.Process]
+) -> int:
+    """SIGKILL a process that trains, the driver or its raylet; 0 if there was none."""
+    if victim == "driver":
+        driver.kill()
+        driver.wait()
+        return 1
+    if victim == "raylet":
+        raylets = [p for p in tree if p.is_running() and p.name() == "raylet"]
+        end(raylets)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            driver.wait(timeout=60)
+        driver.kill()  # Ray may leave it waiting
+        driver.wait()
+        return len(raylets)
+    return kill_a_worker(results)
 
 
 def kill_a_worker(results: Path) -> int:
@@ -245,15 +271,3 @@ def kill_a_worker(results: Path) -> int:
             continue
         return 1
     return 0
-
-
-def kill_the_rest(victim: str, driver: subprocess.Popen, tree: list[psutil.Process]) -> int:
-    """SIGKILL the driver or its raylet; the driver ends either way."""
-    if victim == "raylet":
-        raylets = [p for p in tree if p.is_running() and p.name() == "raylet"]
-        end(raylets)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            driver.wait(timeout=60)
-    hit = 1 if victim == "driver" or raylets else 0
-    driver.kill()
-    return hit
