@@ -13,7 +13,7 @@ from matplotlib.transforms import offset_copy
 from analysis.figures import style
 from analysis.figures.axes import LOG_SPAN
 from analysis.figures.cell_styles import CellStyle, cell_styles
-from analysis.figures.marks import EDGE, describe_counts
+from analysis.figures.marks import EDGE, describe_counts, first_runs
 from analysis.load import COUNTED, Results
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import choose_lengths
@@ -119,7 +119,8 @@ def _draw_cell(axes: Axes, runs: pd.DataFrame, cost: str, look: CellStyle, point
         **bar,
     )
     dots: dict[str, Any] = {"marker": ".", "linestyle": "none", "markeredgewidth": 0}
-    axes.plot(runs[cost], runs["score"], label="_runs", **bar, **dots)
+    drawn = first_runs(runs)
+    axes.plot(drawn[cost], drawn["score"], label="_runs", **bar, **dots)
     (mark,) = axes.plot(
         [middle],
         [median],
