@@ -212,7 +212,7 @@ def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataF
     parts = [ok] + [_zeros(run, ok) for _, run in diverged.iterrows()]
     joined = pd.concat([p for p in parts if len(p)] or [ok], ignore_index=True)
     joined["exact_match"] = joined["num_correct"] / joined["num_examples"]
-    questions = {run["trial_id"]: _name_questions(run) for _, run in trials.iterrows()}
+    questions = _name_all_questions(trials)
     columns = (joined[name] for name in ("trial_id", "num_examples", "test_set"))
     joined["asked"] = [
         f"{questions[trial]} n={count}" if questions[trial] else test_set
@@ -220,6 +220,16 @@ def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataF
     ]
     order = ["cell_order", "cell", "seed", "data_seed", "trial_id", *KEYS]
     return joined.drop(columns=LENGTHS).sort_values(order, kind="stable", ignore_index=True)
+
+
+def _name_all_questions(trials: pd.DataFrame) -> dict[str, str | None]:
+    """`_name_questions` of each trial, asked once for all trials of a task and code version."""
+    names = [c for c in trials.columns if c == "code_hash" or c.startswith("task.")]
+    kinds = trials.groupby(names, dropna=False, sort=False).ngroup()
+    first = trials.loc[~kinds.duplicated(), names]
+    questions = [_name_questions(run) for _, run in first.iterrows()]  # in the order of kinds
+    ids = zip(trials["trial_id"], kinds, strict=True)
+    return {str(name): questions[kind] for name, kind in ids}
 
 
 def _name_questions(run: pd.Series) -> str | None:

@@ -11,7 +11,7 @@ from matplotlib.transforms import offset_copy
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, cell_styles
-from analysis.figures.shared.marks import EDGE, describe_counts
+from analysis.figures.shared.marks import EDGE, describe_counts, first_runs
 from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results
 from analysis.statistics import runs as statistics
@@ -100,7 +100,8 @@ def _draw_cell(axes: Axes, runs: pd.DataFrame, look: CellStyle, points: float) -
         **bar,
     )
     dots: dict[str, Any] = {"marker": ".", "linestyle": "none", "markeredgewidth": 0}
-    axes.plot(runs["train_flops"], runs["score"], label="_runs", **bar, **dots)
+    drawn = first_runs(runs)
+    axes.plot(drawn["train_flops"], drawn["score"], label="_runs", **bar, **dots)
     (mark,) = axes.plot(
         [middle],
         [median],

@@ -22,6 +22,7 @@ from analysis.figures.shared.marks import (
     draw_median,
     draw_runs,
     explain_marks,
+    first_runs,
 )
 from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results, trained_ranges
@@ -73,7 +74,7 @@ def plot_losses(results: Results) -> Figure:
         for cell in cells:
             look = styles[cell]
             rows = reports[reports["cell"] == cell]
-            for _, run in rows.groupby("trial_id", sort=True):
+            for _, run in first_runs(rows).groupby("trial_id", sort=True):
                 _draw_loss_run(axes, run.sort_values("step"), look)
             median = rows.groupby("step")["loss"].median()
             (line,) = axes.plot(

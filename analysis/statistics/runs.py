@@ -101,11 +101,13 @@ def generalizable_length(
 
 def run_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
     """L95 of every run, of one checkpoint: columns of `RUN`, l95, l95_is_lower_bound."""
-    rows = []
-    for key, curve in run_curves(evaluation).groupby(RUN, sort=False):
-        l95 = generalizable_length(curve["length"], curve["exact_match"])
-        rows.append([*key, *l95])
-    return pd.DataFrame(rows, columns=[*RUN, "l95", "l95_is_lower_bound"])
+    curves = run_curves(evaluation)  # lengths of a run in order
+    is_solved = (curves["exact_match"] > SOLVED).astype(int)
+    curves["solved"] = is_solved.groupby([curves[name] for name in RUN], sort=False).cummin()
+    curves["l95"] = curves["length"].where(curves["solved"] == 1, 0)
+    runs = curves.groupby(RUN, as_index=False, sort=False).agg({"l95": "max", "solved": "min"})
+    runs["l95_is_lower_bound"] = runs.pop("solved") == 1
+    return runs
 
 
 def cell_l95(evaluation: pd.DataFrame, curves: pd.DataFrame | None = None) -> pd.DataFrame:

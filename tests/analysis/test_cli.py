@@ -207,6 +207,7 @@ def write_better_seed(store: Store) -> None:
         (["table", "depth_ablaton"], "did you mean 'depth_ablation'?"),
         (["table", "depth_ablation", "--scale", "paper"], "it has: laptop"),
         (["table", "depth_ablation", "--checkpoint", "best"], "there: last, oracle"),
+        (["report", "depth_ablation", "nope"], "no sweep 'nope' in"),
     ],
 )
 def test_errors_are_one_sentence(

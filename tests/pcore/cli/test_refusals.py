@@ -284,6 +284,14 @@ class Late(Encoding):
     def bias(self, query_ids, key_ids, layer):
         return {}["a bias"]
 """
+CROOKED = """
+import torch
+from pcore.encodings import Encoding
+class Crooked(Encoding):
+    uses_ids, offset, at_test = True, "invariant", "nothing"
+    def bias(self, query_ids, key_ids, layer):
+        return torch.zeros(7, 7)
+"""
 SILENT = """
 from pcore.tasks.copying import Copy
 class Mine(Copy):
@@ -300,6 +308,14 @@ def test_own_code_that_fails_in_training_is_named_with_its_line(pcore, folder):
     code, _, err = pcore("train", "--preset", "smoke", "--position.encoding", "failing:Late")
     assert code == 2
     assert err == "pcore: failing:Late: KeyError: 'a bias' (failing.py, line 6)\n"
+
+
+def test_own_code_that_returns_another_shape_is_one_sentence(pcore, folder):
+    (folder / "crooked.py").write_text(CROOKED)
+    code, _, err = pcore("train", "--preset", "smoke", "--position.encoding", "crooked:Crooked")
+    assert code == 2
+    assert err.startswith("pcore: crooked:Crooked: RuntimeError: The size of tensor")
+    assert err.count("\n") == 1
 
 
 def test_a_task_with_an_empty_response_is_refused(pcore, folder):
@@ -322,7 +338,13 @@ def test_no_memory_is_one_sentence(save, pcore, monkeypatch):
     assert_refused(pcore("solve", save(), "1+1"), "not enough memory: DefaultCPUAllocator: can't")
 
 
-def test_an_own_module_that_raises_is_one_sentence(pcore, folder):
-    (folder / "own_task.py").write_text("1 / 0\n")
-    answer = pcore("train", "--task", "own_task:Mine")
-    assert_refused(answer, "cannot import 'own_task': ZeroDivisionError: division by zero")
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("1 / 0\n", "cannot import 'own_task': ZeroDivisionError: division by zero"),
+        ("class Mine(:\n", "cannot import 'own_task': SyntaxError: invalid syntax"),
+    ],
+)
+def test_an_own_module_that_cannot_be_imported_is_one_sentence(pcore, folder, source, message):
+    (folder / "own_task.py").write_text(source)
+    assert_refused(pcore("train", "--task", "own_task:Mine"), message)
