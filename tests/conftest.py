@@ -59,7 +59,7 @@ def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def import_with_annotations() -> None:
-    """Import the rooms that load torch late as a type checker sees them: the names in their
+    """Import the folders that load torch late as a type checker sees them: the names in their
     annotations exist then, and the hook finds them.
     """
     import typing
@@ -80,7 +80,8 @@ TOGETHER = {
     "tests/cluster/test_nodes.py": "machines",
     "tests/cluster/test_slurm.py": "machines",
     "tests/cluster/test_postgres.py": "postgres",
-    "tests/sweeps/launch/test_ray.py": "ray",
+    "tests/sweeps/executors/test_contract.py": "ray",
+    "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",
 }
 

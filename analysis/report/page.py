@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from analysis.claims.evidence import LEAST_RUNS
 from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.figures import style
 from analysis.load import COUNTED
@@ -30,6 +31,7 @@ VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {  # CSS class and sign, in the
     "not separated": ("open", "≈"),
     "not enough seeds": ("open", "…"),
     "undecided": ("open", "?"),
+    "not run": ("none", "–"),
     "not run at paper scale": ("none", "–"),
 }
 CERTAINTIES = {
@@ -106,7 +108,9 @@ def _show_verdicts(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> M
     )
     note = (
         "Paper scale judges the published number. Laptop scale can support an ordering only (which "
-        "arm is better), never a published number. The rules are in analysis/claims/published.py."
+        "arm is better), never a published number. On another CPU the same seed can be tens of "
+        "points away (python -m sweeps replicate SWEEP), so nothing is decided by fewer than "
+        f"{LEAST_RUNS} runs of a cell. The rules are in analysis/claims/published.py and ours.py."
     )
     return element(
         "section",
@@ -128,7 +132,8 @@ def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Sectio
     )
     runs = str(row.n) if row.n else DASH
     published = join([row.published, element("small", source)])
-    values = [published, row.ours or DASH, row.scale or DASH, runs, chip(row.verdict)]
+    ours = join([row.ours, element("small", row.beside)]) if row.beside else row.ours or DASH
+    values = [published, ours, row.scale or DASH, runs, chip(row.verdict)]
     cells = [
         element("td", value, data_label=name)
         for value, name in zip(values, header[1:], strict=True)

@@ -34,7 +34,6 @@ WITHOUT_TORCH = {
     "analysis --help": "compare",
     f"sweeps status --results {PUBLISHED}": "thousand_digits",
     f"sweeps why 8de3c8c7ce08a348 --results {PUBLISHED}": "exact match: train",
-    f"analysis list --results {PUBLISHED}": "depth_ablation",
 }
 WITH_TORCH = {
     f"sweeps status depth_ablation --results {PUBLISHED} --seeds 2": "coupling, 1 layer",

@@ -77,7 +77,6 @@ def weights_file(store: Store) -> str:
         (sweeps.main, ["why", "{trial}"]),
         (sweeps.main, ["gc"]),
         (sweeps.main, ["diagnose"]),
-        (analysis.main, ["list"]),
         (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["report"]),
         (analysis.main, ["page"]),

@@ -16,7 +16,7 @@ from tests.support.rows.example_store import (
     view_rows,
 )
 
-COSTS = {"train_seconds": 40.0, "num_threads": 1, "first_step": 0}
+COSTS = {"train_flops": 1e12, "num_threads": 1, "first_step": 0}
 
 
 def build_sweep(
