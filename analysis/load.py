@@ -20,8 +20,8 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
+from sweeps.engine.store.beside import MECHANISM, MECHANISMS, METRICS
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.mechanism import MECHANISM, load_mechanism
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW
 from sweeps.engine.store.store import Store
 
@@ -68,10 +68,12 @@ class Results:
     checkpoint: str  # the policy of `evaluation`: last, best or oracle
     view: pd.DataFrame  # a row per trial of a cell, cells in order (`VIEW` of the store)
     trials: pd.DataFrame  # the same rows with status ("missing": none), provenance, configuration
-    evaluation: pd.DataFrame  # counts and exact_match in [0, 1] per counted run, range and lengths
+    # counts and exact_match in [0, 1] per counted run, range and lengths; a column for each metric
+    # of somebody's own (`metric_names`)
+    evaluation: pd.DataFrame
     all_evaluation: pd.DataFrame  # the same at every checkpoint policy
     reports: pd.DataFrame  # training curves: a row per run and step
-    # rows of analysed models (`sweeps.engine.store.mechanism`) with the columns of their run
+    # rows of analysed models (`sweeps.engine.store.beside`) with the columns of their run
     mechanism: pd.DataFrame = field(default_factory=no_mechanism)
 
     @property
@@ -140,8 +142,9 @@ def load_sweep(
     trials["status"] = trials["status"].fillna("missing")
     evaluation = store.load(ids, "evaluation", ["trial_id", *EVALUATION]).to_pandas()
     evaluation["second_length"] = evaluation["second_length"].astype("Int64")
+    evaluation = _join_metrics(evaluation, store, ids)
     reports = store.load(ids, "report", ["trial_id", *REPORT]).to_pandas()
-    mechanism = load_mechanism(store.folder, ids).to_pandas()
+    mechanism = MECHANISMS.load(store.folder, ids).to_pandas()
     joined = _join_evaluation(trials, evaluation)
     return Results(
         sweep=sweep,
@@ -237,6 +240,27 @@ def suggest(name: str, names: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"there: {', '.join(names)}"
 
 
+def metric_names(evaluation: pd.DataFrame) -> list[str]:
+    """The columns that are metrics of somebody's own, module:function."""
+    return [name for name in evaluation.columns if ":" in name]
+
+
+def _join_metrics(evaluation: pd.DataFrame, store: Store, ids: Sequence[str]) -> pd.DataFrame:
+    """A column for each metric that some trial has: its mean over the examples to which it applies;
+    nan where there are none, and in trials that were not measured.
+    """
+    rows = METRICS.load(store.folder, ids).to_pandas()
+    if rows.empty:
+        return evaluation
+    keys = ["trial_id", "checkpoint", "length", "second_length"]
+    rows["second_length"] = rows["second_length"].astype("Int64")
+    rows["value"] = [
+        float(np.nanmean(v)) if np.isfinite(v).any() else np.nan for v in rows["values"]
+    ]
+    wide = rows.pivot(index=keys, columns="metric", values="value").reset_index()
+    return evaluation.merge(wide, on=keys, how="left", validate="many_to_one")
+
+
 def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataFrame:
     """Rows of ok trials with their cell, zeros for diverged ones; sorted by cell, run and key."""
     ok = trials.loc[trials["status"] == "ok", [*RUN, *LENGTHS]].merge(evaluation, on="trial_id")
@@ -283,7 +307,7 @@ def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
     rows[[*RUN, *LENGTHS]] = run[[*RUN, *LENGTHS]].to_numpy()
     rows[["num_correct", "num_correct_tokens", *KINDS]] = 0
     rows[["outcomes", "samples"]] = None
-    rows["loss_sum"] = np.nan
+    rows[["loss_sum", *metric_names(rows)]] = np.nan
     return rows.astype(ok.dtypes.to_dict())
 
 

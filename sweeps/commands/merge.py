@@ -13,9 +13,9 @@ from collections.abc import Iterable
 import torch
 
 from pcore.model.checkpoint import read_progress
+from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import name_once
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.mechanism import FOLDER as MECHANISM
 from sweeps.engine.store.names import kind_of
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import find_problem
@@ -23,7 +23,8 @@ from sweeps.engine.store.verify import find_problem
 KINDS = {
     "trials": "shards",
     "views": "views",
-    MECHANISM: "mechanism files",
+    MECHANISMS.folder: "mechanism files",
+    METRICS.folder: "metric files",
     "checkpoints": "weights and states",
 }
 

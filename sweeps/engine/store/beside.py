@@ -1,12 +1,15 @@
-"""Mechanism files: what the heads of a trial attend to and why it fails, beside its rows.
+"""Files beside the rows of a trial, made from its weights: its mechanism, and own metrics.
 
-    RESULTS/mechanism/<2 letters>/<trial_id>.parquet
+    RESULTS/mechanism/<2 letters>/<trial_id>.parquet            what heads attend to, why it fails
+    RESULTS/metrics/<2 letters>/<trial_id>-<8 digits>.parquet   one metric of somebody's own
 
-Made from the weights of the last checkpoint (`pcore.diagnosis.mechanism`), so a file can be deleted
-and made again; it never decides whether a trial is finished.
+They can be deleted and made again (`python -m sweeps diagnose`, `measure`); none ever decides
+whether a trial is finished.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -53,62 +56,89 @@ MECHANISM = {
     "strength": pa.float32(),
     "sentence": pa.string(),
 }
-SCHEMA = pa.schema(list(MECHANISM.items()))
 KINDS = {"head", "failures", "cause", "error"}
-FOLDER = "mechanism"
+METRIC = {
+    "trial_id": pa.string(),
+    "metric": pa.string(),  # package.module:function
+    "source": pa.string(),  # hash of the module's file
+    "checkpoint": pa.string(),  # policy: last, best, oracle
+    "length": pa.int64(),
+    "second_length": pa.int64(),
+    "test_set": pa.string(),  # hash of the examples that were decoded
+    "values": pa.list_(pa.float32()),  # of each example in its order; null: does not apply to it
+}
 
 
-def write_mechanism(folder: Folder, name: str, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write the mechanism file of a trial and return its name."""
-    file = f"{FOLDER}/{name[:2]}/{name}.parquet"
-    table = pa.Table.from_pylist([{"trial_id": name, **row} for row in rows], schema=SCHEMA)
-    folder.write(file, seal(table, file, compression="zstd"))
-    return file
-
-
-def mechanism_names(folder: Folder) -> dict[str, str]:
-    """The mechanism file of each trial that has one, by trial id."""
-    names: dict[str, str] = {}
-    for entry in folder.list(FOLDER, links=True):
-        if not entry.is_file:
-            name_once(folder.path(entry.name), "a link, which is not followed")
-        elif entry.name.endswith(".parquet"):
-            names[entry.name.rpartition("/")[2].removesuffix(".parquet")] = entry.name
-    return names
-
-
-def load_mechanism(folder: Folder, trial_ids: Iterable[str]) -> pa.Table:
-    """The rows of those trials that have a mechanism file; one that is damaged is named and left
-    out, as if the trial had none.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """One kind of such files. asked: the column that every file has; words: what may be in it,
+    None = anything.
     """
-    known, tables = mechanism_names(folder), [SCHEMA.empty_table()]
-    for name in trial_ids:
-        if name in known and (rows := read_mechanism(folder, known[name])) is not None:
-            tables.append(rows)
-    return pa.concat_tables(tables)
+
+    folder: str
+    columns: Mapping[str, pa.DataType]
+    asked: str
+    words: frozenset[str] | None
+
+    def write(
+        self, folder: Folder, trial: str, rows: Iterable[Mapping[str, Any]], part: str = ""
+    ) -> str:
+        """Write a file of a trial and return its name. part: which of several."""
+        end = f"-{hashlib.sha256(part.encode()).hexdigest()[:8]}" if part else ""
+        file = f"{self.folder}/{trial[:2]}/{trial}{end}.parquet"
+        schema = pa.schema(list(self.columns.items()))
+        table = pa.Table.from_pylist([{"trial_id": trial, **row} for row in rows], schema=schema)
+        folder.write(file, seal(table, file, compression="zstd"))
+        return file
+
+    def names(self, folder: Folder) -> dict[str, list[str]]:
+        """The files of each trial that has some, by trial id."""
+        names: dict[str, list[str]] = {}
+        for entry in folder.list(self.folder, links=True):
+            if not entry.is_file:
+                name_once(folder.path(entry.name), "a link, which is not followed")
+            elif entry.name.endswith(".parquet"):
+                names.setdefault(_trial_of(entry.name), []).append(entry.name)
+        return names
+
+    def load(self, folder: Folder, trials: Iterable[str]) -> pa.Table:
+        """The rows of those trials that have files; a file that is damaged is named and left out,
+        as if there were none.
+        """
+        known = self.names(folder)
+        tables = [pa.schema(list(self.columns.items())).empty_table()]
+        for file in (file for trial in trials for file in known.get(trial, ())):
+            if (rows := self.read(folder, file)) is not None:
+                tables.append(rows)
+        return pa.concat_tables(tables)
+
+    def read(self, folder: Folder, file: str) -> pa.Table | None:
+        """The rows of a file; None, and its name on stderr, if it is damaged or gone."""
+        try:
+            return self.check(folder.read(file), file)
+        except FileNotFoundError:
+            return None
+        except BadFile as error:
+            name_once(folder.path(file), str(error))
+            return None
+
+    def check(self, data: bytes, file: str) -> pa.Table:
+        """The rows in the bytes of a file. Raises BadFile if they cannot be."""
+        found = read_parquet(data, file)
+        if self.asked not in found.column_names:  # of another program, perhaps without rows
+            raise BadFile(f"it has no column {self.asked!r}")
+        rows = conform(found, pa.schema(list(self.columns.items())))
+        if others := set(rows.column("trial_id").to_pylist()) - {_trial_of(file)}:
+            raise BadFile(f"its rows have trial_id {few(others)}")
+        words = set(rows.column(self.asked).to_pylist())
+        if unknown := words - (words if self.words is None else self.words):
+            raise BadFile(f"its rows have {self.asked} {few(unknown)}")
+        return rows
 
 
-def read_mechanism(folder: Folder, file: str) -> pa.Table | None:
-    """The rows of a mechanism file; None, and its name on stderr, if it is damaged or gone."""
-    try:
-        rows = check_mechanism(folder.read(file), file)
-    except FileNotFoundError:
-        return None
-    except BadFile as error:
-        name_once(folder.path(file), str(error))
-        return None
-    return rows
+MECHANISMS = Beside(folder="mechanism", columns=MECHANISM, asked="kind", words=frozenset(KINDS))
+METRICS = Beside(folder="metrics", columns=METRIC, asked="metric", words=None)
 
 
-def check_mechanism(data: bytes, file: str) -> pa.Table:
-    """The rows in the bytes of a mechanism file. Raises BadFile if they cannot be."""
-    found = read_parquet(data, file)
-    if "kind" not in found.column_names:  # a file of another program, perhaps without rows
-        raise BadFile("it has no column 'kind'")
-    rows = conform(found, SCHEMA)
-    trial = file.rpartition("/")[2].removesuffix(".parquet")
-    if others := set(rows.column("trial_id").to_pylist()) - {trial}:
-        raise BadFile(f"its rows have trial_id {few(others)}")
-    if unknown := set(rows.column("kind").to_pylist()) - KINDS:
-        raise BadFile(f"its rows have kind {few(unknown)}")
-    return rows
+def _trial_of(file: str) -> str:
+    return file.rpartition("/")[2].removesuffix(".parquet").partition("-")[0]
