@@ -29,6 +29,7 @@ Coordinate: TypeAlias = int | float | str  # of a cell on an axis
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
 KEYS = ["checkpoint", "range", "length", "second_length"]
+FRAMES = ("view", "trials", "evaluation", "all_evaluation", "reports", "mechanism")  # by cell
 COUNTED = ("ok", "diverged")  # statuses of trials that enter the statistics
 KINDS = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
 # Trials that agree in these columns were evaluated on the same lengths.
@@ -167,10 +168,26 @@ def select_cell(results: Results, cell: str, label: str | None = None) -> Result
     """
     if cell not in results.cells:
         raise ValueError(f"no cell {cell!r} in {results.sweep}; {suggest(cell, results.cells)}")
-    frames = ("view", "trials", "evaluation", "all_evaluation", "reports", "mechanism")
-    kept = {name: getattr(results, name) for name in frames}
+    kept = {name: getattr(results, name) for name in FRAMES}
     kept = {name: frame[frame["cell"] == cell] for name, frame in kept.items()}
     return replace(results, **{k: f.assign(cell=label or cell) for k, f in kept.items()})
+
+
+def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
+    """The sweep under these labels, if its own are these and one and the same ending, as `--set`
+    gives them; else as it is.
+    """
+    cells = results.cells
+    endings = {cell.removeprefix(label) for cell in cells[:1] for label in labels} - set(cells)
+    for ending in endings:
+        short = [cell.removesuffix(ending) for cell in cells]
+        if all(cell.endswith(ending) for cell in cells) and set(short) <= set(labels):
+            names, frames = dict(zip(cells, short, strict=True)), dict[str, pd.DataFrame]()
+            for name in FRAMES:
+                frame = getattr(results, name)
+                frames[name] = frame.assign(cell=frame["cell"].map(names))
+            return replace(results, **frames)
+    return results
 
 
 def list_views(results: str | Path) -> list[ViewSummary]:

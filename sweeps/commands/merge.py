@@ -48,6 +48,8 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
         print(line + (f", {len(other)} differ and stay as they were" if other else ""))
         for name in other:
             print(f"  {name}")
+        if other and folder == "views":
+            print("  a view lists the trials of a launch: the script run with all seeds lists all")
     target.pack()
     finished = sum(shard.finished for shard in target.visible().values())
     print(f"{target.root} holds {finished} finished trials")
