@@ -169,7 +169,15 @@ def replicate(given: argparse.Namespace) -> int:
     """Rerun a sample of stored trials into another folder and compare with the store."""
     from sweeps.commands.replicate import replicate as run_again
 
-    return run_again(given.results, given.sweep, given.scale, given.trials, given.seed, given.into)
+    return run_again(
+        given.results,
+        given.sweep,
+        given.scale,
+        given.trials,
+        given.seed,
+        given.into,
+        given.cpus_per_trial,
+    )
 
 
 def cost(given: argparse.Namespace) -> int:
@@ -314,6 +322,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--seed", type=int, default=0, help="of the random sample (default: 0)")
     command.add_argument(
         "--into", default="replicas", metavar="FOLDER", help="where reruns go (default: replicas)"
+    )
+    command.add_argument(
+        "--cpus-per-trial",
+        type=parse_cpus,
+        help="threads of the reruns; another number rounds differently (default: as stored)",
     )
     add_results(command)
     command = add("cost", cost)

@@ -3,23 +3,38 @@
 
 Not a published result. The reference is the cell of `thousand_digits`; every other arm removes one
 component or replaces the position method, with and without packed rows, on the same number of
-problems (64 in each of the same number of steps) and with the same optimiser. No arm but the
+problems (64 in each of the same number of steps) and with the same optimizer. No arm but the
 reference was tuned: an arm that fails here may need other settings, and one that does not fit the
 trained lengths says nothing about longer ones. A learned table has 202 rows, as published, which
-leaves room for few problems per row; NoPE and RoPE have the depth that fits at laptop scale. The
-reference shares its runs with `thousand_digits`, which go on to 3,000 digits; the others end at
-1,000. All cells are compared with the first. Cost: see `--plan`.
+leaves room for few problems per row. NoPE and RoPE do not fit in the reference's setting: at laptop
+scale they have the recipe of the other sweeps, three layers, and rows are packed once they fit, up
+to four problems each (chosen on one tuning seed, on the trained lengths alone). The reference
+shares its runs with `thousand_digits`, which go on to 3,000 digits; the others end at 1,000. All
+cells are compared with the first. Cost: see `--plan`.
 """
 
 from typing import Any
 
-from sweeps.baseline import BASELINE_DEPTH, packed
+from pcore.config import override
+from sweeps.baseline import BASELINE_DEPTH, OTHERS, PAPER_BASELINE, addition, methods, packed
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 IN_TABLE: dict[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 4}  # problems that fit its rows
 ALONE: dict[str, Any] = {"data.problems_per_row": (1,), "data.packing_begins": ()}
 LONGEST = 1000  # of the arms with rings
+LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin once a model fits
+    "NoPE": {
+        "optim.num_steps": 4000,
+        "data.problems_per_row": (1, 2, 4),
+        "data.packing_begins": (0.6, 0.75),
+    },
+    "RoPE": {
+        "optim.num_steps": 3000,
+        "data.problems_per_row": (1, 2, 4),
+        "data.packing_begins": (0.5, 0.7),
+    },
+}
 LONGEST_TABLE: dict[Scale, int] = {"smoke": 12, "laptop": 200, "paper": 200}
 MAX_POSITION: dict[Scale, int] = {"smoke": 40, "laptop": 202, "paper": 202}
 
@@ -40,13 +55,6 @@ def cells(scale: Scale) -> list[Cell]:
         "data.problems_per_row": few,
         "data.packing_begins": base.data.packing_begins[: len(few) - 1],
     }
-    deep = others | {"model.num_layers": BASELINE_DEPTH[scale]}
-    nope = deep | {"position.encoding": "none", "position.start": "fixed"}
-    rope = deep | {
-        "position.encoding": "rotary",
-        "position.ids": "sequential",
-        "position.start": "fixed",
-    }
     coupled_rope = others | {"position.encoding": "rotary"}
     parts: dict[str, dict[str, Any]] = {
         "rings, alone": ALONE,
@@ -56,18 +64,28 @@ def cells(scale: Scale) -> list[Cell]:
         "rings, packed, natural logarithm": {"model.log_base": 0},
         "rings, packed, constant decay": {"optim.final_decay_fraction": 1.0},
     }
-    methods = {
+    tables = {
         "table, packed": table | fewer,
         "table, alone": table | ALONE,
         "coupled RoPE, packed": coupled_rope,
         "coupled RoPE, alone": coupled_rope | ALONE,
-        "NoPE, packed": nope,
-        "NoPE, alone": nope | ALONE,
-        "RoPE, packed": rope | {"data.packed_order": "row"},
-        "RoPE, alone": rope | ALONE,
     }
     parts = {label: to_longest | changes for label, changes in parts.items()}
-    return grid(base, arm=arms({"rings, packed": {}} | parts | methods))
+    coupled = grid(base, arm=arms({"rings, packed": {}} | parts | tables))
+    return coupled + _uncoupled(scale, {"eval.test_lengths": short})
+
+
+def _uncoupled(scale: Scale, tests: dict[str, Any]) -> list[Cell]:
+    """NoPE and RoPE, with and without packed rows at the end."""
+    last = {"eval.checkpoints": ("last",), "model.num_layers": BASELINE_DEPTH[scale]}
+    base = override(addition(scale), last | tests | (PAPER_BASELINE if scale == "paper" else {}))
+    points: dict[str, dict[str, Any]] = {}
+    for name, rows in {"NoPE": {}, "RoPE": {"data.packed_order": "row"}}.items():
+        fits: dict[str, Any] = OTHERS[name] | LONGER[name] if scale == "laptop" else {}
+        alone = methods(scale)[name] | {key: fits[key] for key in fits if key not in ALONE}
+        late = {"data.problems_per_row": (1, 2), "data.packing_begins": (0.6,)} | fits
+        points |= {f"{name}, packed": alone | late | rows, f"{name}, alone": alone}
+    return grid(base, arm=arms(points))
 
 
 SWEEP = Sweep(

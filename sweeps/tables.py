@@ -27,7 +27,13 @@ ADDITION = (
     "attention_scale_ablation",
     "operand_lengths",
 )
-BEYOND = ("quickstart", "thousand_digits", "packing_ablation", "mixer_ablation")
+BEYOND = (
+    "quickstart",
+    "thousand_digits",
+    "ten_thousand_digits",
+    "packing_ablation",
+    "mixer_ablation",
+)
 OTHER_TASKS = (
     "multiplication_depth",
     "operands_ablation",

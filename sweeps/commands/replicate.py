@@ -1,8 +1,9 @@
 """`python -m sweeps replicate`: reruns a sample of stored trials and compares the results.
 
-On one machine the same code gives the same bits. On another CPU it does not, and beyond the trained
-lengths runs of one seed then differ; the verdict says whether by less than runs of different seeds
-do. The store is only read; reruns go to another folder, and repeating the command resumes them.
+On one machine the same code gives the same bits. With another CPU or another number of threads,
+sums are rounded differently, and beyond the trained lengths runs of one seed then differ; the
+verdict says whether by less than runs of different seeds do. The store is only read; reruns go to
+another folder, and repeating the command resumes them.
 """
 
 import random
@@ -18,7 +19,6 @@ from sweeps.engine.plan import align, format_seconds
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from sweeps.engine.trial.provenance import machine_provenance
 
 Verdict = Literal["identical", "within the spread", "beyond the spread", "not comparable", "failed"]
 WELL: tuple[Verdict, ...] = ("identical", "within the spread")
@@ -48,11 +48,18 @@ class Stored:
 
 
 def replicate(
-    results: str | None, name: str, scale: Scale, num_trials: int, seed: int, into: str
+    results: str | None,
+    name: str,
+    scale: Scale,
+    num_trials: int,
+    seed: int,
+    into: str,
+    num_threads: int | None = None,
 ) -> int:
     """Run a random sample of the finished trials of a sweep again and compare. Exit code 0 if all
     are `WELL`, else 1.
 
+    num_threads: of the reruns; None = as stored.
     Raises ValueError if there is nothing to run again, or `into` is the store itself.
     """
     store, target = open_store(results), Store(into)
@@ -71,7 +78,7 @@ def replicate(
     target.prepare()
     verdicts = list[Verdict]()
     for trial in chosen:
-        verdicts.append(_replicate_one(runs, trial, configs[trial], target))
+        verdicts.append(_replicate_one(runs, trial, configs[trial], target, num_threads))
     print()
     for verdict in dict.fromkeys(verdicts):
         print(f"{verdicts.count(verdict)} of {len(verdicts)} {verdict}: {MEANING[verdict]}")
@@ -120,19 +127,26 @@ def _configs(runs: Mapping[str, Stored], name: str, scale: Scale) -> dict[str, T
 
 
 def _replicate_one(
-    runs: Mapping[str, Stored], trial: str, config: TrialConfig, target: Store
+    runs: Mapping[str, Stored],
+    trial: str,
+    config: TrialConfig,
+    target: Store,
+    num_threads: int | None,
 ) -> Verdict:
     stored = runs[trial]
-    here = machine_provenance()
-    print(f"\n{stored.cell}, seed {config.seed}, data seed {config.data_seed} ({trial})")
-    print(f"  stored: {_machine(stored.row)}; now: {_machine(here)}", flush=True)
+    print(
+        f"\n{stored.cell}, seed {config.seed}, data seed {config.data_seed} ({trial})", flush=True
+    )
     device = "cpu" if stored.row["device"] == "cpu" else "cuda"
-    threads = stored.row["num_threads"] or 1
+    threads = num_threads or stored.row["num_threads"] or 1
     settings = Settings(results=target.root, device=device, num_threads=threads)
     outcome = run_attempt(config, settings)
     if outcome.status not in ("ok", "done"):
         print(f"  failed: {outcome.status}. {outcome.error}".rstrip())
         return "failed"
+    rerun = target.load([trial], "trial", ["status", "num_threads", *MACHINE]).to_pylist()
+    (row,) = (row for row in rerun if row["status"] == "ok")
+    print(f"  stored: {_machine(stored.row)}; again: {_machine(row)}")
     columns = ["trial_id", "checkpoint", *KEYS, *COUNTS]
     rows = target.load([trial], "evaluation", columns).to_pylist()
     again = {tuple(row[key] for key in KEYS): row for row in rows if row["checkpoint"] == "last"}
@@ -187,5 +201,7 @@ def _share(row: Mapping[str, Any]) -> float:
 
 
 def _machine(row: Mapping[str, Any]) -> str:
-    model, capability = row.get("cpu_model"), row.get("cpu_capability")
-    return f"{model or 'unknown CPU'} ({capability})" if capability else model or "unknown CPU"
+    """Such as "AMD EPYC (AVX2), 1 thread"."""
+    model, threads = row["cpu_model"] or "unknown CPU", row["num_threads"] or 1
+    capability = f" ({row['cpu_capability']})" if row["cpu_capability"] else ""
+    return f"{model}{capability}, {threads} thread{'s' * (threads > 1)}"

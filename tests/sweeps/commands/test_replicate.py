@@ -42,8 +42,10 @@ def test_a_rerun_on_one_machine_is_identical_and_leaves_the_store_alone(stored, 
     assert len(rows) == 2
     assert all(row["cpu_model"] and row["cpu_capability"] for row in rows), "rows say which CPU"
     assert rows[0]["cpu_model"] in printed
-    assert replicate(stored, "--trials", "4", "--seed", "1") == 0
-    assert len(Store(str(stored / "again")).load(record="trial")) == 4, "none twice"
+    assert replicate(stored, "--trials", "4", "--seed", "1", "--cpus-per-trial", "2") == 0
+    rows = Store(str(stored / "again")).load(record="trial").to_pylist()
+    assert sorted(row["num_threads"] for row in rows) == [1, 1, 2, 2], "none twice"
+    assert capsys.readouterr().out.count(", 2 threads\n") == 2
 
 
 def test_a_stored_row_that_no_rerun_gives_is_found(stored, capsys, monkeypatch):
