@@ -37,7 +37,8 @@ def diagnose_trials(
     """
     models = _Models(open_store(results), sweeps, scale, device, trust_code)
     folder = models.store.folder
-    analysed = {n for n in MECHANISMS.names(folder) if MECHANISMS.load(folder, [n]).num_rows}
+    files = MECHANISMS.names(folder)
+    analysed = {n for n, (file, *_) in files.items() if MECHANISMS.read(folder, file) is not None}
     for name in models.trials:
         if name in analysed and not anew:
             continue

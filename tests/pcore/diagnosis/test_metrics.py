@@ -75,6 +75,7 @@ def test_a_metric_is_tried_before_any_model_decodes(function, reason):
         ("nowhere_at_all:f", "cannot import 'nowhere_at_all'"),
         (f"{__name__}:is_rigth", "Did you mean 'is_right'"),
         ("pcore.diagnosis.metrics:Metric", "is a type, not a function"),
+        ("os:abort", "is a builtin_function_or_method, not a function"),
     ],
 )
 def test_a_name_that_is_no_metric_is_refused(name, reason):
