@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 import tarfile
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,9 +34,8 @@ def test_tables_in_texts_are_those_of_the_published_rows(page, monkeypatch):
 
 @pytest.mark.parametrize(("store", "sweep", "scale"), VIEWS, ids=str)
 def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, scale):
-    opened = Store(store)
-    view = opened.load_view(sweep, scale).to_pylist()
-    rows = {r["trial_id"]: r for r in opened.load(record="trial").to_pylist()}
+    view = Store(store).load_view(sweep, scale).to_pylist()
+    rows = trials_of(store)
     planned = {cell.id: cell for cell in find_sweep(sweep).cells(scale)}
     finished = [member for member in view if member["trial_id"] in rows]
     assert finished
@@ -48,6 +49,13 @@ def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, sca
         assert is_known_commit(row["git_commit"])
 
 
+@cache
+def trials_of(store: Path) -> dict[str, dict[str, Any]]:
+    """The row of every trial of a store."""
+    return {row["trial_id"]: row for row in Store(store).load(record="trial").to_pylist()}
+
+
+@cache
 def is_known_commit(commit: str) -> bool:
     """Whether this history has it; True where the history is not whole."""
     git = ["git", "-C", str(ROOT)]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 
 from analysis.__main__ import main as show
 from analysis.figures.axis import plot_slices
@@ -41,6 +42,18 @@ SPACE = {
     "optim.weight_decay": Choice((0.0, 0.1)),
 }
 PEAK = {1: -2.0, 2: -3.5}  # the best log10 of the learning rate, by depth
+
+
+@pytest.fixture(autouse=True, scope="module")
+def databases_do_not_wait_for_the_disk():
+    """A search commits hundreds of times."""
+
+    def relax(connection, record):
+        connection.execute("PRAGMA synchronous = OFF")
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", relax)
+    yield
+    sqlalchemy.event.remove(sqlalchemy.Engine, "connect", relax)
 
 
 def make_search(num: int = 9, arms=ARMS, space=SPACE, **budget) -> Search:

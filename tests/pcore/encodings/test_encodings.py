@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -326,9 +328,17 @@ def own_refusal(config: TrialConfig) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("ids", IDS)
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("task", TASKS)
+def combinations() -> Iterator[Any]:
+    """All of them; those that are not slow hold every pair of task and encoding, of task and IDs,
+    and of encoding and IDs.
+    """
+    for (i, task), (j, encoding) in itertools.product(enumerate(TASKS), enumerate(ENCODINGS)):
+        for k, ids in enumerate(IDS):
+            marks = [] if k == (i + j) % len(IDS) else [pytest.mark.slow]
+            yield pytest.param(task, encoding, ids, marks=marks)
+
+
+@pytest.mark.parametrize(("task", "encoding", "ids"), list(combinations()))
 def test_every_combination_trains_or_is_refused_in_one_sentence(task, encoding, ids):
     config = override(TrialConfig(), tiny(task) | settings(encoding) | {"position.ids": ids})
     if refusal := refused(config):
