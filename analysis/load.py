@@ -109,18 +109,6 @@ class Results:
         return replace(self, checkpoint=checkpoint, evaluation=rows)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ViewSummary:
-    """One line about a view of the store."""
-
-    sweep: str
-    scale: str
-    title: str
-    num_cells: int
-    num_trials: int
-    num_counted: int  # ok or diverged
-
-
 def load_sweep(
     results: str | Path | Store, sweep: str, scale: str, checkpoint: str = "last"
 ) -> Results:
@@ -188,26 +176,6 @@ def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
                 frames[name] = frame.assign(cell=frame["cell"].map(names))
             return replace(results, **frames)
     return results
-
-
-def list_views(results: str | Path) -> list[ViewSummary]:
-    """All views of a results folder, by name."""
-    store, summaries = Store(results), []
-    status = {name: shard.status for name, shard in store.visible().items()}
-    for (sweep, scale), rows in store.views().items():
-        view = rows.to_pandas()
-        trials = view["trial_id"].unique()
-        summaries.append(
-            ViewSummary(
-                sweep=sweep,
-                scale=scale,
-                title=str(view["title"].iloc[0]),
-                num_cells=view["cell"].nunique(),
-                num_trials=len(trials),
-                num_counted=sum(status.get(name) in COUNTED for name in trials),
-            )
-        )
-    return summaries
 
 
 def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
@@ -285,7 +253,7 @@ def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataF
     parts = [ok] + [_zeros(run, ok) for _, run in diverged.iterrows()]
     joined = pd.concat([p for p in parts if len(p)] or [ok], ignore_index=True)
     joined["exact_match"] = joined["num_correct"] / joined["num_examples"]
-    questions = {run["trial_id"]: _name_questions(run) for _, run in trials.iterrows()}
+    questions = _name_all_questions(trials)
     columns = (joined[name] for name in ("trial_id", "num_examples", "test_set"))
     joined["asked"] = [
         f"{questions[trial]} n={count}" if questions[trial] else test_set
@@ -293,6 +261,16 @@ def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataF
     ]
     order = ["cell_order", "cell", "seed", "data_seed", "trial_id", *KEYS]
     return joined.drop(columns=LENGTHS).sort_values(order, kind="stable", ignore_index=True)
+
+
+def _name_all_questions(trials: pd.DataFrame) -> dict[str, str | None]:
+    """`_name_questions` of each trial, asked once for all trials of a task and code version."""
+    names = [c for c in trials.columns if c == "code_hash" or c.startswith("task.")]
+    kinds = trials.groupby(names, dropna=False, sort=False).ngroup()
+    first = trials.loc[~kinds.duplicated(), names]
+    questions = [_name_questions(run) for _, run in first.iterrows()]  # in the order of kinds
+    ids = zip(trials["trial_id"], kinds, strict=True)
+    return {str(name): questions[kind] for name, kind in ids}
 
 
 def _name_questions(run: pd.Series) -> str | None:

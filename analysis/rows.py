@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.load import CELL, KEYS, Results, cell_axes, list_views, load_sweep, metric_names
+from analysis.load import CELL, KEYS, Results, cell_axes, load_sweep, metric_names
+from sweeps.engine.store.store import Store
 
 COUNTS = ["num_examples", "num_correct", "num_tokens", "num_correct_tokens", "exact_match"]
 SEEDS = ["seed", "data_seed"]
@@ -29,7 +30,7 @@ def read_rows(
 ) -> pd.DataFrame:
     """A row per run and tested length of these sweeps (None: all) at this scale (None: all).
 
-    sweeps: names as `python -m analysis list` prints them. checkpoint: policy; None: every
+    sweeps: names as `python -m sweeps status` prints them. checkpoint: policy; None: every
     policy, in the column `checkpoint`. Columns: sweep, scale, cell and its place on each axis of
     the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1];
     metrics of your own (`module:function`); how the trial ran; its configuration
@@ -37,7 +38,7 @@ def read_rows(
     trial that two sweeps share has rows in both. Raises ValueError for what the store lacks.
     """
     names = [sweeps] if isinstance(sweeps, str) else sweeps
-    views = [(view.sweep, view.scale) for view in list_views(results)]
+    views = list(Store(results).views())
     chosen = [v for v in views if (not names or v[0] in names) and scale in (None, v[1])]
     if not chosen:
         there = ", ".join(f"{name} [{size}]" for name, size in views) or "none"

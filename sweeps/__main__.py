@@ -10,7 +10,6 @@ python -m sweeps why TRIAL                     result and attempts of one trial;
 python -m sweeps diagnose [SWEEP ...]          analyse trained models: attention, causes of failure
 python -m sweeps measure M:F [SWEEP ...]       apply a metric of your own to trained models
 python -m sweeps replicate SWEEP               rerun stored trials and compare
-python -m sweeps cost                          how accurate predicted times are
 python -m sweeps cancel TRIAL ...              end running or waiting trials, from any terminal
 python -m sweeps resume TRIAL ...              let the next launch continue them
 python -m sweeps verify                        read every file and list damaged ones
@@ -180,13 +179,6 @@ def replicate(given: argparse.Namespace) -> int:
     )
 
 
-def cost(given: argparse.Namespace) -> int:
-    """Show how accurate predicted times are: the cost model of `plan`, cross-validated."""
-    from sweeps.commands.prices import show_cost
-
-    return show_cost(given.results, given.device, given.cpus_per_trial)
-
-
 def mirror(given: argparse.Namespace) -> int:
     """Rebuild MLflow from Parquet, for these sweeps or all."""
     from sweeps.commands.dashboard import rebuild_mirror
@@ -240,7 +232,6 @@ READING = (
     resume,
     diagnose,
     measure,
-    cost,
     mirror,
     dashboard,
     gc,
@@ -327,12 +318,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--cpus-per-trial",
         type=parse_cpus,
         help="threads of the reruns; another number rounds differently (default: as stored)",
-    )
-    add_results(command)
-    command = add("cost", cost)
-    command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument(
-        "--cpus-per-trial", type=parse_cpus, default=1, help="of the measured trials"
     )
     add_results(command)
     command = add("mirror", mirror)

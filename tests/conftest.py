@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def import_with_annotations() -> None:
-    """Import the rooms that load torch late as a type checker sees them: the names in their
+    """Import the folders that load torch late as a type checker sees them: the names in their
     annotations exist then, and the hook finds them.
     """
     import typing
@@ -55,7 +55,8 @@ TOGETHER = {
     "tests/cluster/test_nodes.py": "machines",
     "tests/cluster/test_slurm.py": "machines",
     "tests/cluster/test_postgres.py": "postgres",
-    "tests/sweeps/launch/test_ray.py": "ray",
+    "tests/sweeps/executors/test_contract.py": "ray",
+    "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",
 }
 

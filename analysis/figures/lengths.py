@@ -15,9 +15,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from analysis.figures import style
-from analysis.figures.axes import LOG_SPAN
-from analysis.figures.cell_styles import CellStyle, cell_styles
-from analysis.figures.marks import EDGE, describe_counts, draw_median, draw_runs, explain_marks
+from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.marks import (
+    EDGE,
+    describe_counts,
+    draw_median,
+    draw_runs,
+    explain_marks,
+    first_runs,
+)
+from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 
@@ -67,7 +74,7 @@ def plot_losses(results: Results) -> Figure:
         for cell in cells:
             look = styles[cell]
             rows = reports[reports["cell"] == cell]
-            for _, run in rows.groupby("trial_id", sort=True):
+            for _, run in first_runs(rows).groupby("trial_id", sort=True):
                 _draw_loss_run(axes, run.sort_values("step"), look)
             median = rows.groupby("step")["loss"].median()
             (line,) = axes.plot(

@@ -20,6 +20,7 @@ VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {  # CSS class and sign, in the
     "not separated": ("open", "≈"),
     "not enough seeds": ("open", "…"),
     "undecided": ("open", "?"),
+    "not run": ("none", "–"),
     "not run at paper scale": ("none", "–"),
 }
 DECIDED = {word for word, (css, _) in VERDICT_STYLES.items() if css.split()[0] in ("good", "bad")}

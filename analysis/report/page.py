@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.claims.evidence import LEAST_RUNS
 from analysis.claims.verdict import VerdictRow
 from analysis.configs import cell_configs
 from analysis.load import COUNTED
@@ -134,7 +135,9 @@ def _show_table(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> Mark
     )
     note = (
         "Paper scale judges the published number. Laptop scale can support an ordering only (which "
-        "arm is better), never a published number. The rules are in analysis/claims/published.py."
+        "arm is better), never a published number. On another CPU the same seed can be tens of "
+        "points away (python -m sweeps replicate SWEEP), so nothing is decided by fewer than "
+        f"{LEAST_RUNS} runs of a cell. The rules are in analysis/claims/published.py and ours.py."
     )
     return element(
         "details",
@@ -152,7 +155,8 @@ def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Sectio
     claim = _link_claim(row, sections)
     runs = str(row.n) if row.n else DASH
     published = join([row.published, element("small", source)])
-    values = [published, row.ours or DASH, row.scale or DASH, runs, chip(row.verdict)]
+    ours = join([row.ours, element("small", row.beside)]) if row.beside else row.ours or DASH
+    values = [published, ours, row.scale or DASH, runs, chip(row.verdict)]
     cells = [
         element("td", value, data_label=name)
         for value, name in zip(values, header[1:], strict=True)

@@ -181,9 +181,11 @@ def compare_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, An
     if "outcomes" in arm and _share_test_sets(arm, reference):
         keys, kept = [*SEEDS, "length", "second_length"], ["outcomes", "status"]
         rows = arm[[*keys, *kept]].merge(reference[[*keys, *kept]], on=keys)
-        for _, pair in rows.groupby(SEEDS):
-            values = pair[["outcomes_x", "status_x", "outcomes_y", "status_y"]]
-            by_length = [_count_discordant(*row) for row in values.itertuples(index=False)]
+        sides = ["outcomes_x", "status_x", "outcomes_y", "status_y"]
+        pairs: dict[tuple[int, int], list[tuple[int, int] | None]] = {}
+        for seed, data_seed, *row in zip(*(rows[c] for c in [*SEEDS, *sides]), strict=True):
+            pairs.setdefault((seed, data_seed), []).append(_count_discordant(*row))
+        for by_length in pairs.values():
             known = [pair for pair in by_length if pair is not None]
             if len(known) == len(by_length):
                 counts.append(tuple(np.sum(known, axis=0).tolist()))
@@ -195,7 +197,7 @@ def compare_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, An
 
 def sign_test(wins: int, losses: int) -> float:
     """p of the exact two-sided sign test."""
-    return min(1.0, 2 * binomial_tail(max(wins, losses), wins + losses))
+    return min(1.0, 2 * float(binomial_tail(max(wins, losses), wins + losses)))
 
 
 def mcnemar_test(discordant: Sequence[tuple[int, int]]) -> tuple[float, Side | None]:
@@ -207,19 +209,20 @@ def mcnemar_test(discordant: Sequence[tuple[int, int]]) -> tuple[float, Side | N
     if not discordant:
         return np.nan, None
     majority = len(discordant) // 2 + 1
+    counts = np.asarray(discordant)
     gained, lost = (
-        sorted(binomial_tail(pair[side], sum(pair)) for pair in discordant)[majority - 1]
+        float(np.sort(binomial_tail(counts[:, side], counts.sum(axis=1)))[majority - 1])
         for side in (0, 1)
     )
     favors: Side | None = None if gained == lost else "cell" if gained < lost else "reference"
     return min(1.0, 2 * (len(discordant) - majority + 1) * min(gained, lost)), favors
 
 
-def binomial_tail(least: int, num_trials: int) -> float:
-    """P(X >= least) for a binomial X with probability 1/2."""
+def binomial_tail(least: int | np.ndarray, num_trials: int | np.ndarray) -> Any:
+    """P(X >= least) for a binomial X with probability 1/2, of each of several."""
     from scipy.special import bdtrc  # not every command tests anything
 
-    return float(bdtrc(least - 1, num_trials, 0.5))
+    return bdtrc(least - 1, num_trials, 0.5)
 
 
 def adjust_holm(p_values: Sequence[float] | pd.Series) -> np.ndarray:

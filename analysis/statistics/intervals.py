@@ -19,7 +19,7 @@ a band in a figure; "none" for a single run.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import ceil, comb
 from typing import NamedTuple
 
@@ -120,9 +120,8 @@ def cover(num_runs: int, seeds: Seeds | None = None, level: float = LEVEL) -> Co
 @lru_cache
 def _coverages(num_runs: int) -> tuple[float, ...]:
     """Of independent runs, for rank 1, 2, ... up to the middle."""
-    counts = [comb(num_runs, i) for i in range(num_runs)]
-    ranks = range(1, (num_runs + 1) // 2 + 1)
-    return tuple(1 - 2 * sum(counts[:rank]) / 2**num_runs for rank in ranks)
+    counts = (comb(num_runs, i) for i in range((num_runs + 1) // 2))
+    return tuple(1 - 2 * below / 2**num_runs for below in accumulate(counts))
 
 
 @lru_cache

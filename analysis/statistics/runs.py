@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.load import CELL, KEYS, KINDS, RUN
+from analysis.load import CELL, RUN
 from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_interval
 from pcore.evaluation.stopping import SOLVED
 
@@ -74,19 +74,6 @@ def summarize(
     }
 
 
-def length_statistics(evaluation: pd.DataFrame) -> pd.DataFrame:
-    """`summarize` for every cell, checkpoint, range, length and second length, in that order."""
-    rows = [
-        dict(zip([*CELL, *KEYS], key, strict=True))
-        | summarize(group["exact_match"].to_numpy(), group[SEEDS].to_numpy())
-        for key, group in evaluation.groupby([*CELL, *KEYS], dropna=False, sort=True)
-    ]
-    columns = [*CELL, *KEYS, *summarize([])]
-    frame = pd.DataFrame(rows, columns=columns).astype({"second_length": "Int64"})
-    order = ["cell_order", "cell", "checkpoint", "length", "second_length"]
-    return frame.sort_values(order, kind="stable", ignore_index=True)
-
-
 def run_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
     """One exact match per run and length, of one checkpoint: the least over second lengths."""
     return evaluation.groupby([*RUN, "length"], as_index=False)[["exact_match"]].min()
@@ -117,11 +104,13 @@ def generalizable_length(
 
 def run_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
     """L95 of every run, of one checkpoint: columns of `RUN`, l95, l95_is_lower_bound."""
-    rows = []
-    for key, curve in run_curves(evaluation).groupby(RUN, sort=False):
-        l95 = generalizable_length(curve["length"], curve["exact_match"])
-        rows.append([*key, *l95])
-    return pd.DataFrame(rows, columns=[*RUN, "l95", "l95_is_lower_bound"])
+    curves = run_curves(evaluation)  # lengths of a run in order
+    is_solved = (curves["exact_match"] > SOLVED).astype(int)
+    curves["solved"] = is_solved.groupby([curves[name] for name in RUN], sort=False).cummin()
+    curves["l95"] = curves["length"].where(curves["solved"] == 1, 0)
+    runs = curves.groupby(RUN, as_index=False, sort=False).agg({"l95": "max", "solved": "min"})
+    runs["l95_is_lower_bound"] = runs.pop("solved") == 1
+    return runs
 
 
 def cell_l95(evaluation: pd.DataFrame, curves: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -166,19 +155,3 @@ def train_exact_match(
     runs = counts.groupby(RUN, as_index=False)[["exact_match", "weight"]].sum()
     runs["exact_match"] /= runs["weight"].where(runs["weight"] > 0)
     return runs.drop(columns="weight").dropna(subset=["exact_match"], ignore_index=True)
-
-
-def failure_shares(evaluation: pd.DataFrame) -> pd.DataFrame:
-    """How answers fail, per cell and key: number of failures and share of each kind (nan if none).
-
-    Runs that diverged answer nothing and are left out.
-    """
-    ran = evaluation[evaluation["status"] == "ok"]
-    frame = ran.groupby([*CELL, *KEYS], dropna=False, as_index=False, sort=True)[
-        ["num_examples", *KINDS]
-    ].sum()
-    frame["num_failures"] = frame[KINDS].sum(axis=1)
-    for kind in KINDS:
-        share = frame[kind] / frame["num_failures"].where(frame["num_failures"] > 0)
-        frame[kind.replace("num_", "share_")] = share
-    return frame.sort_values(["cell_order", *KEYS], kind="stable", ignore_index=True)

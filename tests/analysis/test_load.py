@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import FRAMES, list_views, load_sweep, trained_ranges, unchanged_labels
+from analysis.load import FRAMES, load_sweep, trained_ranges, unchanged_labels
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
     CELLS,
     NEAR,
     TEST,
     TRAIN,
-    build_store,
     example,
     make_config,
     make_evaluation,
@@ -103,12 +102,6 @@ def test_unknown_names_are_answered_with_the_right_ones(tmp_path: Path):
         load_sweep(tmp_path, "zzz", "laptop")
     with pytest.raises(ValueError, match=r"'best' was not evaluated.*there: last, oracle"):
         example().at("best")
-
-
-def test_views_are_listed_with_their_progress(tmp_path: Path):
-    (summary,) = list_views(build_store(tmp_path).root)
-    assert (summary.sweep, summary.scale, summary.num_cells) == ("depth_ablation", "laptop", 6)
-    assert (summary.num_counted, summary.num_trials) == (16, 18)
 
 
 def test_a_sweep_changed_by_set_is_compared_under_the_labels_of_its_script():

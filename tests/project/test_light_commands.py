@@ -39,7 +39,6 @@ WITHOUT_TORCH = {
 }
 WITH_PANDAS = {
     "analysis --help": "compare",
-    f"analysis list --results {PUBLISHED}": "depth_ablation",
     f"analysis trace encoding_ablation NoPE 24 --results {PUBLISHED}": "NoPE",
 }
 WITH_TORCH = {

@@ -78,7 +78,6 @@ def weights_file(store: Store) -> str:
         (sweeps.main, ["gc"]),
         (sweeps.main, ["diagnose"]),
         (sweeps.main, ["measure", "tests.sweeps.commands.test_measure:is_right"]),
-        (analysis.main, ["list"]),
         (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["report"]),
         (analysis.main, ["page"]),

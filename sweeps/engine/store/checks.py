@@ -48,6 +48,13 @@ def columns_of(names: list[str] | None) -> pa.Schema:
     return schema() if names is None else pa.schema([schema().field(name) for name in names])
 
 
+def rows_of(rows: pa.Table, record: str) -> pa.Table:
+    """The rows of one kind of record. By a mask: an expression would be run by a query engine with
+    threads of its own, which costs a small table more than reading it.
+    """
+    return rows.filter(pc.equal(rows.column("record"), record))
+
+
 def check_shard(folder: Folder, shard: Shard) -> None:
     """Raise BadFile if a shard is damaged or impossible."""
     rows = read_shard(folder, shard, CHECKED, known=False)
@@ -60,7 +67,7 @@ def check_shard(folder: Folder, shard: Shard) -> None:
         raise BadFile(f"its rows have record {few(unknown)}")
     if records.count("trial") != 1:
         raise BadFile(f"{records.count('trial')} rows of the trial instead of one")
-    evaluations = rows.filter(pc.field("record") == "evaluation")
+    evaluations = rows_of(rows, "evaluation")
     if shard.status == "ok" and not evaluations.num_rows:
         raise BadFile("ok, but without evaluations")
     _check_counts(evaluations)

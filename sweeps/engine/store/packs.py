@@ -18,7 +18,7 @@ from typing import Any, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sweeps.engine.store.checks import columns_of, name_once, read_shard
+from sweeps.engine.store.checks import columns_of, name_once, read_shard, rows_of
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import KINDS, Shard
 from sweeps.engine.store.schema import Record
@@ -74,9 +74,8 @@ class Packs:
             tables.append(table.append_column(SHARD, column))
         rows = pa.concat_tables(tables)
         for record in reversed(get_args(Record)):  # trial comes last
-            chosen = rows.filter(pc.field("record") == record)
             name = file_name(pack, record)
-            self.folder.write(name, seal(chosen, name, compression="zstd"))
+            self.folder.write(name, seal(rows_of(rows, record), name, compression="zstd"))
 
     def read(self, pack: str, record: Record, names: Sequence[str], columns: list[str]) -> pa.Table:
         """The rows of these shards in a pack. Raises BadFile or FileNotFoundError."""
@@ -108,7 +107,7 @@ def read_shards(
         except (BadFile, FileNotFoundError) as error:
             raise BadFile(f"{folder.path(shard.name)}: {error}") from error
         if record is not None:
-            rows = rows.filter(pc.field("record") == record)
+            rows = rows_of(rows, record)
         return rows if columns is None else rows.select(columns)
 
     return map_parallel(read, shards)

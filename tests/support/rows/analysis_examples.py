@@ -9,7 +9,7 @@ from pcore.config import TrialConfig
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import PROVENANCE, make_config, make_evaluation, view_rows
 
-COSTS = {"train_seconds": 40.0, "num_threads": 1, "first_step": 0}
+COSTS = {"train_flops": 1e12, "num_threads": 1, "first_step": 0}
 
 
 def build_sweep(

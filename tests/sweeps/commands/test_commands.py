@@ -13,7 +13,7 @@ from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue, trials
-from sweeps.engine.options import Resources
+from sweeps.engine.executors import Resources
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
@@ -267,6 +267,21 @@ def test_gc_touches_nothing_that_is_not_ours(tmp_path, capsys, tiny):
     assert not (theirs / "trials" / "launches").exists()
 
 
+def test_gc_of_a_store_that_cannot_be_written_removes_nothing(tmp_path, capsys, tiny):
+    store, trial = Store(tmp_path / "results"), tiny.trials("smoke")[0]
+    state = f"checkpoints/{trial.id}/state.pt"
+    store.folder.write(state, b"x")
+    os.utime(store.folder.local / state, (0, 0))
+    (tmp_path / "results" / "launches").symlink_to(tmp_path)  # nothing is written behind a link
+    assert command("gc", store.root, "--older-than", "1s") == 0
+    assert state in capsys.readouterr().out
+    assert command("gc", store.root, "--older-than", "1s", "--yes") == 1
+    err = capsys.readouterr().err
+    assert "launches is a link, which is not followed" in err
+    assert "Traceback" not in err
+    assert store.folder.exists(state)
+
+
 def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -360,7 +375,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, words, mess
 
 
 def test_a_ray_that_cannot_start_is_one_sentence(tmp_path, monkeypatch):
-    ray_cluster = pytest.importorskip("sweeps.engine.launch.ray_cluster")
+    ray_cluster = pytest.importorskip("sweeps.engine.executors.ray_cluster")
 
     def fail(**options):
         raise RuntimeError("The current node timed out during startup.\nSee the logs.")

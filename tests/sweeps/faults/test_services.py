@@ -69,7 +69,8 @@ def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
     driver = on_ray(tmp_path, "--seeds", "8")
     tree: list[psutil.Process] = []
     try:
-        wait_until(lambda: ok_shards(tmp_path) or driver.poll() is not None)
+        wait_until(lambda: ok_shards(tmp_path) or driver.poll() is not None, 300)
+        assert driver.poll() is None, finish_fresh(driver)
         tree = psutil.Process(driver.pid).children(recursive=True)
         driver.send_signal(signal.SIGINT)
         output = finish_fresh(driver, patience=60)
@@ -145,6 +146,7 @@ def test_a_killed_raylet_costs_its_node_and_no_trial(cluster, tmp_path):
     driver = on_ray(results, "--seeds", "6", **variables)
     try:
         wait_until(lambda: trains_below(raylet, results) or driver.poll() is not None, 200)
+        assert driver.poll() is None, finish_fresh(driver)
         os.kill(raylet, signal.SIGKILL)
         kept = {shard.name for shard in ok_shards(results)}
         output = finish_fresh(driver)

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 
 from pcore.config import override, trial_id
+from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.engine.store import packs as store_packs
 from sweeps.engine.store import store as store_module
@@ -178,6 +180,25 @@ def test_an_address_that_is_none_is_refused_in_a_sentence(uri):
         Folder(uri)
 
 
+def test_an_unreachable_google_bucket_is_given_up_after_seconds(monkeypatch):
+    """Its client waits a quarter of an hour unless it is told otherwise."""
+    asked: list[str] = []
+
+    def open_uri(uri):
+        asked.append(uri)
+        return None, "bucket/x"
+
+    client = SimpleNamespace(from_uri=open_uri)
+    monkeypatch.setattr("sweeps.engine.store.folder.pafs.FileSystem", client)
+    for uri in ("gs://bucket/x", "gs://bucket/x?endpoint_override=h", "s3://bucket/x"):
+        Folder(uri)
+    assert [uri.partition("?")[2] for uri in asked] == [
+        "retry_limit_seconds=5",
+        "endpoint_override=h&retry_limit_seconds=5",
+        "",
+    ]
+
+
 def test_a_folder_that_cannot_be_written_says_why(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="file/x cannot be written: Not a directory"):
@@ -238,6 +259,18 @@ def test_readers_pack_nothing_and_packing_leaves_the_rows_as_they_were(many):
     assert len(packs_of(many)) == 15
     assert contents(many.root) == unpacked(many)
     assert Store(many.root).load(record="evaluation", columns=["trial_id"]).num_rows == 26
+
+
+def test_packing_holds_one_chunk_of_shards_at_a_time(many, monkeypatch):
+    read, most = store_packs.read_shards, list[int]()
+
+    def count(folder, shards, *rest):
+        most.append(len(shards))
+        return read(folder, shards, *rest)
+
+    monkeypatch.setattr(store_packs, "read_shards", count)
+    many.pack()
+    assert most == [store_module.CHUNK] * 4
 
 
 def test_rows_of_packs_are_read_from_packs(many, monkeypatch):
@@ -447,6 +480,12 @@ def test_a_wrong_key_is_refused_in_a_sentence(server):
     assert code in (1, 2), output
     assert f"{server.bucket}/wrong cannot be read or written: " in output
     assert "Traceback" not in output
+
+
+@s3_test
+def test_a_prefix_without_results_is_refused(server, capsys):
+    assert main(["status", "--results", f"{server.bucket}/no/such"]) == 2
+    assert "there is no results folder" in capsys.readouterr().err
 
 
 @s3_test

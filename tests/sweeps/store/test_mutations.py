@@ -83,7 +83,7 @@ def try_mutations(tmp_path: Path, capfd, count: int, seed: int, commands: int) -
 def check_commands(root: Path, done: str) -> None:
     """Listing commands end with an exit code and change nothing."""
     before = tree(root)
-    listing = (["status"], ["gc"], ["verify"], ["why", IDS[2]], ["cost"])
+    listing = (["status"], ["gc"], ["verify"], ["why", IDS[2]])
     for command in listing:
         assert main([*command, "--results", str(root)]) in (0, 1, 2), done
     assert tree(root) == before, done

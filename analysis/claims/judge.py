@@ -11,8 +11,9 @@ from math import isnan
 
 import pandas as pd
 
+from analysis.claims.claim import Claim
 from analysis.claims.evidence import CHECKPOINT, LEAST_EXAMPLES, LEAST_RUNS, Decision, Outcome, Rule
-from analysis.claims.published import CLAIMS, Claim
+from analysis.claims.published import CLAIMS
 from analysis.claims.theorems import CountedCeiling
 from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.load import Results
@@ -43,7 +44,7 @@ def is_judged(sweep: str, scale: str) -> bool:
 
 def judge(claims: Iterable[Claim], results: Iterable[Results]) -> list[VerdictRow]:
     """A verdict for every claim: at paper scale if it was run there, else on the ordering at laptop
-    scale, else "not run at paper scale". Undecided where a rule names a cell that the sweep does
+    scale, else "not run". Undecided where a rule names a cell that the sweep does
     not have, or where rows do not fit together.
     """
     by_view = {(sweep.sweep, sweep.scale): sweep for sweep in results}
@@ -67,7 +68,8 @@ def _judge(claim: Claim, by_view: Mapping[tuple[str, str], Results]) -> VerdictR
         if row.verdict not in ("not enough seeds", "undecided"):
             return row
         undecided = undecided or row
-    return undecided or _row(claim, rules["paper"], "not run at paper scale")
+    missing: Verdict = "not run at paper scale" if claim.only_at_paper_scale else "not run"
+    return undecided or _row(claim, rules["paper"], missing)
 
 
 def _apply(claim: Claim, rule: Rule, results: Results) -> VerdictRow:
@@ -76,9 +78,7 @@ def _apply(claim: Claim, rule: Rule, results: Results) -> VerdictRow:
     if rule is not claim.number or not claim.by_oracle or not has_oracle:
         return row
     other = _apply_to(claim, rule, results, ORACLE)
-    shown = f"{other.verdict} ({other.ours})"
-    remark = f"under oracle, as the paper selected its runs: {shown}"
-    return replace(row, oracle=shown, remark="; ".join(filter(None, (row.remark, remark))))
+    return replace(row, oracle=f"{other.verdict} ({other.ours})")
 
 
 def _apply_to(claim: Claim, rule: Rule, results: Results, checkpoint: str) -> VerdictRow:
@@ -93,7 +93,8 @@ def _apply_to(claim: Claim, rule: Rule, results: Results, checkpoint: str) -> Ve
 def _verdict(claim: Claim, rule: Rule, decision: Decision) -> Verdict:
     if decision.outcome is None:
         return "not enough seeds" if decision.few else "undecided"
-    return (ORDERING if rule is claim.ordering else NUMBER)[decision.outcome]
+    ours = rule is claim.ordering or claim.certainty == "ours"  # there is nothing to reproduce
+    return (ORDERING if ours else NUMBER)[decision.outcome]
 
 
 def _row(
@@ -104,8 +105,6 @@ def _row(
     decision: Decision | None = None,
 ) -> VerdictRow:
     decision = decision or Decision(outcome=None, ours="", n=0)
-    known = decision.outcome is not None and not isnan(decision.least_p)
-    least_p = f"smallest p that {decision.n} runs can reach: {decision.least_p:.2g}"
     return VerdictRow(
         claim=claim.text,
         published=claim.published,
@@ -117,8 +116,9 @@ def _row(
         source=claim.source,
         sweep=claim.sweep,
         n=decision.n,
-        least_p=decision.least_p if known else None,
-        remark="; ".join(filter(None, (claim.remark, least_p if known else ""))),
+        least_p=None if isnan(decision.least_p) else decision.least_p,
+        remark=claim.remark,
+        is_ordering=rule is not None and rule is claim.ordering and claim.number is not None,
     )
 
 
@@ -136,7 +136,7 @@ def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
         notes=(
             f"Checkpoint: {CHECKPOINT}; oracle: the same rule on checkpoints chosen by the loss at "
             "the largest test length, as the paper chose its own. The rules are in "
-            "analysis/claims/published.py.",
+            "analysis/claims/published.py and ours.py.",
             f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell at the lengths that a "
             f"rule uses, each of {LEAST_EXAMPLES} examples or more; diverged runs count as 0. n: "
             "runs of the cell with the fewest; least p: the smallest two-sided p possible with n.",

@@ -10,7 +10,8 @@ import torch
 
 from pcore.config import flatten, override, trial_id
 from pcore.encodings import Encoding
-from sweeps.engine.launch.stacks import form_stacks, measure_gain
+from sweeps.engine.executors.stacks import form_stacks, measure_gain
+from sweeps.engine.executors.worker import make_chunks
 from sweeps.engine.options import parse_stack
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.prices.price import price_cells
@@ -204,7 +205,7 @@ def test_what_breaks_a_stack_is_not_held_against_its_members(tmp_path, monkeypat
 
 
 def test_an_encoding_that_cannot_be_batched_runs_all_the_same(tmp_path, capfd):
-    code = {"position.encoding": "tests.sweeps.launch.test_stacks:Peeking"}
+    code = {"position.encoding": "tests.sweeps.executors.test_stacks:Peeking"}
     assert run(make_sweep(own=code), tmp_path, "--stack", "2") == 0
     assert "failed, they continue one by one" in capfd.readouterr().out
     assert {r["stacked"] for r in rows(tmp_path, "trial")} == {1}
@@ -304,13 +305,17 @@ def test_the_probe_measures_and_refuses_what_would_fill_a_cpu(monkeypatch):
     settings = Settings(results="")
     assert 0.05 < measure_gain([CONFIG, override(CONFIG, {"seed": 1})], settings) < 20
     large = override(CONFIG, {"optim.batch_size": 10_000_000})
-    monkeypatch.setattr("sweeps.engine.launch.stacks.Run", lambda *a: pytest.fail("compute began"))
+    monkeypatch.setattr(
+        "sweeps.engine.executors.stacks.Run", lambda *a: pytest.fail("compute began")
+    )
     assert measure_gain([large, large], settings) == 0.0
 
 
 def test_auto_on_the_command_line(tmp_path, monkeypatch):
     for gain, expected in ((1.0, {1}), (3.0, {4})):
-        monkeypatch.setattr("sweeps.engine.launch.inline.measure_gain", lambda *a, gain=gain: gain)
+        monkeypatch.setattr(
+            "sweeps.engine.executors.stacks.measure_gain", lambda *a, gain=gain: gain
+        )
         assert run(make_sweep(**RATES), tmp_path / str(gain), "--stack", "auto") == 0
         assert {r["stacked"] for r in rows(tmp_path / str(gain), "trial")} == expected
 
@@ -327,10 +332,9 @@ def test_a_wrong_flag_is_refused_in_a_sentence(text):
 
 
 def test_a_stack_travels_as_plain_text():
-    """What a Ray worker gets is made of configurations as JSON, a list for every stack."""
-    run_module = pytest.importorskip("sweeps.engine.launch.ray_tune")
+    """A worker in another process gets configurations as JSON, a list for every stack."""
     pending = plan_of(*MIXED)
-    chunks = run_module.make_chunks([pending[:3], pending[3:4]], num_slots=1)
+    chunks = make_chunks([pending[:3], pending[3:4]], num_slots=1)
     texts = [text for chunk in chunks for stack in chunk for text in stack]
     assert [len(stack) for chunk in chunks for stack in chunk] == [3, 1]
     assert [json.loads(text) for text in texts] == [flatten(p.trial.config) for p in pending[:4]]

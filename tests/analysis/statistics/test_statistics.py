@@ -56,17 +56,6 @@ def test_summary_by_hand():
     assert (row["low"], row["high"], row["interval"]) == (0.2, 1.0, "range")
 
 
-def test_length_statistics_cover_all_keys_once():
-    results = example()
-    frame = statistics.length_statistics(results.all_evaluation)
-    assert len(frame) == 6 * 2 * 14
-    assert not frame.duplicated(["cell", "checkpoint", "range", "length"]).any()
-    here = frame[(frame["cell"] == "APE, 3 layers") & (frame["checkpoint"] == "last")]
-    assert (here["n"] == 3).all()
-    assert (here["worst"] == 0).all()  # the diverged run
-    assert here["length"].is_monotonic_increasing
-
-
 def make_grid() -> pd.DataFrame:
     """One run on lengths 2 and 4, each with second lengths 1 and 3."""
     rows = [
@@ -82,7 +71,6 @@ def test_with_second_lengths_the_worst_decides():
     grid = make_grid()
     assert statistics.run_curves(grid)["exact_match"].tolist() == [0.99, 0.5]
     assert statistics.run_l95(grid)["l95"].tolist() == [2]
-    assert statistics.length_statistics(grid)["second_length"].tolist() == [1, 3, 1, 3]
 
 
 def test_l95_of_each_run():
@@ -203,14 +191,3 @@ def test_drawn_lengths_of_a_sweep_are_those_of_its_cells():
     shares = drawn_lengths(example())
     assert list(shares) == example().cells
     assert shares["coupling, 1 layer"] == length_shares(Addition(), 1, 8, False)
-
-
-def test_failure_shares_add_up_and_leave_diverged_runs_out():
-    frame = statistics.failure_shares(example().evaluation)
-    shares = frame[["share_missed_stop", "share_early_stop", "share_wrong_symbol"]].sum(axis=1)
-    assert shares[frame["num_failures"] > 0].tolist() == pytest.approx(
-        [1.0] * (frame["num_failures"] > 0).sum()
-    )
-    ape = frame[(frame["cell"] == "APE, 3 layers") & (frame["length"] == 20)].iloc[0]
-    assert ape["num_examples"] == 2 * 2000
-    assert ape["num_failures"] == 2 * 2000

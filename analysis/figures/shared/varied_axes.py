@@ -1,15 +1,13 @@
-"""Finds the numbers that a sweep varies, from the configurations of its cells."""
+"""Finds the number that a sweep varies, from the configurations of its cells."""
 
 import math
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 from analysis.configs import MEASURED, cell_configs, differences
 from analysis.load import Results
 
 LOG_SPAN = 8  # largest over smallest value from which on an axis is logarithmic
-LEAST_FILLED = 0.5  # share of the squares of a grid that must be cells
 # Names for readers; the first here is the axis if several numbers change together.
 LABELS = {
     "model.num_layers": "layers",
@@ -58,33 +56,22 @@ class Axis:
         return last * last / before if self.is_log else 2 * last - before
 
 
-def find_axes(results: Results) -> tuple[Axis, ...]:
-    """The numbers that the cells differ in: none, one, or the two of a grid.
-
-    None if cells differ in anything but numbers. One if a single number tells all cells apart;
-    others that change along with it are named in `tied`.
+def find_axis(results: Results) -> Axis | None:
+    """The number that tells all cells apart, if they differ in nothing but numbers; others that
+    change along with it are named in `tied`.
     """
     configs = cell_configs(results)
     varied = {k: v for k, v in differences(configs).items() if k not in MEASURED}
-    if not varied or not all(_is_numeric(values) for values in varied.values()):
-        return ()
+    if not all(_is_numeric(values) for values in varied.values()):
+        return None
     cells = list(configs)
     ranked = sorted(varied, key=lambda k: list(LABELS).index(k) if k in LABELS else len(LABELS))
-
-    def axis(name: str) -> Axis:
-        values = [ENDLESS if value is None else value for value in varied[name]]
-        tied = [other for other in ranked if other != name and _follows(varied, other, name)]
-        return Axis(name=name, values=dict(zip(cells, values, strict=True)), tied=tuple(tied))
-
-    for name in ranked:
-        if len(set(varied[name])) == len(cells):
-            return (axis(name),)
-    for pair in combinations(ranked, 2):
-        squares = set(zip(*(varied[name] for name in pair), strict=True))
-        size = math.prod(len(set(varied[name])) for name in pair)
-        if len(squares) == len(cells) >= LEAST_FILLED * size:
-            return (axis(pair[0]), axis(pair[1]))
-    return ()
+    name = next((name for name in ranked if len(set(varied[name])) == len(cells)), None)
+    if name is None:
+        return None
+    values = [ENDLESS if value is None else value for value in varied[name]]
+    tied = [other for other in ranked if other != name and _follows(varied, other, name)]
+    return Axis(name=name, values=dict(zip(cells, values, strict=True)), tied=tuple(tied))
 
 
 def _is_numeric(values: list[Any]) -> bool:

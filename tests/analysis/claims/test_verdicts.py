@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from analysis.claims.claim import Claim
 from analysis.claims.combined import Every, Given
 from analysis.claims.evidence import LEAST_EXAMPLES, LEAST_RUNS, Decision, join, match_cells
+from analysis.claims.judge import judge, verdict_table
 from analysis.claims.orderings import Alike, HigherMedian, Longer, Separated, beats
-from analysis.claims.published import CLAIMS, Claim
+from analysis.claims.published import CLAIMS
 from analysis.claims.rules import (
     DoesNotFit,
     ExactMatchAt,
@@ -22,7 +24,6 @@ from analysis.claims.rules import (
     collapses,
 )
 from analysis.claims.theorems import BelowCeiling, CountedCeiling, ExactToBound
-from analysis.claims.verdicts import judge, verdict_table
 from analysis.load import Results, load_sweep
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.store.store import Store
@@ -338,7 +339,11 @@ def claim(**changes) -> Claim:
 
 def test_three_runs_decide_nothing(place):
     (verdict,) = judge([claim(sweep="few", ordering=STORED)], stored(place))
-    assert (verdict.verdict, verdict.n, verdict.least_p) == ("not enough seeds", 3, None)
+    assert (verdict.verdict, verdict.n, verdict.least_p) == ("not enough seeds", 3, 0.1)
+    given = claim(sweep="few", ordering=beats("coupling", "NoPE"))
+    (verdict,) = judge([given], stored(place))
+    assert (verdict.verdict, verdict.least_p) == ("not enough seeds", 0.1)  # not 0.25, of a median
+    assert verdict.beside == "smallest p that 3 runs can reach: 0.1"
 
 
 def test_laptop_scale_supports_an_ordering_and_no_number(place):
@@ -352,11 +357,14 @@ def test_laptop_scale_supports_an_ordering_and_no_number(place):
         claim(ordering=ReachesAtMost(cells="coupling", most=8)),
     ]
     words = [verdict.verdict for verdict in judge(claims, stored(place))]
-    assert words[:4] == ["holds", "not run at paper scale", "not run at paper scale", "reversed"]
+    assert words[:4] == ["holds", "not run at paper scale", "not run", "reversed"]
     assert words[5] == "does not hold"
     (verdict,) = judge(claims[:1], stored(place))
     assert verdict.least_p == pytest.approx(2 / 70)
-    assert "smallest p that 4 runs can reach: 0.029" in verdict.remark
+    assert verdict.beside == "smallest p that 4 runs can reach: 0.029"
+    (both,) = judge([claim(number=number, ordering=STORED)], stored(place))
+    assert (both.verdict, both.beside[:11]) == ("holds", "an ordering")
+    assert verdict.remark == ""
 
 
 def test_runs_that_overlap_are_not_separated(tmp_path):
@@ -406,7 +414,7 @@ def test_the_oracle_stands_beside_and_does_not_decide(tmp_path):
     assert (first.verdict, first.ours) == ("reproduced", "90.0 % at 14")
     assert first.oracle == "exceeded (100.0 % at 14)"
     assert (second.verdict, second.oracle[:8]) == ("not reproduced", "exceeded")
-    assert "under oracle, as the paper selected its runs" in second.remark
+    assert "under oracle, as the paper selected its runs: exceeded" in second.beside
     (ours,) = judge([dataclasses.replace(claims[0], certainty="ours")], stored(tmp_path))
     assert ours.oracle == ""
 
@@ -435,7 +443,18 @@ def test_the_table_has_a_line_for_every_claim():
     assert len(table.rows) == len(CLAIMS)
     words = [row[6].text for row in table.rows]
     assert words.count("reproduced") == len(NEEDS_NO_ROWS) == 1
-    assert set(words) == {"reproduced", "not run at paper scale"}
+    assert set(words) == {"reproduced", "not run", "not run at paper scale"}
+    only = [c.only_at_paper_scale for c in CLAIMS]
+    assert [word == "not run at paper scale" for word in words] == only
+
+
+def test_what_no_paper_says_is_not_reproduced():
+    """Nor exceeded: a result of ours holds or does not."""
+    rule = ExactToBound(cells="theory, *", less=2, beyond=True)
+    results = constructed()
+    for certainty, word in (("ours", "holds"), ("paper", "reproduced")):
+        (verdict,) = judge([claim(proven=rule, certainty=certainty)], [results])
+        assert verdict.verdict == word
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.text)

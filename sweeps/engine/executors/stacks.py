@@ -1,4 +1,4 @@
-"""Decides which trials train together as one model, and whether that is faster.
+"""Which trials train together as one model, whether that is faster, and the loop that runs them.
 
 Trials can be stacked if their forward pass is the same function on the same shapes (`stack_key`):
 seeds of a cell, learning rates, starts, kinds of IDs. A stack is faster where a single model leaves
@@ -8,15 +8,19 @@ the device idle, as with many small kernels on a GPU. A probe decides on the tra
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from pcore.config import TrialConfig
+from pcore.config import TrialConfig, trial_id
 from pcore.evaluation.flops import count_example_flops
 from pcore.training.stacked import Stack, StackKey, can_stack, stack_key
-from pcore.training.train import Run, learning_rate
+from pcore.training.train import Report, Run, learning_rate
+from sweeps.engine.executors.base import Listener, Policy
+from sweeps.engine.executors.news import News
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.prices.price import PROBE_FLOPS, timed
-from sweeps.engine.trial.attempt import Settings, process_settings
+from sweeps.engine.trial.attempt import Outcome, Settings, process_settings
+from sweeps.engine.trial.failures import cell_of
+from sweeps.engine.trial.stacked_attempt import run_group
 
 MAX_STACK = 16  # members of a stack that `auto` proposes
 MIN_GAIN = 1.2  # times the throughput of one after another from which on `auto` stacks
@@ -102,3 +106,47 @@ def _without_side_work(config: TrialConfig) -> TrialConfig:
         data=dataclasses.replace(config.data, num_examples=None),
         eval=dataclasses.replace(config.eval, checkpoints=("last",)),
     )
+
+
+def run_stacks(
+    stacks: Iterable[Sequence[TrialConfig]], settings: Settings, policy: Policy, listener: Listener
+) -> None:
+    """Run stacks one after another in this process, each trial to its end, until the slice is over.
+
+    Finished trials come out as done, those that the policy stops as stopped.
+    """
+    news = News()
+
+    def on_report(name: str, report: Report) -> None:
+        if new := news.read(name, report):
+            listener.advanced(name, new)
+
+    for stack in stacks:
+        started, paused = _pass_policy(stack, policy, listener), False
+        for name in started:
+            news.begin(name)
+            listener.begin(name, len(started))
+        configs = list(started.values())
+        for outcome in run_group(configs, settings, on_report, listener.say) if configs else ():
+            cell = cell_of(started[outcome.trial_id])
+            policy.record(cell, outcome.status, outcome.error)
+            listener.finished(outcome)
+            paused = paused or outcome.status == "paused"
+        if paused:
+            listener.say("the slice is over; the same command resumes")
+            return
+
+
+def _pass_policy(
+    stack: Sequence[TrialConfig], policy: Policy, listener: Listener
+) -> dict[str, TrialConfig]:
+    """The trials of a stack that the policy lets start, by id; the others have ended."""
+    started: dict[str, TrialConfig] = {}
+    for config in stack:
+        name = trial_id(config)
+        if reason := policy.stop_reason(cell_of(config)):
+            stopped = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
+            listener.finished(stopped)
+        else:
+            started[name] = config
+    return started

@@ -26,7 +26,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import pcore
 from pcore.cli.parser import first_line
-from sweeps.engine.options import Resources
+from sweeps.engine.executors.base import Resources
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.sources import hash_sources

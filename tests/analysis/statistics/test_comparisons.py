@@ -23,6 +23,7 @@ from analysis.statistics.comparisons import (
     mcnemar_test,
     sign_test,
 )
+from analysis.tables.comparison_table import arms_table
 from pcore.config import TrialConfig, override
 from pcore.evaluation.test_sets import make_test_set
 from pcore.tasks.addition import Addition
@@ -199,20 +200,27 @@ FORMATTED = [
 ] + [Addition(index_hints=True, num_hints=20), Addition(scratchpad=True)]
 
 
-@pytest.mark.parametrize("length", [1, 5, 9])
-def test_formats_of_addition_ask_the_same_numbers_in_the_same_order(length: int):
-    """What lets `analysis.load.FORMATS` call their questions equal."""
+@pytest.mark.parametrize(("length", "second"), [(1, None), (5, None), (9, None), (4, 3)])
+def test_formats_of_addition_ask_the_same_numbers_in_the_same_order(
+    length: int, second: int | None
+):
+    """What lets `analysis.load.FORMATS` call their questions equal. second: with and without a
+    scratchpad, several operands."""
+    tasks = FORMATTED
+    if second:
+        many = {"num_operands": second, "min_operands": 2}
+        tasks = [Addition(scratchpad=scratchpad, **many) for scratchpad in (True, False)]
     asked = []
-    for task in FORMATTED:
+    for task in tasks:
         config = override(TrialConfig(), {"eval.num_examples": 30})
-        tokens = make_test_set(replace(config, task=task), length).tokens
+        tokens = make_test_set(replace(config, task=task), length, second).tokens
         asked.append([read_sum(task, task.decode(row)[0]) for row in tokens])
     assert asked[1:] == asked[:-1]
     assert len(asked[0]) == 30
-    varied = {
-        f.name for task in FORMATTED for f in fields(task) if getattr(task, f.name) != f.default
-    }
-    assert {f"task.{name}" for name in varied} <= {*FORMATS["addition"]}
+    assert len(asked[0][0]) == (second or 2)
+    if not second:
+        varied = {f.name for t in tasks for f in fields(t) if getattr(t, f.name) != f.default}
+        assert {f"task.{name}" for name in varied} <= {*FORMATS["addition"]}
 
 
 def test_parity_with_and_without_a_scratchpad_asks_the_same_bits():
@@ -221,6 +229,7 @@ def test_parity_with_and_without_a_scratchpad_asks_the_same_bits():
         for scratchpad in (True, False)
     ]
     assert sets[0][:, :9].tolist() == sets[1][:, :9].tolist()
+    assert FORMATS["parity"] == ("task.scratchpad",)
 
 
 @pytest.mark.parametrize("test_set", [None, ""])
@@ -317,6 +326,19 @@ def test_holm_goes_over_the_arms_and_too_few_seeds_show():
     fewer = make_rows("few", 9, dict.fromkeys(DIAGONAL[:3], 0.9))
     mixed = compare_arms(pd.concat([base, arms[0], fewer]), 10)
     assert mixed["least_p_holm"].tolist() == [4 * 0.5**8, 2 * 0.5**3]
+
+
+def test_one_pair_has_no_interval_and_no_runs_have_no_test():
+    """Although the arm has more runs than the one that pairs."""
+    evaluation = make_pair([0.9, 0.8], [0.5])
+    frame = compare_arms(evaluation, 10, cells=["base", "arm", "empty"])
+    assert frame["interval"].tolist() == ["none", "none"]
+    table = arms_table(frame, "t")
+    assert [(row[1].text, row[2].text, row[2].detail) for row in table.rows] == [
+        ("1", "+40.0", ""),
+        ("0 vs 1", "–", ""),
+    ]
+    assert "Not paired, no runs: empty." in table.notes
 
 
 def test_arms_are_in_order_and_cells_without_runs_stay():

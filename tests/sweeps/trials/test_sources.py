@@ -17,7 +17,7 @@ from sweeps.engine.trial.sources import (
     hash_definitions,
     hash_sources,
     is_same_code,
-    read_rooms,
+    read_parts,
 )
 
 ALPHA = '''"""About alpha."""
@@ -72,9 +72,9 @@ def test_what_is_computed_decides(old, new):
 def test_a_moved_file_of_pcore_keeps_the_hash_and_a_changed_number_does_not(tmp_path):
     folder = tmp_path / "pcore"
     shutil.copytree(Path(pcore.__path__[0]), folder, ignore=shutil.ignore_patterns("__pycache__"))
-    assert hash_definitions(definitions(read_rooms(folder))) == hash_sources()
+    assert hash_definitions(definitions(read_parts(folder))) == hash_sources()
     (folder / "training" / "train.py").rename(folder / "model" / "moved.py")
-    assert hash_definitions(definitions(read_rooms(folder))) == hash_sources()
+    assert hash_definitions(definitions(read_parts(folder))) == hash_sources()
     file = folder / "model" / "moved.py"
     tree = ast.parse(file.read_text())
     number = next(
@@ -82,7 +82,7 @@ def test_a_moved_file_of_pcore_keeps_the_hash_and_a_changed_number_does_not(tmp_
     )
     number.value = 7
     file.write_text(ast.unparse(tree))
-    assert hash_definitions(definitions(read_rooms(folder))) != hash_sources()
+    assert hash_definitions(definitions(read_parts(folder))) != hash_sources()
 
 
 def test_rows_of_the_older_kind_of_hash_are_compared_through_git():

@@ -8,10 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.cell_styles import CellStyle
+from analysis.figures.shared.cell_styles import CellStyle
 from analysis.statistics.intervals import LEAST_BAND
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+MOST_DRAWN = 20  # runs of a cell that are drawn one by one: more cannot be told apart
 BANDS = {
     "order statistics": "interval of the median",
     "crossed order statistics": "interval of the median over model and data seeds",
@@ -53,6 +54,11 @@ def draw_median(
     return line
 
 
+def first_runs(rows: pd.DataFrame, column: str = "trial_id") -> pd.DataFrame:
+    """The rows of the runs of a cell that are drawn one by one."""
+    return rows[rows[column].isin(rows[column].unique()[:MOST_DRAWN])]
+
+
 def draw_runs(
     axes: Axes,
     x: Iterable[float],
@@ -65,6 +71,7 @@ def draw_runs(
     runs: which run each point belongs to.
     """
     points = pd.DataFrame({"x": list(x), "y": y.to_numpy(dtype=float), "run": list(runs)})
+    points = first_runs(points, "run")
     look: dict[str, Any] = {"color": style.color, "zorder": 2}
     if points["run"].nunique() >= LEAST_BAND:
         dots = {"marker": ".", "linestyle": "none", "markersize": 3.6, "markeredgewidth": 0}
@@ -88,11 +95,14 @@ def explain_marks(stats: pd.DataFrame) -> str:
 
 
 def describe_counts(counts: Iterable[int]) -> str:
-    """How many runs each cell has: "n = 3 runs per cell", "n = 2–3 runs per cell"."""
+    """How many runs each cell has ("n = 3 runs per cell", "n = 2–3 runs per cell"), and how many
+    of them are drawn, if not all.
+    """
     numbers = sorted({int(n) for n in counts if n > 0})
     if not numbers:
         return "no runs"
     if numbers == [1]:
         return "one run per cell"
     span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
-    return f"n\u00a0=\u00a0{span} runs per cell"
+    drawn = f", of which {MOST_DRAWN} are drawn" if numbers[-1] > MOST_DRAWN else ""
+    return f"n\u00a0=\u00a0{span} runs per cell{drawn}"

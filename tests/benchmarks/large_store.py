@@ -1,0 +1,295 @@
+"""A store of 100,000 trials: `python -m tests.benchmarks.large_store`.
+
+Writes synthetic shards, then runs the commands of users as processes of their own and prints what
+each took: core seconds (user and system, which other work on the machine changes little), wall
+seconds and the most memory. Packing is killed once on its way and continued. The exit code is 1 if
+a limit is missed; limits are in wall seconds, which only an idle machine can show, or with --core
+in core seconds.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+
+from pcore.config import flatten
+from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.launch.launch import view_rows
+from sweeps.engine.plan import make_plan
+from sweeps.engine.spec import Trial
+from sweeps.engine.store.checks import rows_of
+from sweeps.engine.store.packs import CHUNK, SHARD, file_name
+from sweeps.engine.store.schema import Record, schema
+from sweeps.engine.store.seal import seal
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial import provenance
+
+ROOT = Path(__file__).parents[2]
+GIGABYTE = 1e9
+SCRIPT = '''"""A sweep of a hundred cells."""
+
+from sweeps.baseline import addition
+from sweeps.engine.launch.cli import main
+from sweeps.engine.spec import Sweep, axis, grid
+
+SWEEP = Sweep(
+    name="large",
+    title="A large sweep",
+    claim="A hundred cells.",
+    cells=lambda scale: grid(
+        addition("smoke"),
+        steps=axis("optim.num_steps", *range(1, 26)),
+        heads=axis("model.num_heads", 1, 2, 4, 8),
+    ),
+    seeds=dict.fromkeys(("smoke", "laptop", "paper"), "{seeds}"),
+)
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))
+'''
+CELLS = 100
+VARIED = ("seed", "data_seed", "optim.num_steps", "model.num_heads")
+RANGES = {1: "train", 2: "train", 3: "train", 4: "near", 5: "test", 6: "test"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Used:
+    """What a process took. peak: bytes of resident memory."""
+
+    core: float
+    wall: float
+    peak: float
+
+
+def main() -> int:
+    """Print a line per measurement; 1 if a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=100_000, help="multiple of 1,000")
+    parser.add_argument("--loose", type=int, default=10_000, help="multiple of 1,000")
+    parser.add_argument("--folder", default=None, help="keep the stores here and use them again")
+    parser.add_argument("--core", action="store_true", help="limits are in core seconds")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pcore-large-") as temporary:
+        folder = Path(given.folder or temporary)
+        loose, many = folder / "loose", folder / "many"
+        # In processes of their own: a command is charged with the memory that its parent has.
+        for work in ((loose, given.loose, False), (many, given.trials, True)):
+            child = multiprocessing.get_context("spawn").Process(target=fill, args=work)
+            child.start()
+            child.join()
+        missed = [
+            *measure_first_read(loose, given.core),
+            *measure_packing(loose, given.loose),
+            *measure_commands(many, given.trials, given.core),
+        ]
+    for line in missed:
+        print(f"missed: {line}")
+    return 1 if missed else 0
+
+
+# The stores
+
+
+def fill(folder: Path, count: int, packed: bool) -> None:
+    """Write a sweep of `count` finished trials with 20 reports and 6 evaluations each, unless it
+    is there. packed: their rows are in packs, and under their own names lies one
+    shard again and again, since nobody reads it.
+    """
+    script = folder / "large.py"
+    if script.exists():
+        return
+    began, store = time.process_time(), Store(folder / "results")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / "large.tmp.py"
+    written.write_text(SCRIPT.format(seeds=count // CELLS))
+    plan = make_plan(find_sweep(str(written)), "smoke", None, store, priced=False)
+    store.write_view(view_rows(plan))
+    trials, rng = [planned.trial for planned in plan.trials], np.random.default_rng(0)
+    template = _template(trials[0])
+    os.fsync = lambda number: None  # nobody waits for a disk here
+    for begin in range(0, count, CHUNK):
+        chunk = trials[begin : begin + CHUNK]
+        (_pack if packed else _scatter)(store, chunk, _rows(template, chunk, rng))
+    written.rename(script)
+    took = time.process_time() - began
+    print(f"written: {count:,} trials in {took:.0f} core s", flush=True)
+
+
+def _template(trial: Trial) -> pa.Table:
+    """The rows of one trial as the engine writes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        counts = {"checkpoint": "last", "num_examples": 50, "num_tokens": 500}
+        counts |= dict.fromkeys(("num_missed_stop", "num_early_stop", "num_wrong_symbol"), 0)
+        counts |= {"num_correct": 0, "num_correct_tokens": 480, "test_set": "0123456789abcdef"}
+        evaluations = [
+            counts | {"range": kind, "length": length, "loss_sum": 0.1, "checkpoint_step": 10}
+            for length, kind in RANGES.items()
+        ]
+        reports = [{"step": i, "loss": 1.0, "grad_norm": 1.0, "seconds": 0.1} for i in range(20)]
+        times = {"wall_seconds": 3.0, "train_seconds": 2.0, "eval_seconds": 1.0, "first_step": 0}
+        place = {"device": "cpu", "num_threads": 1, "started_at": "2026-01-01T00:00:00+00:00"}
+        row = {**times, **place, **provenance.code_provenance()}
+        store.write(trial.config, "ok", row, reports, evaluations)
+        return store.load()
+
+
+def _rows(template: pa.Table, trials: Sequence[Trial], rng: np.random.Generator) -> pa.Table:
+    """The rows of these trials, one after another."""
+    each, known = template.num_rows, schema()
+    rows = template.take(np.tile(np.arange(each), len(trials)))
+    flats = [flatten(trial.config) for trial in trials]
+    texts = np.repeat([json.dumps(flat) for flat in flats], each)
+    is_trial = np.asarray(rows.column("record")) == "trial"
+    is_evaluation = np.asarray(rows.column("record")) == "evaluation"
+    changed = {name: np.repeat([flat[name] for flat in flats], each) for name in VARIED}
+    changed["trial_id"] = np.repeat([trial.id for trial in trials], each)
+    right = rng.integers(0, 51, rows.num_rows)
+    masked = {
+        "cell_id": (np.repeat([trial.cell.id for trial in trials], each), is_trial),
+        "config_json": (texts, is_trial),
+        "num_correct": (right, is_evaluation),
+    }
+    columns = {name: pa.array(v, known.field(name).type) for name, v in changed.items()}
+    for name, (values, mask) in masked.items():
+        columns[name] = pa.array(values, known.field(name).type, mask=~mask)
+    for name, column in columns.items():
+        rows = rows.set_column(rows.column_names.index(name), known.field(name), column)
+    return rows
+
+
+def _names(trials: Sequence[Trial]) -> list[str]:
+    return [f"trials/{t.id[:2]}/{t.id}-1-ok-01234567.parquet" for t in trials]
+
+
+def _scatter(store: Store, trials: Sequence[Trial], rows: pa.Table) -> None:
+    """A shard per trial."""
+    each = rows.num_rows // len(trials)
+    for i, name in enumerate(_names(trials)):
+        store.folder.write(name, seal(rows.slice(i * each, each), name))
+
+
+def _pack(store: Store, trials: Sequence[Trial], rows: pa.Table) -> None:
+    """A pack of them, as `Packs.add` writes it, and the names of their shards."""
+    names, folder = _names(trials), store.folder
+    one = seal(rows.slice(0, rows.num_rows // len(trials)), names[0])
+    for name in names:
+        file = folder.local / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(one)
+    column = pa.array(np.repeat(names, rows.num_rows // len(trials)), pa.string())
+    rows, pack = rows.append_column(SHARD, column), uuid.uuid4().hex[:8]
+    for record in reversed(get_args(Record)):
+        name = file_name(pack, record)
+        folder.write(name, seal(rows_of(rows, record), name, compression="zstd"))
+
+
+# The commands
+
+
+def measure_first_read(folder: Path, core: bool) -> list[str]:
+    """A store that no command has packed yet."""
+    used = run(*sweeps_command("status", folder), "--scale", "smoke")
+    count = len(list((folder / "results" / "trials").glob("*/*.parquet")))
+    return check(f"first read of {count:,} loose shards", used, 20, core)
+
+
+def measure_packing(folder: Path, count: int) -> list[str]:
+    """Kill a command that packs after some packs, and continue: whole packs, each shard once."""
+    packs = folder / "results" / "packs"
+    if done_packs(packs) == count // CHUNK:
+        print("packing: it is packed")
+        return []
+    words = [*python("-m", "sweeps"), "gc", "--yes", "--results", str(folder / "results")]
+    child = subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL)
+    while done_packs(packs) < max(1, count // CHUNK // 4) and child.poll() is None:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGKILL)
+    _, _, part = os.wait4(child.pid, 0)
+    have = done_packs(packs)
+    print(f"packing: killed with {have} packs after {part.ru_utime + part.ru_stime:.0f} core s")
+    used = run(*words)
+    missed = check(f"packing the other {count - have * CHUNK:,} shards", used, None, True)
+    if (now := done_packs(packs)) != count // CHUNK:
+        missed.append(f"{now} packs of {count // CHUNK}: packing does not continue where it was")
+    return missed
+
+
+def measure_commands(folder: Path, count: int, core: bool) -> list[str]:
+    """Plan, status and table of the packed store."""
+    scale = ("--scale", "smoke")
+    table = [*python("-m", "analysis"), "table", "large", *scale]
+    table += ["--results", str(folder / "results")]
+    plan, status = sweeps_command("plan", folder), sweeps_command("status", folder)
+    return [
+        *check(f"plan, {count:,} trials", run(*plan, *scale), 20, core),
+        *check(f"status, {count:,} trials", run(*status, *scale), 20, core),
+        *check(f"table, {count:,} trials", run(*table), 60, core),
+    ]
+
+
+def python(*words: str) -> list[str]:
+    return [sys.executable, *words]
+
+
+def sweeps_command(name: str, folder: Path) -> list[str]:
+    where = ["--results", str(folder / "results")]
+    return [*python("-m", "sweeps"), name, str(folder / "large.py"), *where]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def done_packs(packs: Path) -> int:
+    """How many packs have their last part."""
+    return len(list(packs.glob("*-trial.parquet")))
+
+
+def run(*words: str) -> Used:
+    """What a command took. Raises RuntimeError with its last lines if it failed."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=out, stderr=out)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        text = out.read().decode()
+    if child.returncode:
+        raise RuntimeError(f"{' '.join(words)} ended with {child.returncode}: {text[-2000:]}")
+    return Used(
+        core=used.ru_utime + used.ru_stime,
+        wall=time.monotonic() - began,
+        peak=used.ru_maxrss * 1024,
+    )
+
+
+def check(what: str, used: Used, limit: float | None, core: bool) -> list[str]:
+    """Print what was measured; what missed its limit."""
+    print(
+        f"{what}: {used.core:.1f} core s, {used.wall:.1f} s, {used.peak / 1e6:.0f} MB",
+        flush=True,
+    )
+    missed = list[str]()
+    seconds = used.core if core else used.wall
+    if limit is not None and seconds > limit:
+        missed.append(f"{what}: {seconds:.1f} s, limit {limit:.0f} s")
+    if used.peak > GIGABYTE:
+        missed.append(f"{what}: {used.peak / 1e6:.0f} MB, limit {GIGABYTE / 1e6:.0f} MB")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
