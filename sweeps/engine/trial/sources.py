@@ -57,9 +57,7 @@ def is_same_code(
     then = _definitions_of_commit(git_commit)
     if then is None:
         return None
-    return (
-        _definitions_of_today() <= then
-    )  # at that commit files may have lain otherwise
+    return _definitions_of_today() <= then  # at that commit files may have lain otherwise
 
 
 def read_parts(folder: Path) -> list[str]:
