@@ -67,6 +67,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
     for name in ("table", "report", "page", "compare", "search"):
         add[name]("--out", type=Path, help="where to write")
+    add["table"](
+        "--metric", help="one of your own instead of exact match (python -m sweeps measure)"
+    )
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
     add["attention"]("--length", type=int, help="default: the longest trained length")

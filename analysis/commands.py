@@ -27,6 +27,8 @@ def show_table(options: argparse.Namespace) -> int:
     if not _has_runs(results):
         return 0
     folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
+    if options.metric:
+        return _show_metric(results, options.metric, folder)
     section, texts = make_tables(results, folder)
     assert section.table is not None
     print(render.render_text(section.table), flush=True)
@@ -38,6 +40,21 @@ def show_table(options: argparse.Namespace) -> int:
             raise
         reason = f"{folder}: {error.strerror or error}"
         print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
+    return 0
+
+
+def _show_metric(results: Results, metric: str, folder: Path) -> int:
+    """The table of a metric instead of exact match; no figures."""
+    from analysis.report.write import write_tables
+    from analysis.tables.metric_table import find_column, metric_table
+
+    column = find_column(results, metric)
+    table = metric_table(results, column)
+    print(render.render_text(table), flush=True)
+    stem = f"metric-{column.replace(':', '-')}"
+    texts = {f"{stem}.{kind}": text for kind, text in render.render_files(table).items()}
+    write_tables(folder, texts)
+    _print_written(folder / name for name in texts)
     return 0
 
 
@@ -110,6 +127,7 @@ def compare(options: argparse.Namespace) -> int:
     from analysis.statistics.comparisons import compare_results
 
     (a, name_a), (b, name_b) = _operands(options)
+    a, b = load.unchanged_labels(a, b.cells), load.unchanged_labels(b, a.cells)
     if not set(a.cells) & set(b.cells):
         hint = "name a cell of each: SWEEP/CELL"
         raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")

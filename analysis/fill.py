@@ -82,4 +82,5 @@ def _fill_block(
         raise ValueError(f"{file}: the figure {names[4]} would be outside of {file.parent}")
     if draw:
         style.save(drawn.figure, stem, kinds=("png",))
-    return f"![{results.title}]({names[4]}.png)\n\n*{results.title}. {drawn.caption}*\n"
+    title = results.title if results.title.endswith(("?", "!", ".")) else f"{results.title}."
+    return f"![{results.title}]({names[4]}.png)\n\n*{title} {drawn.caption}*\n"

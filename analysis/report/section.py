@@ -36,7 +36,7 @@ def show_section(section: Section, out: Path) -> Markup:
         parts += [element("h3", "Comparisons"), section_tables.show_table(section.comparisons)]
     if section.figures:
         parts.append(element("h3", "Figures"))
-        parts += [_show_figure(figure, name, out) for figure in section.figures]
+        parts += [show_figure(figure, name, out) for figure in section.figures]
     parts += _show_samples(section)
     parts += [element("h3", "Provenance"), *_show_provenance(results, name)]
     parts.append(element("p", element("a", "Contents", href="#contents"), class_="up"))
@@ -78,7 +78,8 @@ def _describe_cost(results: Results) -> str:
     return f"{len(ran)} trials, {took} of wall time in all; {names}"
 
 
-def _show_figure(figure: SavedFigure, prefix: str, out: Path) -> Markup:
+def show_figure(figure: SavedFigure, prefix: str, out: Path) -> Markup:
+    """A figure with its caption and files; prefix: of its ids."""
     drawing = inline_svg(figure.svg, f"{prefix}-{figure.name}", figure.caption)
     links = join((_link(f, out, f.suffix[1:].upper()) for f in figure.files), ", ")
     caption = element("figcaption", figure.caption, " ", element("span", links, class_="files"))

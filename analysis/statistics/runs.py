@@ -13,8 +13,10 @@ covers length by length, not all lengths at once. With second lengths, a length 
 exact match over the second lengths tested with it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -39,10 +41,11 @@ def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -
     """The Wilson score interval of a proportion; (0, 1) without trials."""
     if num_trials == 0:
         return Interval(0.0, 1.0)
-    from scipy.stats import binomtest  # slow to import, and `list` needs none of it
-
-    interval = binomtest(num_successes, num_trials).proportion_ci(level, method="wilson")
-    return Interval(float(interval.low), float(interval.high))
+    share, z = num_successes / num_trials, NormalDist().inv_cdf((1 + level) / 2)
+    middle = share + z**2 / (2 * num_trials)
+    half = z * math.sqrt((share * (1 - share) + z**2 / (4 * num_trials)) / num_trials)
+    low, high = ((middle + side * half) / (1 + z**2 / num_trials) for side in (-1, 1))
+    return Interval(low if num_successes else 0.0, high if num_successes < num_trials else 1.0)
 
 
 def summarize(

@@ -154,6 +154,7 @@ POOLS: dict[str, Sequence[str]] = {
         "1000000000",
         "2@1" + "0" * 30,
     ),
+    "metric": CODE,
     "position.encoding": ("none", "rotary", "lerned", *CODE),
     "task.name": ("copy", "parity", "additon", *CODE),
 }

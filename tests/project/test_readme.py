@@ -35,7 +35,7 @@ def own_code(tmp_path):
 
 
 def pcore(folder: Path, command: str) -> str:
-    run = [sys.executable, "-m", "pcore.cli", *command.split()[1:]]
+    run = [sys.executable, "-m", "pcore", *command.split()[1:]]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -52,7 +52,8 @@ def rows_of(rows: pa.Table, record: str) -> pa.Table:
     """The rows of one kind of record. By a mask: an expression would be run by a query engine with
     threads of its own, which costs a small table more than reading it.
     """
-    return rows.filter(pc.equal(rows.column("record"), record))
+    same = pc.equal(rows.column("record"), record)  # pyright: ignore[reportAttributeAccessIssue]
+    return rows.filter(same)
 
 
 def check_shard(folder: Folder, shard: Shard) -> None:

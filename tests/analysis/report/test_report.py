@@ -15,6 +15,7 @@ from analysis.claims.verdict import VerdictRow
 from analysis.load import Results, load_sweep
 from analysis.report import markup
 from analysis.report import page as report
+from analysis.report.first import Candidate, choose_headline
 from analysis.report.samples import pick_samples
 from analysis.report.write import write_section
 from analysis.statistics import comparisons
@@ -157,6 +158,35 @@ def test_verdicts_come_first_then_contents_then_sections(page: Path):
     assert 'href="#depth_ablation-laptop">Coupling adds' in text  # the claim leads to its rows
     assert "stated in the paper; arXiv 2405.20671" in found.all("small")
     assert "read from a figure or retold" in found.all("small")
+
+
+def test_the_first_screen_has_the_headline_and_folds_what_is_not_decided(page: Path):
+    first = page.read_text(encoding="utf-8").partition('id="contents"')[0]
+    headline, _, verdicts = first.partition('id="verdicts"')
+    assert "median exact match above 95 % up to length" in headline
+    assert 'id="headline-lengths"' in headline
+    shown, _, folded = verdicts.partition("<details>")
+    assert "Not separated (1)" in shown
+    assert "Coupling adds" in shown
+    assert "Copy to 300" not in shown
+    assert "The rest: 1 not run at paper scale" in folded
+    assert folded.count("Copy to 300") == 2  # the second time with its source and rule
+
+
+def test_the_headline_is_the_trained_cell_that_reaches_furthest():
+    low = Candidate(
+        title="", scale="laptop", cell="", l95="", reach=2.0, trained=(1, 2), n=3, constructed=False
+    )
+    far = dataclasses.replace(low, reach=5.0)
+    others = [
+        dataclasses.replace(far, constructed=True, reach=9.0),
+        dataclasses.replace(far, scale="smoke", reach=9.0),
+        dataclasses.replace(far, reach=None),
+        dataclasses.replace(far, n=2),
+    ]
+    assert choose_headline([low, *others, far]) == 5
+    assert choose_headline([others[1]]) == 0
+    assert choose_headline(others[:1]) is None
 
 
 def test_text_from_data_is_escaped(page: Path):

@@ -11,7 +11,7 @@ from analysis.figures.choose import draw_figures
 from analysis.figures.mechanism import plot_failures, plot_patterns
 from analysis.load import RUN, load_sweep, no_mechanism
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
-from sweeps.engine.store.mechanism import MECHANISM, write_mechanism
+from sweeps.engine.store.beside import MECHANISM, MECHANISMS
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import example
 
@@ -156,7 +156,7 @@ def test_rows_of_the_store_come_with_their_run(tmp_path):
     build_store(tmp_path)
     store = Store(tmp_path)
     name = load_sweep(tmp_path, "depth_ablation", "laptop").trials["trial_id"].iloc[0]
-    write_mechanism(store.folder, name, [head("next", 0.4), head("same", 0.4)])
+    MECHANISMS.write(store.folder, name, [head("next", 0.4), head("same", 0.4)])
     results = load_sweep(tmp_path, "depth_ablation", "laptop")
     assert len(results.mechanism) == 2
     assert set(results.mechanism.columns) == {*RUN, *MECHANISM}
