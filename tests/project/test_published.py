@@ -17,7 +17,7 @@ from analysis.load import load_sweep
 from pcore.config import trial_id, unflatten
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.sources import KIND, definitions, hash_definitions, read_rooms
+from sweeps.engine.trial.sources import KIND, definitions, hash_definitions, read_parts
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -91,7 +91,7 @@ def checkout(commit: str, folder: Path) -> Path | None:
 def hash_of(pcore: Path, kind: str) -> str:
     """The hash of its code, of the kind of another."""
     if kind.startswith(KIND):
-        return hash_definitions(definitions(read_rooms(pcore)))
+        return hash_definitions(definitions(read_parts(pcore)))
     digest = hashlib.sha256()  # the first kind: names and contents of all files
     for file in sorted(pcore.rglob("*.py")):
         digest.update(str(file.relative_to(pcore)).encode() + file.read_bytes())
