@@ -6,6 +6,7 @@ SCALE ?= smoke
 SEEDS ?= 1
 PORT ?= 5000
 DEVICE ?= cuda
+WORKERS ?= 2
 HEADLINE ?= paper
 
 # Bytecode is kept in .venv, even where the environment disables it, so that processes start faster.
@@ -30,14 +31,17 @@ headline: .venv/installed  ## on a CUDA machine: benchmark, the papers' headline
 	$(BIN)/python -m analysis table two_hundred_digits --scale $(HEADLINE) --results $(RESULTS)
 	$(BIN)/python -m analysis report --scale $(HEADLINE) --results $(RESULTS)
 
+# The order of files is that of tests/conftest.py: long ones first.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
+
 test: .venv/installed  ## the quick test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST) --dist loadfile
 
 test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minutes
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
+	$(PYTEST) -m slow --dist loadgroup
 
 test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
-	$(BIN)/python -m pytest -m services -n 2 --dist loadgroup --durations=20
+	$(PYTEST) -m services --dist loadgroup --durations=20
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

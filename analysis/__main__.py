@@ -5,13 +5,11 @@ python -m analysis report                   write one HTML file, verdicts first
 python -m analysis page                     browse all cells: filters, overlaid curves, trials
 python -m analysis compare A B              show what changed; A, B are sweeps or SWEEP/CELL
 python -m analysis compare OLD NEW SWEEP    show what changed between two results folders
-python -m analysis curves depth_ablation    draw exact match against length in the terminal
 python -m analysis trace depth_ablation "NoPE, 3 layers" 24   list the runs behind one number
 python -m analysis select found_coupling    show the candidate that the near range selects
 python -m analysis search lr_search         show what a search tried, with a slice plot
 python -m analysis fill README.md           fill in the marked tables and figures of Markdown files
 python -m analysis attention last.pt        draw what the heads of a trained model attend to
-python -m analysis list                     list the sweeps in the store
 """
 
 import argparse
@@ -49,7 +47,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    stored = ("table", "report", "page", "compare", "curves", "trace", "select", "search", "list")
+    stored = ("table", "report", "page", "compare", "trace", "select", "search")
     for name in stored:
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
@@ -58,17 +56,20 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add["compare"]("sweep", nargs="?", metavar="SWEEP", help="then A and B are results folders")
     add["compare"]("--by-length", action="store_true", help="every length, not bands of them")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
-    for name in ("table", "curves", "trace", "select", "search"):
+    for name in ("table", "trace", "select", "search"):
         add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
     add["trace"]("cell", metavar="CELL", help="its label in the table")
     add["trace"]("length", metavar="LENGTH", type=int)
-    for name in ("table", "report", "page", "compare", "curves", "trace", "select"):
+    for name in ("table", "report", "page", "compare", "trace", "select"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
-    for name in ("table", "report", "compare", "curves", "trace", "select", "search"):
+    for name in ("table", "report", "compare", "trace", "select", "search"):
         default = None if name == "report" else "laptop"
         add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
     for name in ("table", "report", "page", "compare", "search"):
         add[name]("--out", type=Path, help="where to write")
+    add["table"](
+        "--metric", help="one of your own instead of exact match (python -m sweeps measure)"
+    )
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
     add["attention"]("--length", type=int, help="default: the longest trained length")

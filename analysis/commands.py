@@ -27,6 +27,8 @@ def show_table(options: argparse.Namespace) -> int:
     if not _has_runs(results):
         return 0
     folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
+    if options.metric:
+        return _show_metric(results, options.metric, folder)
     section, texts = make_tables(results, folder)
     assert section.table is not None
     print(render.render_text(section.table), flush=True)
@@ -41,24 +43,39 @@ def show_table(options: argparse.Namespace) -> int:
     return 0
 
 
+def _show_metric(results: Results, metric: str, folder: Path) -> int:
+    """The table of a metric instead of exact match; no figures."""
+    from analysis.report.write import write_tables
+    from analysis.tables.metric_table import find_column, metric_table
+
+    column = find_column(results, metric)
+    table = metric_table(results, column)
+    print(render.render_text(table), flush=True)
+    stem = f"metric-{column.replace(':', '-')}"
+    texts = {f"{stem}.{kind}": text for kind, text in render.render_files(table).items()}
+    write_tables(folder, texts)
+    _print_written(folder / name for name in texts)
+    return 0
+
+
 def make_report(options: argparse.Namespace) -> int:
     """Write verdicts, tables and figures of all sweeps in the store to one HTML file."""
+    from analysis.claims.judge import is_judged, judge, verdict_table
     from analysis.claims.published import CLAIMS
-    from analysis.claims.verdicts import is_judged, judge, verdict_table
     from analysis.report.page import build_report
     from analysis.report.write import write_section
 
-    views = load.list_views(options.results)
-    known = sorted({view.sweep for view in views})
+    views = list(Store(options.results).views())
+    known = sorted({sweep for sweep, _ in views})
     for name in options.sweeps:
         if name not in known:
             raise ValueError(
                 f"no sweep {name!r} in {options.results} to report on; {load.suggest(name, known)}"
             )
     selected = [
-        (view.sweep, view.scale)
-        for view in sorted(views, key=lambda view: _report_order((view.sweep, view.scale)))
-        if options.scale in (None, view.scale) and view.sweep in (options.sweeps or [view.sweep])
+        (sweep, scale)
+        for sweep, scale in sorted(views, key=_report_order)
+        if options.scale in (None, scale) and sweep in (options.sweeps or [sweep])
     ]
     if not selected:
         raise ValueError(f"no sweep to report on in {options.results}")
@@ -72,9 +89,8 @@ def make_report(options: argparse.Namespace) -> int:
         for (sweep, scale), results in loaded.items()
     ]
     for view in views:
-        name = (view.sweep, view.scale)
-        if is_judged(*name) and name not in loaded:  # verdicts are on all that the store holds
-            loaded[name] = load.load_sweep(options.results, *name)
+        if is_judged(*view) and view not in loaded:  # verdicts are on all that the store holds
+            loaded[view] = load.load_sweep(options.results, *view)
     verdicts = judge(CLAIMS, loaded.values())
     for kind, text in render.render_files(verdict_table(verdicts)).items():
         file = out.parent / f"verdicts.{kind}"
@@ -111,6 +127,7 @@ def compare(options: argparse.Namespace) -> int:
     from analysis.statistics.comparisons import compare_results
 
     (a, name_a), (b, name_b) = _operands(options)
+    a, b = load.unchanged_labels(a, b.cells), load.unchanged_labels(b, a.cells)
     if not set(a.cells) & set(b.cells):
         hint = "name a cell of each: SWEEP/CELL"
         raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")
@@ -147,16 +164,6 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
             side, name = load.select_cell(side, address.cell, label), f"{name}/{address.cell}"
         sides.append((side, name if options.sweep is None else f"{name} in {folder}"))
     return sides
-
-
-def show_curves(options: argparse.Namespace) -> int:
-    """Draw the curves in the terminal."""
-    from analysis.tables.curves import draw_curves
-
-    results = _load(options)
-    if _has_runs(results):
-        print(draw_curves(results))
-    return 0
 
 
 def show_trace(options: argparse.Namespace) -> int:
@@ -218,26 +225,6 @@ def draw_attention(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_views(options: argparse.Namespace) -> int:
-    """List the sweeps and scales in the store."""
-    views = load.list_views(options.results)
-    if not views:
-        print(f"no sweeps in {options.results}")
-        return 0
-    rows = [
-        [
-            v.sweep,
-            v.scale,
-            f"{v.num_cells} cells",
-            f"{v.num_counted}/{v.num_trials} trials",
-            v.title,
-        ]
-        for v in views
-    ]
-    print("\n".join(render.align_columns(rows, "<<>><")))
-    return 0
-
-
 def _reports(results: str) -> Path:
     """The folder for tables and figures: in the results folder, or here for an object store."""
     return check_place(Path("reports") if "://" in results else Path(results) / "reports")
@@ -281,11 +268,9 @@ COMMANDS = {
     "report": make_report,
     "page": make_page,
     "compare": compare,
-    "curves": show_curves,
     "trace": show_trace,
     "select": show_selection,
     "search": show_search,
     "fill": fill_files,
     "attention": draw_attention,
-    "list": show_views,
 }

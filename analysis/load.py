@@ -20,8 +20,8 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
+from sweeps.engine.store.beside import MECHANISM, MECHANISMS, METRICS
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.mechanism import MECHANISM, load_mechanism
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW
 from sweeps.engine.store.store import Store
 
@@ -29,6 +29,7 @@ Coordinate: TypeAlias = int | float | str  # of a cell on an axis
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
 KEYS = ["checkpoint", "range", "length", "second_length"]
+FRAMES = ("view", "trials", "evaluation", "all_evaluation", "reports", "mechanism")  # by cell
 COUNTED = ("ok", "diverged")  # statuses of trials that enter the statistics
 KINDS = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
 # Trials that agree in these columns were evaluated on the same lengths.
@@ -68,10 +69,12 @@ class Results:
     checkpoint: str  # the policy of `evaluation`: last, best or oracle
     view: pd.DataFrame  # a row per trial of a cell, cells in order (`VIEW` of the store)
     trials: pd.DataFrame  # the same rows with status ("missing": none), provenance, configuration
-    evaluation: pd.DataFrame  # counts and exact_match in [0, 1] per counted run, range and lengths
+    # counts and exact_match in [0, 1] per counted run, range and lengths; a column for each metric
+    # of somebody's own (`metric_names`)
+    evaluation: pd.DataFrame
     all_evaluation: pd.DataFrame  # the same at every checkpoint policy
     reports: pd.DataFrame  # training curves: a row per run and step
-    # rows of analysed models (`sweeps.engine.store.mechanism`) with the columns of their run
+    # rows of analysed models (`sweeps.engine.store.beside`) with the columns of their run
     mechanism: pd.DataFrame = field(default_factory=no_mechanism)
 
     @property
@@ -106,18 +109,6 @@ class Results:
         return replace(self, checkpoint=checkpoint, evaluation=rows)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ViewSummary:
-    """One line about a view of the store."""
-
-    sweep: str
-    scale: str
-    title: str
-    num_cells: int
-    num_trials: int
-    num_counted: int  # ok or diverged
-
-
 def load_sweep(
     results: str | Path | Store, sweep: str, scale: str, checkpoint: str = "last"
 ) -> Results:
@@ -140,8 +131,9 @@ def load_sweep(
     trials["status"] = trials["status"].fillna("missing")
     evaluation = store.load(ids, "evaluation", ["trial_id", *EVALUATION]).to_pandas()
     evaluation["second_length"] = evaluation["second_length"].astype("Int64")
+    evaluation = _join_metrics(evaluation, store, ids)
     reports = store.load(ids, "report", ["trial_id", *REPORT]).to_pandas()
-    mechanism = load_mechanism(store.folder, ids).to_pandas()
+    mechanism = MECHANISMS.load(store.folder, ids).to_pandas()
     joined = _join_evaluation(trials, evaluation)
     return Results(
         sweep=sweep,
@@ -164,30 +156,26 @@ def select_cell(results: Results, cell: str, label: str | None = None) -> Result
     """
     if cell not in results.cells:
         raise ValueError(f"no cell {cell!r} in {results.sweep}; {suggest(cell, results.cells)}")
-    frames = ("view", "trials", "evaluation", "all_evaluation", "reports", "mechanism")
-    kept = {name: getattr(results, name) for name in frames}
+    kept = {name: getattr(results, name) for name in FRAMES}
     kept = {name: frame[frame["cell"] == cell] for name, frame in kept.items()}
     return replace(results, **{k: f.assign(cell=label or cell) for k, f in kept.items()})
 
 
-def list_views(results: str | Path) -> list[ViewSummary]:
-    """All views of a results folder, by name."""
-    store, summaries = Store(results), []
-    status = {name: shard.status for name, shard in store.visible().items()}
-    for (sweep, scale), rows in store.views().items():
-        view = rows.to_pandas()
-        trials = view["trial_id"].unique()
-        summaries.append(
-            ViewSummary(
-                sweep=sweep,
-                scale=scale,
-                title=str(view["title"].iloc[0]),
-                num_cells=view["cell"].nunique(),
-                num_trials=len(trials),
-                num_counted=sum(status.get(name) in COUNTED for name in trials),
-            )
-        )
-    return summaries
+def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
+    """The sweep under these labels, if its own are these and one and the same ending, as `--set`
+    gives them; else as it is.
+    """
+    cells = results.cells
+    endings = {cell.removeprefix(label) for cell in cells[:1] for label in labels} - set(cells)
+    for ending in endings:
+        short = [cell.removesuffix(ending) for cell in cells]
+        if all(cell.endswith(ending) for cell in cells) and set(short) <= set(labels):
+            names, frames = dict(zip(cells, short, strict=True)), dict[str, pd.DataFrame]()
+            for name in FRAMES:
+                frame = getattr(results, name)
+                frames[name] = frame.assign(cell=frame["cell"].map(names))
+            return replace(results, **frames)
+    return results
 
 
 def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
@@ -235,6 +223,27 @@ def suggest(name: str, names: Sequence[str]) -> str:
     """The end of an error about a name that does not exist: the nearest one, else all."""
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"there: {', '.join(names)}"
+
+
+def metric_names(evaluation: pd.DataFrame) -> list[str]:
+    """The columns that are metrics of somebody's own, module:function."""
+    return [name for name in evaluation.columns if ":" in name]
+
+
+def _join_metrics(evaluation: pd.DataFrame, store: Store, ids: Sequence[str]) -> pd.DataFrame:
+    """A column for each metric that some trial has: its mean over the examples to which it applies;
+    nan where there are none, and in trials that were not measured.
+    """
+    rows = METRICS.load(store.folder, ids).to_pandas()
+    if rows.empty:
+        return evaluation
+    keys = ["trial_id", "checkpoint", "length", "second_length"]
+    rows["second_length"] = rows["second_length"].astype("Int64")
+    rows["value"] = [
+        float(np.nanmean(v)) if np.isfinite(v).any() else np.nan for v in rows["values"]
+    ]
+    wide = rows.pivot(index=keys, columns="metric", values="value").reset_index()
+    return evaluation.merge(wide, on=keys, how="left", validate="many_to_one")
 
 
 def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataFrame:
@@ -293,7 +302,7 @@ def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
     rows[[*RUN, *LENGTHS]] = run[[*RUN, *LENGTHS]].to_numpy()
     rows[["num_correct", "num_correct_tokens", *KINDS]] = 0
     rows[["outcomes", "samples"]] = None
-    rows["loss_sum"] = np.nan
+    rows[["loss_sum", *metric_names(rows)]] = np.nan
     return rows.astype(ok.dtypes.to_dict())
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.load import CELL, KEYS, Results, cell_axes, list_views, load_sweep
+from analysis.load import CELL, KEYS, Results, cell_axes, load_sweep, metric_names
+from sweeps.engine.store.store import Store
 
 COUNTS = ["num_examples", "num_correct", "num_tokens", "num_correct_tokens", "exact_match"]
 SEEDS = ["seed", "data_seed"]
@@ -29,14 +30,15 @@ def read_rows(
 ) -> pd.DataFrame:
     """A row per run and tested length of these sweeps (None: all) at this scale (None: all).
 
-    sweeps: names as `python -m analysis list` prints them. checkpoint: policy; None: every
+    sweeps: names as `python -m sweeps status` prints them. checkpoint: policy; None: every
     policy, in the column `checkpoint`. Columns: sweep, scale, cell and its place on each axis of
-    the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1]; how
-    the trial ran; its configuration (`model.num_layers`, ...). Diverged runs have 0 right, and a
+    the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1];
+    metrics of your own (`module:function`); how the trial ran; its configuration
+    (`model.num_layers`, ...). Diverged runs have 0 right, and a
     trial that two sweeps share has rows in both. Raises ValueError for what the store lacks.
     """
     names = [sweeps] if isinstance(sweeps, str) else sweeps
-    views = [(view.sweep, view.scale) for view in list_views(results)]
+    views = list(Store(results).views())
     chosen = [v for v in views if (not names or v[0] in names) and scale in (None, v[1])]
     if not chosen:
         there = ", ".join(f"{name} [{size}]" for name, size in views) or "none"
@@ -52,7 +54,7 @@ def _tidy(results: Results, checkpoint: str | None) -> pd.DataFrame:
     configuration = [name for name in results.trials.columns if "." in name]
     trials = results.trials[["cell", "trial_id", *TRIAL, *configuration]]
     places = cell_axes(results)
-    columns = ["trial_id", *SEEDS, "status", *KEYS, *COUNTS]
+    columns = ["trial_id", *SEEDS, "status", *KEYS, *COUNTS, *metric_names(rows)]
     tidy = rows[[*CELL, *columns]].merge(trials, on=["cell", "trial_id"], validate="many_to_one")
     axes = list(dict.fromkeys(name for place in places.values() for name in place))
     where = {f"axis.{name}": [places[cell].get(name) for cell in tidy["cell"]] for name in axes}

@@ -8,8 +8,8 @@ python -m sweeps status [SWEEP ...]            done, missing, failed and stale t
 python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
 python -m sweeps why TRIAL                     result and attempts of one trial; --json: everything
 python -m sweeps diagnose [SWEEP ...]          analyse trained models: attention, causes of failure
+python -m sweeps measure M:F [SWEEP ...]       apply a metric of your own to trained models
 python -m sweeps replicate SWEEP               rerun stored trials and compare
-python -m sweeps cost                          how accurate predicted times are
 python -m sweeps cancel TRIAL ...              end running or waiting trials, from any terminal
 python -m sweeps resume TRIAL ...              let the next launch continue them
 python -m sweeps verify                        read every file and list damaged ones
@@ -121,12 +121,28 @@ def why(given: argparse.Namespace) -> int:
 
 def diagnose(given: argparse.Namespace) -> int:
     """Analyse finished trials that have weights: attention, causes of failure."""
-    from sweeps.commands.diagnose import diagnose_trials
+    from sweeps.commands.trained import diagnose_trials
 
     return diagnose_trials(
         given.results,
         given.sweeps,
         given.scale,
+        given.examples,
+        given.device,
+        given.anew,
+        given.trust_code,
+    )
+
+
+def measure(given: argparse.Namespace) -> int:
+    """Apply a metric of your own to what trained models write: a column of their rows."""
+    from sweeps.commands.trained import measure_trials
+
+    return measure_trials(
+        given.results,
+        given.sweeps,
+        given.scale,
+        given.metric,
         given.examples,
         given.device,
         given.anew,
@@ -163,13 +179,6 @@ def replicate(given: argparse.Namespace) -> int:
     )
 
 
-def cost(given: argparse.Namespace) -> int:
-    """Show how accurate predicted times are: the cost model of `plan`, cross-validated."""
-    from sweeps.commands.prices import show_cost
-
-    return show_cost(given.results, given.device, given.cpus_per_trial)
-
-
 def mirror(given: argparse.Namespace) -> int:
     """Rebuild MLflow from Parquet, for these sweeps or all."""
     from sweeps.commands.dashboard import rebuild_mirror
@@ -194,7 +203,7 @@ def verify(given: argparse.Namespace) -> int:
 
 
 def merge(given: argparse.Namespace) -> int:
-    """Add the results of one folder to another: rows, views, mechanism files, weights, states."""
+    """Add the results of one folder to another: rows, views, files beside them, weights, states."""
     from sweeps.commands.merge import merge_stores
 
     source, target = find_existing(given.source), find_results(given.target)
@@ -222,7 +231,7 @@ READING = (
     cancel,
     resume,
     diagnose,
-    cost,
+    measure,
     mirror,
     dashboard,
     gc,
@@ -277,16 +286,26 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         command = add(name, function)
         command.add_argument("trials", nargs="+", metavar="TRIAL", help=TRIAL)
         add_results(command)
-    command = add("diagnose", diagnose)
-    command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
-    command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
-    command.add_argument("--examples", type=parse_count, default=NUM_EXAMPLES, help="per length")
-    command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument("--anew", action="store_true", help="also trials that have been analysed")
-    command.add_argument(
-        "--trust-code", action="store_true", help="import and run user code named in checkpoints"
-    )
-    add_results(command)
+    for name, function in (("diagnose", diagnose), ("measure", measure)):
+        command = add(name, function)
+        if function is measure:
+            command.add_argument("metric", metavar="MODULE:FUNCTION", help="it is imported and run")
+        command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
+        command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
+        command.add_argument(
+            "--examples",
+            type=parse_count,
+            default=NUM_EXAMPLES,
+            help=f"per length (default: {NUM_EXAMPLES})",
+        )
+        command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+        command.add_argument("--anew", action="store_true", help="also trials that are done")
+        command.add_argument(
+            "--trust-code",
+            action="store_true",
+            help="import and run user code named in checkpoints",
+        )
+        add_results(command)
     command = add("replicate", replicate)
     command.add_argument("sweep", metavar="SWEEP", help="name or path of a script")
     command.add_argument("--scale", choices=SCALES, default="laptop", help="default: laptop")
@@ -299,12 +318,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--cpus-per-trial",
         type=parse_cpus,
         help="threads of the reruns; another number rounds differently (default: as stored)",
-    )
-    add_results(command)
-    command = add("cost", cost)
-    command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    command.add_argument(
-        "--cpus-per-trial", type=parse_cpus, default=1, help="of the measured trials"
     )
     add_results(command)
     command = add("mirror", mirror)

@@ -9,9 +9,12 @@ all three methods extend. Another series trains to 7 x 7 and 13 x 13, with a bat
 seeds; our seeds are 4 x 2 as in the other arms, which includes those. Numbers of operands that were
 never trained are an open question: here every column beyond the trained ones. Different from the
 paper: without a scratchpad the digit counts of operands are independent, with one they are equal in
-half of the examples. Expected at laptop scale: with a scratchpad more of the grid outside the
-trained square is reached, most with coupling. All cells are compared with the first, coupling with
-a scratchpad. Cost: see `--plan`.
+half of the examples. The paper also compares formats without zero padding, with the response or all
+numbers reversed; these arms are missing. Layouts are made once per shape, and ten operands and
+their sums, all of own widths, make nearly every example a shape of its own: the task refuses them.
+Expected at laptop scale: with a scratchpad more of the grid outside the trained square is reached,
+most with coupling. All cells are compared with the first, coupling with a scratchpad. Cost: see
+`--plan`.
 """
 
 from typing import Any

@@ -1,19 +1,22 @@
-"""One thread, and shapes checked by jaxtyping and beartype wherever pcore runs under a test.
+"""One thread, and shapes checked by jaxtyping and beartype where pcore itself is tested.
 
-Benchmarks (`-m benchmark`) measure pcore as users run it, without these checks.
+All other tests run pcore as users do: checked, a tiny trial takes twice as long.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jaxtyping
 import pytest
 import torch
-from jaxtyping import install_import_hook
 
 import tests.support.typechecking  # noqa: F401  the hook looks it up by attribute
+from tests.support.disk import dont_wait
 from tests.support.tiny_config import TINY
 
 if TYPE_CHECKING:  # pcore may not be imported before its hook is there
@@ -29,12 +32,34 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("same", "services", "sweeps"):  # their failures show both sides too
         pytest.register_assert_rewrite(f"tests.support.{name}")
     if config.getoption("markexpr") != "benchmark":
-        install_import_hook(["pcore"], "tests.support.typechecking.typecheck")
+        os.fsync = dont_wait
+        jaxtyping.install_import_hook(modules_with_shapes(), "tests.support.typechecking.typecheck")
         import_with_annotations()
 
 
+TESTS = Path(__file__).parent
+PCORE = TESTS.parent / "pcore"
+
+
+def modules_with_shapes() -> list[str]:
+    """The modules of pcore that state shapes. In all others a check of every call costs more than
+    what is called, and shows nothing that the type checker does not.
+    """
+    files = [file for file in PCORE.rglob("*.py") if "jaxtyping" in file.read_text()]
+    return [".".join(file.relative_to(PCORE.parent).with_suffix("").parts) for file in files]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Checked in the tests of pcore and by the fuzzers."""
+    checked = any(request.path.is_relative_to(TESTS / name) for name in ("pcore", "fuzz"))
+    jaxtyping.config.update("jaxtyping_disable", not checked)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
 def import_with_annotations() -> None:
-    """Import the rooms that load torch late as a type checker sees them: the names in their
+    """Import the folders that load torch late as a type checker sees them: the names in their
     annotations exist then, and the hook finds them.
     """
     import typing
@@ -55,9 +80,24 @@ TOGETHER = {
     "tests/cluster/test_nodes.py": "machines",
     "tests/cluster/test_slurm.py": "machines",
     "tests/cluster/test_postgres.py": "postgres",
-    "tests/sweeps/launch/test_ray.py": "ray",
+    "tests/sweeps/executors/test_contract.py": "ray",
+    "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",
 }
+
+
+LONG = ("cluster", "sweeps", "project", "analysis")  # folders of the tests that take longest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest first, so that no worker begins it when the others have nothing left."""
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        file = item.path.relative_to(TESTS.parent).as_posix()
+        folder = file.split("/")[1]
+        return file not in TOGETHER, LONG.index(folder) if folder in LONG else len(LONG)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

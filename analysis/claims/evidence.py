@@ -10,7 +10,7 @@ decided, and the verdict says why.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from math import comb, nan
+from math import comb, isnan, nan
 from typing import Literal, Protocol
 
 import pandas as pd
@@ -172,13 +172,16 @@ def join(decisions: Sequence[Decision], texts: Iterable[str] | None = None) -> D
         ours=ours,
         n=min(decision.n for decision in made_so),
         few=outcome is None and any(decision.few for decision in made_so),
-        least_p=max(decision.least_p for decision in made_so),
+        least_p=max((d.least_p for d in made_so if not isnan(d.least_p)), default=nan),
     )
 
 
-def too_few(n: int, where: str = "") -> Decision:
-    """Undecided: too few runs count, at a length if one is named."""
-    return Decision(outcome=None, ours=f"{n} of at least {LEAST_RUNS} runs{where}", n=n, few=True)
+def too_few(n: int, where: str = "", least_p: float | None = None) -> Decision:
+    """Undecided: too few runs count, at a length if one is named. least_p: of a test other than
+    that about a median."""
+    words = f"{n} of at least {LEAST_RUNS} runs{where}"
+    least_p = median_floor(n) if least_p is None else least_p
+    return Decision(outcome=None, ours=words, n=n, few=True, least_p=least_p if n else nan)
 
 
 def median_floor(n: int) -> float:

@@ -55,8 +55,9 @@ class Separated:
         groups = [[e.at(length, second) for e in cells] for cells in (better, worse)]
         n = min(len(runs) for cells in groups for runs in cells)
         where = str(length) if second is None else f"{length} x {second}"
+        floor = max(separation_floor(len(a), len(b)) for a in groups[0] for b in groups[1])
         if n < LEAST_RUNS:
-            return too_few(n, f" at {where}")
+            return too_few(n, f" at {where}", floor)
         high, low = (pd.concat(cells) for cells in groups)
         outcome: Outcome = "not separated"
         if high.min() > low.max():
@@ -64,7 +65,6 @@ class Separated:
         elif high.max() < low.min():
             outcome = "reversed"
         ours = f"worst {percent(high.min())} % against best {percent(low.max())} % at {where}"
-        floor = max(separation_floor(len(a), len(b)) for a in groups[0] for b in groups[1])
         return Decision(outcome=outcome, ours=ours, n=n, least_p=floor)
 
     def _length(self, results: Results, cells: Sequence[Evidence]) -> tuple[int | None, int | None]:

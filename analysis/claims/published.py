@@ -9,15 +9,13 @@ from figures or retold, so its rule is loose on purpose; ours = not published, a
 length and 5 points of exact match where the source names a value, unless said otherwise. `ordering`
 is what smaller scales can support: which arm is better, never a published number. A sentence with
 two halves is two claims, so that each half can fail. What an arm cannot do is judged only once it
-fits what it was trained on.
+fits what it was trained on. Results of our own are in `ours`.
 """
 
-from dataclasses import dataclass
-from typing import Literal
-
+from analysis.claims.claim import FOLLOW_UP, Claim, beats_each, fails_at_once
 from analysis.claims.combined import Every, Given
-from analysis.claims.evidence import Rule
 from analysis.claims.orderings import Alike, HigherMedian, Longer, Separated, beats
+from analysis.claims.ours import OURS
 from analysis.claims.rules import (
     DoesNotFit,
     ExactMatchAt,
@@ -27,38 +25,6 @@ from analysis.claims.rules import (
     collapses,
 )
 from analysis.claims.theorems import AttendsAsProven, BelowCeiling, CountedCeiling, ExactToBound
-
-Certainty = Literal["paper", "abstract", "secondary", "ours"]
-PAPER, FOLLOW_UP = "arXiv 2405.20671", "arXiv 2410.15787"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Claim:
-    """One published result."""
-
-    text: str
-    published: str  # its value in words
-    certainty: Certainty
-    sweep: str  # that tests it
-    source: str = PAPER
-    number: Rule | None = None  # the published value; paper scale only
-    ordering: Rule | None = None  # decides at laptop scale, at paper scale where no number does
-    proven: Rule | None = None  # instead of both: holds at any scale or nowhere
-    remark: str = ""
-
-    @property
-    def by_oracle(self) -> bool:
-        """Whether the published curve is of runs selected by the loss at the test length."""
-        return self.source == PAPER and self.certainty != "ours"
-
-
-def _fails_at_once(*cells: str, most: int) -> Rule:
-    return Every(tuple(collapses(pattern, most) for pattern in cells))
-
-
-def _beats_each(better: str, *worse: str) -> Rule:
-    return Every(tuple(beats(better, pattern) for pattern in worse))
-
 
 TRAIN_LENGTH = (
     *(
@@ -99,14 +65,14 @@ METHODS = (
         published="L95 about 34 digits, trained on 1-30",
         certainty="secondary",
         sweep="encoding_ablation",
-        number=_fails_at_once("NoPE", "random-start APE", most=40),
+        number=fails_at_once("NoPE", "random-start APE", most=40),
     ),
     Claim(
         text="Coupling generalizes further than NoPE and random-start APE",
         published="200 against about 34 digits, trained on 1-30",
         certainty="paper",
         sweep="encoding_ablation",
-        ordering=_beats_each("coupling", "NoPE", "random-start APE"),
+        ordering=beats_each("coupling", "NoPE", "random-start APE"),
     ),
     Claim(
         text="Coupling without sharpened attention still beats the uncoupled encodings",
@@ -114,7 +80,7 @@ METHODS = (
         certainty="ours",
         source="docs/laptop_recipe.md",
         sweep="encoding_ablation",
-        ordering=_beats_each("coupling, plain attention", "NoPE", "random-start APE", "RoPE"),
+        ordering=beats_each("coupling, plain attention", "NoPE", "random-start APE", "RoPE"),
     ),
     Claim(
         text="Index hints (6 layers) end near 50 digits",
@@ -135,7 +101,7 @@ METHODS = (
         published="about 50 against about 34 digits",
         certainty="secondary",
         sweep="encoding_ablation",
-        ordering=_beats_each("index hints", "NoPE", "random-start APE"),
+        ordering=beats_each("index hints", "NoPE", "random-start APE"),
     ),
     Claim(
         text="Coupling is better than index hints",
@@ -180,7 +146,7 @@ DEPTH = (
         published="200 against about 34 digits",
         certainty="secondary",
         sweep="depth_ablation",
-        ordering=_beats_each("coupling, *", "NoPE*", "random-start APE*", "RoPE*"),
+        ordering=beats_each("coupling, *", "NoPE*", "random-start APE*", "RoPE*"),
     ),
 )
 
@@ -221,7 +187,7 @@ FAR = (
         published="not reached",
         certainty="paper",
         sweep="five_hundred_digits",
-        number=_fails_at_once("trained on 1-40", "trained on 1-80", most=474),
+        number=fails_at_once("trained on 1-40", "trained on 1-80", most=474),
     ),
     Claim(
         text="RoPE fails outside the trained lengths",
@@ -247,7 +213,7 @@ MULTIPLICATION = (
         certainty="paper",
         sweep="multiplication_depth",
         number=Reaches(cells="coupling, [2-4] layers", least=81, better=99),
-        ordering=_beats_each("coupling, [2-4] layers", "NoPE*", "random-start APE*"),
+        ordering=beats_each("coupling, [2-4] layers", "NoPE*", "random-start APE*"),
     ),
     Claim(
         text="N x 2 multiplication: one layer does not even fit",
@@ -267,7 +233,7 @@ MULTIPLICATION = (
         published="3 layers, trained on 1-40",
         certainty="paper",
         sweep="multiplication_depth",
-        number=_fails_at_once("NoPE*", "random-start APE*", most=48),
+        number=fails_at_once("NoPE*", "random-start APE*", most=48),
     ),
 )
 
@@ -278,7 +244,7 @@ OPERANDS = (
         certainty="paper",
         sweep="operands_ablation",
         number=Reaches(cells="coupling, 3 layers", least=81, better=99),
-        ordering=_beats_each("coupling, 3 layers", "NoPE*", "random-start APE*"),
+        ordering=beats_each("coupling, 3 layers", "NoPE*", "random-start APE*"),
     ),
     Claim(
         text="3-operand addition: one layer with coupling, in part of the runs",
@@ -292,7 +258,7 @@ OPERANDS = (
         published="6 layers, trained on 1-40",
         certainty="secondary",
         sweep="operands_ablation",
-        number=_fails_at_once("NoPE*", "random-start APE*", most=48),
+        number=fails_at_once("NoPE*", "random-start APE*", most=48),
     ),
 )
 
@@ -306,7 +272,7 @@ COPYING = tuple(
             certainty="paper",
             sweep="copy_reverse",
             number=Reaches(cells=f"{task}, coupling*", least=300),
-            ordering=_beats_each(
+            ordering=beats_each(
                 f"{task}, coupling*",
                 f"{task}, NoPE, [!1]*",
                 f"{task}, random-start APE, [!1]*",
@@ -317,7 +283,7 @@ COPYING = tuple(
             published="fail right after 1-40",
             certainty="paper",
             sweep="copy_reverse",
-            number=_fails_at_once(
+            number=fails_at_once(
                 f"{task}, NoPE, 6 layers", f"{task}, random-start APE, 6 layers", most=48
             ),
         ),
@@ -379,7 +345,16 @@ SCRATCHPAD = (
         source=FOLLOW_UP,
         sweep="scratchpad_addition",
         number=ExactMatchAt(cells="scratchpad, coupling", length=20, second=20, least=0.9),
-        ordering=_beats_each("scratchpad, coupling", "scratchpad, NoPE", "scratchpad, FIRE"),
+    ),
+    Claim(
+        text="m-operand addition with a scratchpad: coupling goes further than NoPE and FIRE",
+        published="30 x 30 with coupling, less with the others",
+        certainty="secondary",
+        source=FOLLOW_UP,
+        sweep="scratchpad_addition",
+        ordering=beats_each(
+            "scratchpad, coupling", "scratchpad, NoPE", "scratchpad, FIRE", times=2
+        ),
     ),
     Claim(
         text="m-operand addition with a scratchpad: to 30 x 30",
@@ -410,8 +385,15 @@ SCRATCHPAD = (
         source=FOLLOW_UP,
         sweep="scratchpad_multiplication",
         number=ExactMatchAt(cells="scratchpad, coupling", length=20, second=15, least=0.9),
-        ordering=_beats_each("scratchpad, coupling", "scratchpad, NoPE", "scratchpad, FIRE"),
         remark="the abstract says approximately 2-3 times for the follow-up as a whole",
+    ),
+    Claim(
+        text="N x M multiplication with a scratchpad: coupling goes further than NoPE and FIRE",
+        published="20 x 15 with coupling, less with the others",
+        certainty="secondary",
+        source=FOLLOW_UP,
+        sweep="scratchpad_multiplication",
+        ordering=beats_each("scratchpad, coupling", "scratchpad, NoPE", "scratchpad, FIRE"),
     ),
 )
 
@@ -486,39 +468,6 @@ PROVEN = (
     ),
 )
 
-OTHER_MIXERS = (
-    *(
-        Claim(
-            text=f"{positions}: {mixer} goes further than plain softmax attention",
-            published="so on other tasks; here nothing was tuned for it",
-            certainty="ours",
-            source=source,
-            sweep="mixer_ablation",
-            ordering=beats(f"{positions}, {mixer}", f"{positions}, softmax"),
-        )
-        for positions, mixer, source in (
-            ("coupling", "learned scale", "arXiv 2501.19399"),
-            ("coupling", "entmax", "arXiv 1905.05702"),
-            ("coupling", "sink", "docs/decisions/model.md"),
-            ("NoPE", "contextual positions", "arXiv 2405.18719"),
-            ("NoPE", "stick-breaking", "arXiv 2410.17980"),
-            ("NoPE", "looped", "arXiv 2409.15647"),
-            ("NoPE", "gated linear", "arXiv 2312.06635"),
-        )
-    ),
-    *(
-        Claim(
-            text=f"Coupling goes further than {mixer} without positions",
-            published="not published",
-            certainty="ours",
-            source="sweeps/mixer_ablation.py",
-            sweep="mixer_ablation",
-            ordering=beats("reference: coupling", f"NoPE, {mixer}"),
-        )
-        for mixer in ("contextual positions", "stick-breaking", "looped", "gated linear")
-    ),
-)
-
 CLAIMS: tuple[Claim, ...] = (
     *TRAIN_LENGTH,
     *METHODS,
@@ -532,5 +481,5 @@ CLAIMS: tuple[Claim, ...] = (
     *SCRATCHPAD,
     *OTHERS,
     *PROVEN,
-    *OTHER_MIXERS,
+    *OURS,
 )

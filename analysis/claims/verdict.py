@@ -13,7 +13,8 @@ Verdict = Literal[
     "not separated",  # an ordering: runs of both sides overlap
     "not enough seeds",
     "undecided",
-    "not run at paper scale",
+    "not run",
+    "not run at paper scale",  # where no smaller scale can decide
 ]
 
 
@@ -34,3 +35,14 @@ class VerdictRow:
     least_p: float | None = None  # smallest two-sided p that so many runs can reach
     oracle: str = ""  # the verdict under the paper's selection of runs, with its numbers
     remark: str = ""
+    is_ordering: bool = False  # decided by the ordering although there is a published number
+
+    @property
+    def beside(self) -> str:
+        """What has to be known of our numbers: how sure so few runs can be, and the oracle's."""
+        parts = ["an ordering (see the rule), not the published value"] if self.is_ordering else []
+        if self.least_p is not None:
+            parts.append(f"smallest p that {self.n} runs can reach: {self.least_p:.2g}")
+        if self.oracle:
+            parts.append(f"under oracle, as the paper selected its runs: {self.oracle}")
+        return "; ".join(parts)

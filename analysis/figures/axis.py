@@ -1,6 +1,4 @@
-"""Results against the numbers that a sweep varies: curves along one, a heat map over two; slices of
-those that a search tried.
-"""
+"""Results against the number that a sweep varies, and slices of the values that a search tried."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,10 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.figures import style
-from analysis.figures.axes import LOG_SPAN, Axis, find_axes, number
-from analysis.figures.cell_styles import CellStyle, ordered_colors
-from analysis.figures.heat_maps import draw_map, whole_percent
-from analysis.figures.marks import EDGE, describe_counts, draw_median, draw_runs, explain_marks
+from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
+from analysis.figures.shared.marks import EDGE, draw_median, draw_runs, explain_marks
+from analysis.figures.shared.varied_axes import LOG_SPAN, Axis, find_axis, number
 from analysis.load import Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ShownLengths, choose_lengths
@@ -27,9 +24,11 @@ L95_STYLE = CellStyle(color=style.GREY, marker="o", line="-")
 def plot_axis(results: Results) -> Figure:
     """Exact match (%) at the lengths of the table, and L95, against the number that cells vary.
 
-    Raises ValueError if cells do not differ in exactly one number (see `find_axes`).
+    Raises ValueError if cells do not differ in exactly one number (see `find_axis`).
     """
-    (axis,) = _find(results, 1)
+    axis = find_axis(results)
+    if axis is None:
+        raise ValueError(f"the cells of sweep {results.sweep!r} do not differ in one number alone")
     shown = choose_lengths(results)
     curves = statistics.cell_curves(results.evaluation)
     with style.apply():
@@ -51,55 +50,6 @@ def plot_axis(results: Results) -> Figure:
         style.add_caption(figure, "; ".join(parts))
         style.add_legend(figure, handles)
     return figure
-
-
-def plot_grid(results: Results) -> Figure:
-    """Median exact match at the length near 2x, and L95, over the two numbers that cells vary.
-
-    Raises ValueError if there are not two, or if nothing beyond the trained lengths was tested.
-    """
-    rows, columns = _find(results, 2)
-    shown = choose_lengths(results)
-    if shown.solve is None:
-        raise ValueError(f"sweep {results.sweep!r} was not tested beyond its trained lengths")
-    curves = statistics.cell_curves(results.evaluation)
-    longest = shown.lengths[-1]
-    shape = (len(rows.ticks), len(columns.ticks))
-    values, texts = np.full((2, *shape), np.nan), np.full((2, *shape), "", dtype=object)
-    for cell, curve in curves.groupby("cell"):
-        square = (
-            list(rows.ticks).index(rows.values[str(cell)]),
-            list(columns.ticks).index(columns.values[str(cell)]),
-        )
-        median = float(curve.loc[curve["length"] == shown.solve, "median"].max())
-        l95 = statistics.generalizable_length(curve["length"], curve["median"])
-        values[0][square], texts[0][square] = median, whole_percent(median)
-        values[1][square] = l95.length / longest
-        texts[1][square] = f"{'≥' if l95.is_lower_bound else ''}{l95.length}"
-    with style.apply():
-        figure, panels = style.new_panels(0.6 + 0.36 * shape[0], 1, 2)
-        for i, title in enumerate(
-            (f"exact match (%), length {shown.label(shown.solve)}", "L95 (length)")
-        ):
-            draw_map(panels[i], values[i], texts[i])
-            panels[i].set_title(title, fontsize=7.5, loc="left")
-            panels[i].set_xticks(range(shape[1]), columns.ticks.values())
-            panels[i].set_yticks(range(shape[0]), rows.ticks.values())
-            panels[i].set(xlabel=columns.label, ylabel=rows.label if i == 0 else "")
-        counts = describe_counts(curves["n"])
-        text = f"median over runs; light: 100 %, or the longest tested length ({longest})"
-        text += "; ≥: nothing longer was tested; grey: not tested"
-        style.add_caption(figure, f"{text}; {counts}; checkpoint: {results.checkpoint}")
-    return figure
-
-
-def _find(results: Results, count: int) -> tuple[Axis, ...]:
-    axes = find_axes(results)
-    if len(axes) != count:
-        raise ValueError(
-            f"the cells of sweep {results.sweep!r} do not differ in {count} number(s) alone"
-        )
-    return axes
 
 
 def _draw_lengths(

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from analysis.figures import heat_maps
-from analysis.figures.axes import find_axes
-from analysis.figures.axis import plot_axis, plot_grid
-from analysis.figures.compute import has_costs, plot_compute
+from analysis.figures.axis import plot_axis
+from analysis.figures.compute import has_flops, plot_compute
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
 from analysis.figures.lengths import plot_lengths, plot_losses
 from analysis.figures.mechanism import plot_failures, plot_patterns
+from analysis.figures.shared.varied_axes import find_axis
 from analysis.load import COUNTED, Results
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import choose_lengths
@@ -44,8 +44,8 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
             caption = f"Exact match over {first} and {second}, a panel per cell. {policy}"
             figure = heat_maps.plot_heat_map(results)
             yield SweepFigure(name="map", caption=caption, figure=figure)
-        if has_costs(results):
-            caption = f"Exact match against tokens, FLOPs and seconds of training. {policy}"
+        if has_flops(results):
+            caption = f"Exact match against training FLOPs. {policy}"
             yield SweepFigure(name="compute", caption=caption, figure=plot_compute(results))
     yield from _draw_mechanism(results, policy)
     if results.reports["status"].isin(COUNTED).any():
@@ -54,15 +54,9 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
 
 
 def _draw_axes(results: Results, policy: str) -> Iterator[SweepFigure]:
-    axes = find_axes(results)
-    names = " and ".join(axis.label for axis in axes)
-    if len(axes) == 1:
-        caption = f"Exact match and generalizable length (L95) against {names}. {policy}"
+    if axis := find_axis(results):
+        caption = f"Exact match and generalizable length (L95) against {axis.label}. {policy}"
         yield SweepFigure(name="axis", caption=caption, figure=plot_axis(results))
-    if len(axes) == 2 and choose_lengths(results).solve is not None:
-        caption = f"Exact match and generalizable length (L95) over {names}. {policy}"
-        yield SweepFigure(name="grid", caption=caption, figure=plot_grid(results))
-        return
     facets = find_facets(results)
     if facets and choose_lengths(results).solve is not None:
         caption = f"Exact match beyond the trained lengths over {', '.join(facets.names)}. "

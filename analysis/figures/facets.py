@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.figures import style
-from analysis.figures.cell_styles import CellStyle, ordered_colors
 from analysis.figures.heat_maps import draw_map, whole_percent
 from analysis.figures.lengths import scale_lengths
-from analysis.figures.marks import describe_counts, draw_median, draw_runs, explain_marks
+from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
+from analysis.figures.shared.marks import describe_counts, draw_median, draw_runs, explain_marks
 from analysis.load import Coordinate, Results, cell_axes
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import choose_lengths

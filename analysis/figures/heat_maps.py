@@ -12,7 +12,7 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.marks import describe_counts
+from analysis.figures.shared.marks import describe_counts
 from analysis.load import Results
 from pcore.tasks import TASKS
 
@@ -35,6 +35,7 @@ def plot_heat_map(results: Results) -> Figure:
     rows = results.evaluation.dropna(subset=["second_length"])
     cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
     lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
+    first, second = size_names(results)
     across = min(3, len(cells))
     down = -(-len(cells) // across)
     numbers = len(lengths) <= MOST_COLUMNS[across]
@@ -52,15 +53,14 @@ def plot_heat_map(results: Results) -> Figure:
             is_left, is_bottom = i % across == 0, i + across >= len(cells)
             _set_ticks(panels[i].set_xticks, lengths, MOST_COLUMNS[across], is_bottom)
             _set_ticks(panels[i].set_yticks, seconds, 8, is_left)
+            panels[i].set_ylabel(second if is_left else "")
+            panels[i].set_xlabel(first if is_bottom else "")
         for axes in panels[len(cells) :]:
             axes.remove()
-        first, second = size_names(results)
-        used = panels[: len(cells)]
-        for i, axes in enumerate(used):
-            axes.set_ylabel(second if i % across == 0 else "")
-            axes.set_xlabel(first if i + across >= len(cells) else "")
         assert mesh is not None  # a sweep has cells
-        bar = figure.colorbar(mesh, ax=used, label="exact match (%)", aspect=30, pad=0.015)
+        bar = figure.colorbar(
+            mesh, ax=panels[: len(cells)], label="exact match (%)", aspect=30, pad=0.015
+        )
         bar.outline.set_visible(False)
         counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
         text = "median over runs of exact match in %; outlined: trained; grey: not tested"

@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from analysis.figures import style
-from analysis.figures.axes import LOG_SPAN
-from analysis.figures.cell_styles import CellStyle, cell_styles
-from analysis.figures.marks import (
+from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.marks import (
     EDGE,
     describe_counts,
     draw_median,
@@ -25,6 +24,7 @@ from analysis.figures.marks import (
     explain_marks,
     first_runs,
 )
+from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 

@@ -7,12 +7,12 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.cell_styles import cell_styles
 from analysis.figures.heat_maps import draw_map, whole_percent
-from analysis.figures.marks import EDGE, describe_counts
+from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.marks import EDGE, describe_counts
 from analysis.load import Results
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
-from analysis.statistics.runs import failure_shares, run_curves
+from analysis.statistics.runs import run_curves
 
 KINDS = {  # column of the counts: label, colour, hatch (for print in grey)
     "num_wrong_symbol": ("wrong symbol", style.COLORS[1], ""),
@@ -27,14 +27,14 @@ def plot_failures(results: Results) -> Figure:
     analysed: how strongly each possible cause goes with right and wrong.
     """
     evaluation = results.evaluation
-    shares = failure_shares(evaluation[evaluation["range"] == "test"])
-    cells = [cell for cell in results.cells if (shares["cell"] == cell).any()]
+    ran = evaluation[(evaluation["range"] == "test") & (evaluation["status"] == "ok")]
+    cells = [cell for cell in results.cells if (ran["cell"] == cell).any()]
     strengths = cause_strengths(results).set_index("cell")
     was_analysed = len(strengths) > 0 and len(strengths.columns) > 0
     with style.apply():
         height = (1.45 if was_analysed else 0.6) + ROW * len(cells)
         figure, panels = style.new_panels(height, 1, 2 if was_analysed else 1, len(KINDS), 20)
-        _draw_bars(panels[0], shares, cells)
+        _draw_bars(panels[0], ran, cells)
         text = "bars: all runs and lengths of the test range, diverged runs left out"
         if was_analysed:
             values = strengths.reindex(cells)
@@ -102,10 +102,10 @@ def plot_patterns(results: Results) -> Figure:
     return figure
 
 
-def _draw_bars(axes: Axes, shares: pd.DataFrame, cells: list[str]) -> None:
+def _draw_bars(axes: Axes, rows: pd.DataFrame, cells: list[str]) -> None:
     """A bar per cell, stacked by kind of failure, pooled over runs and lengths."""
     positions, left = np.arange(len(cells)), np.zeros(len(cells))
-    pooled = shares.groupby("cell")[[*KINDS, "num_examples"]].sum().reindex(cells)
+    pooled = rows.groupby("cell")[[*KINDS, "num_examples"]].sum().reindex(cells)
     for name, (label, color, hatch) in KINDS.items():
         width = 100 * (pooled[name] / pooled["num_examples"]).to_numpy(dtype=float)
         axes.barh(

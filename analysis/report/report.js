@@ -38,7 +38,7 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
   });
 }
 
-// On paper nobody can open the rules.
+// On paper nobody can open the rules and the table that they stand in.
 addEventListener("beforeprint", () => {
-  for (const rule of document.querySelectorAll(".verdicts details")) rule.open = true;
+  for (const rule of document.querySelectorAll("#verdicts details, #claims, #claims details")) rule.open = true;
 });

@@ -12,6 +12,7 @@ from analysis.report import section_tables
 from analysis.report.markup import Markup, element, inline_svg, join
 from analysis.report.model import SavedFigure, Section
 from analysis.report.samples import CellAnswers, ModelAnswer, pick_samples
+from pcore.cli.text import format_seconds
 
 
 def section_id(sweep: str, scale: str) -> str:
@@ -35,7 +36,7 @@ def show_section(section: Section, out: Path) -> Markup:
         parts += [element("h3", "Comparisons"), section_tables.show_table(section.comparisons)]
     if section.figures:
         parts.append(element("h3", "Figures"))
-        parts += [_show_figure(figure, name, out) for figure in section.figures]
+        parts += [show_figure(figure, name, out) for figure in section.figures]
     parts += _show_samples(section)
     parts += [element("h3", "Provenance"), *_show_provenance(results, name)]
     parts.append(element("p", element("a", "Contents", href="#contents"), class_="up"))
@@ -73,19 +74,12 @@ def _describe_cost(results: Results) -> str:
     devices = ran["device"].fillna("unknown device").value_counts().sort_index()
     names = ", ".join(f"{name} ({count})" for name, count in devices.items())
     names = str(devices.index[0]) if len(devices) == 1 else names
-    return f"{len(ran)} trials, {duration(ran['wall_seconds'].sum())} of wall time in all; {names}"
+    took = format_seconds(ran["wall_seconds"].sum())
+    return f"{len(ran)} trials, {took} of wall time in all; {names}"
 
 
-def duration(seconds: float) -> str:
-    """12 s, 3 min, 1.5 h, 43 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
-
-
-def _show_figure(figure: SavedFigure, prefix: str, out: Path) -> Markup:
+def show_figure(figure: SavedFigure, prefix: str, out: Path) -> Markup:
+    """A figure with its caption and files; prefix: of its ids."""
     drawing = inline_svg(figure.svg, f"{prefix}-{figure.name}", figure.caption)
     links = join((_link(f, out, f.suffix[1:].upper()) for f in figure.files), ", ")
     caption = element("figcaption", figure.caption, " ", element("span", links, class_="files"))

@@ -31,8 +31,6 @@ def make_tables(results: Results, folder: Path) -> tuple[Section, dict[str, str]
         table = tables.ablation_table(results)
         texts = _render(table, "table") | {
             "runs.csv": render.frame_csv(trace.run_table(results)),
-            "lengths.csv": render.frame_csv(tables.length_table(results)),
-            "failures.csv": render.frame_csv(tables.failure_table(results)),
         }
         length = tables.choose_lengths(results).solve
         if length is not None and len(results.cells) > 1:

@@ -13,14 +13,16 @@ covers length by length, not all lengths at once. With second lengths, a length 
 exact match over the second lengths tested with it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.load import CELL, KEYS, KINDS, RUN
+from analysis.load import CELL, RUN
 from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_interval
 from pcore.evaluation.stopping import SOLVED
 
@@ -39,10 +41,11 @@ def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -
     """The Wilson score interval of a proportion; (0, 1) without trials."""
     if num_trials == 0:
         return Interval(0.0, 1.0)
-    from scipy.stats import binomtest  # slow to import, and `list` needs none of it
-
-    interval = binomtest(num_successes, num_trials).proportion_ci(level, method="wilson")
-    return Interval(float(interval.low), float(interval.high))
+    share, z = num_successes / num_trials, NormalDist().inv_cdf((1 + level) / 2)
+    middle = share + z**2 / (2 * num_trials)
+    half = z * math.sqrt((share * (1 - share) + z**2 / (4 * num_trials)) / num_trials)
+    low, high = ((middle + side * half) / (1 + z**2 / num_trials) for side in (-1, 1))
+    return Interval(low if num_successes else 0.0, high if num_successes < num_trials else 1.0)
 
 
 def summarize(
@@ -69,19 +72,6 @@ def summarize(
         "share_low": share_low,
         "share_high": share_high,
     }
-
-
-def length_statistics(evaluation: pd.DataFrame) -> pd.DataFrame:
-    """`summarize` for every cell, checkpoint, range, length and second length, in that order."""
-    rows = [
-        dict(zip([*CELL, *KEYS], key, strict=True))
-        | summarize(group["exact_match"].to_numpy(), group[SEEDS].to_numpy())
-        for key, group in evaluation.groupby([*CELL, *KEYS], dropna=False, sort=True)
-    ]
-    columns = [*CELL, *KEYS, *summarize([])]
-    frame = pd.DataFrame(rows, columns=columns).astype({"second_length": "Int64"})
-    order = ["cell_order", "cell", "checkpoint", "length", "second_length"]
-    return frame.sort_values(order, kind="stable", ignore_index=True)
 
 
 def run_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
@@ -165,19 +155,3 @@ def train_exact_match(
     runs = counts.groupby(RUN, as_index=False)[["exact_match", "weight"]].sum()
     runs["exact_match"] /= runs["weight"].where(runs["weight"] > 0)
     return runs.drop(columns="weight").dropna(subset=["exact_match"], ignore_index=True)
-
-
-def failure_shares(evaluation: pd.DataFrame) -> pd.DataFrame:
-    """How answers fail, per cell and key: number of failures and share of each kind (nan if none).
-
-    Runs that diverged answer nothing and are left out.
-    """
-    ran = evaluation[evaluation["status"] == "ok"]
-    frame = ran.groupby([*CELL, *KEYS], dropna=False, as_index=False, sort=True)[
-        ["num_examples", *KINDS]
-    ].sum()
-    frame["num_failures"] = frame[KINDS].sum(axis=1)
-    for kind in KINDS:
-        share = frame[kind] / frame["num_failures"].where(frame["num_failures"] > 0)
-        frame[kind.replace("num_", "share_")] = share
-    return frame.sort_values(["cell_order", *KEYS], kind="stable", ignore_index=True)

@@ -34,7 +34,8 @@ def arms_table(frame: pd.DataFrame, title: str) -> Table:
 
 
 def _arm_row(row: dict[Hashable, Any], has_examples: bool) -> tuple[TableCell, ...]:
-    interval = f"[{points(row['low'])}, {points(row['high'])}]" if row["n"] > 1 else ""
+    has_interval = row["interval"] != "none"
+    interval = f"[{points(row['low'])}, {points(row['high'])}]" if has_interval else ""
     p = row["p_permutation"] if pd.isna(row["p_sign"]) else row["p_sign"]
     paired = f"{row['n_pairs']}" if row["is_paired"] else f"{row['n']} vs {row['n_reference']}"
     fields = [
@@ -70,8 +71,8 @@ def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
     if least > 0.05:
         yield f"With so few seeds the corrected p cannot fall below {p_value(least)}."
     for pairing, others in frame[~frame["is_paired"].astype(bool)].groupby("pairing"):
-        cells = ", ".join(others["cell"])
-        yield f"Not paired, {pairing}: {cells} (difference of medians, permutation test)."
+        cells, instead = ", ".join(others["cell"]), " (difference of medians, permutation test)"
+        yield f"Not paired, {pairing}: {cells}{'' if pairing == 'no runs' else instead}."
 
 
 def _counts(row: dict[Hashable, Any], *names: str) -> str:

@@ -6,11 +6,11 @@ CSV: the numbers with full precision, then the notes as lines that start with "#
 
 import csv
 import textwrap
-from collections.abc import Sequence
 
 import pandas as pd
 
 from analysis.tables.sweep_tables import Table, TableCell
+from pcore.cli.text import align
 
 WIDTH = 120  # columns of a terminal
 LEAST_LABEL_WIDTH = 12
@@ -55,7 +55,7 @@ def render_text(table: Table) -> str:
     others = [max(len(text) for row in rows for text in row[i]) for i in range(1, len(rows[0]))]
     room = WIDTH - sum(others) - len(GAP) * len(others)
     lines = [line for row in rows for line in _stack(row, max(LEAST_LABEL_WIDTH, room))]
-    printed = align_columns(lines, "<" + ">" * len(others))
+    printed = align(lines)
     rule = "─" * max(map(len, printed))
     head = len(_stack(table.header, WIDTH))
     notes = [
@@ -66,17 +66,6 @@ def render_text(table: Table) -> str:
     return "\n".join(
         [one_line(table.title), rule, *printed[:head], rule, *printed[head:], rule, *notes, ""]
     )
-
-
-def align_columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    """Rows as lines with aligned columns; sides: "<" or ">" for each column."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        GAP.join(
-            f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _stack(row: tuple[TableCell, ...], label_width: int) -> list[list[str]]:

@@ -69,19 +69,6 @@ def ablation_table(results: Results) -> Table:
     )
 
 
-def length_table(results: Results) -> pd.DataFrame:
-    """All statistics per cell, checkpoint policy, range and length: the data of the figure."""
-    frame = statistics.length_statistics(results.all_evaluation)
-    frame.insert(0, "scale", results.scale)
-    frame.insert(0, "sweep", results.sweep)
-    return frame
-
-
-def failure_table(results: Results) -> pd.DataFrame:
-    """Kinds of failure per cell and length as shares of the failures; diverged runs left out."""
-    return statistics.failure_shares(results.evaluation)
-
-
 def choose_lengths(results: Results) -> ShownLengths:
     """The lengths beyond the largest trained one that a table shows; see the module."""
     trained = trained_ranges(results)

@@ -1,7 +1,6 @@
 """The list of `pcore` commands, and the parser that they share."""
 
 import argparse
-import math
 import sys
 from typing import Any, NamedTuple, NoReturn
 
@@ -25,13 +24,7 @@ COMMANDS = {
     "attention": Command(
         "trained", "Print what the heads of a trained model attend to, next to the construction."
     ),
-    "ablate": Command(
-        "trained", "Print exact match of a trained model without each of its heads and layers."
-    ),
     "explain": Command("trained", "Print why a trained model fails at a length."),
-    "reach": Command(
-        "trained", "Find the longest length that a trained model solves, by bisection."
-    ),
     "check-encoding": Command("check", "Check an encoding of your own against the rules."),
     "check-task": Command("check", "Check a task of your own against the rules."),
     "check-attention": Command("check", "Check an attention of your own against the rules."),
@@ -70,14 +63,6 @@ def command_parser(name: str, text: str = "") -> Parser:
 def first_line(error: BaseException) -> str:
     """The first line of an error, as a command prints it."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def parse_number(text: str) -> float:
-    """A finite number, not below 0."""
-    number = float(text)
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
-    return number
 
 
 def add_device(parser: Parser, default: str | None = "cpu") -> None:

@@ -1,4 +1,4 @@
-"""Terminal output of commands: aligned columns, a trial, its progress, results, answers."""
+"""Terminal output of commands: examples, a trial, its progress, results, answers."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
+from pcore.cli.text import align, format_seconds
 from pcore.config import GROUPS, TrialConfig, flatten, trial_id
 from pcore.diagnosis.causes import percent
 from pcore.evaluation.evaluate import LengthResult
@@ -14,16 +15,6 @@ from pcore.model.transformer import make_model
 from pcore.training.train import Report
 
 SECONDS_BETWEEN_LINES = 0.2
-
-
-def align(rows: Sequence[Sequence[str]], *, left: int = 0, gap: str = "  ") -> list[str]:
-    """Rows as lines of aligned columns, the first `left` to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    marks = ["<"] * left + [">"] * (len(widths) - left)
-    return [
-        gap.join(f"{cell:{m}{w}}" for cell, m, w in zip(row, marks, widths, strict=True))
-        for row in rows
-    ]
 
 
 def align_labelled(rows: Sequence[tuple[str, list[str]]], width: int | None = None) -> str:
@@ -37,15 +28,7 @@ def align_labelled(rows: Sequence[tuple[str, list[str]]], width: int | None = No
         blocks[-1].append(column)
         used += wide
     tables = ([[f"{label} ", *(cells[i] for i in b)] for label, cells in rows] for b in blocks)
-    return "\n\n".join("\n".join(align(table, left=1, gap=" ")) for table in tables)
-
-
-def format_time(seconds: float) -> str:
-    """4 s, 3 min 20 s, 2 h 5 min."""
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+    return "\n\n".join("\n".join(align(table, gap=" ")) for table in tables)
 
 
 def format_share(num_right: int, num_examples: int) -> list[str]:
@@ -81,7 +64,7 @@ def format_results(results: Iterable[LengthResult]) -> str:
             rows.append([f"  {r.range}", str(r.length), str(r.second_length or ""), *share])
         if all(r.second_length is None for r in measured):
             rows = [[*row[:2], *row[3:]] for row in rows]
-        lines += align(rows, left=1)
+        lines += align(rows)
     return "\n".join(lines)
 
 
@@ -123,7 +106,7 @@ class ProgressLine:
 
     def _text(self, report: Report) -> str:
         rate = (report.step - self.first_step) / max(report.seconds, 1e-9)
-        left = format_time((report.num_steps - report.step) / rate)
+        left = format_seconds((report.num_steps - report.step) / rate)
         return (
             f"step {report.step:>{len(str(report.num_steps))}}/{report.num_steps}"
             f"  loss {report.loss:.4f}  lr {report.learning_rate:.2e}"

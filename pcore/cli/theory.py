@@ -8,14 +8,13 @@ import torch
 
 from pcore.cli.models import choose_device
 from pcore.cli.parser import add_device, command_parser
-from pcore.cli.screen import format_time
+from pcore.cli.text import format_seconds
 from pcore.encodings.residues import check_moduli
 from pcore.registry import nearest
 from pcore.theory import ceilings
 from pcore.theory.addition import max_digits_with_rings
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
-    MIN_BITS,
     Construction,
     Score,
     addition_with_rings,
@@ -48,13 +47,12 @@ def construct(words: list[str]) -> int:
     parser.add_argument("--operands", type=int, help="of the scratchpad (default 3)")
     parser.add_argument("--moduli", help="of residue rings instead of signs, as 5,7,9 (addition)")
     parser.add_argument("--examples", type=int, help="random ones (default 100, --limits: 10)")
-    parser.add_argument("--bits", type=int, help="P, bits of a position vector (default: least)")
     parser.add_argument("--dtype", help="float32 (default), float64, float16 or bfloat16")
     add_device(parser)
     parser.add_argument("--limits", action="store_true", help="table of limits by P and dtype")
     parser.add_argument("--max-bits", type=int, help="largest P of the table (default 10)")
     args = parser.parse_args(words)
-    for option in ("digits", "bits", "dtype", "moduli") if args.limits else ("max_bits",):
+    for option in ("digits", "dtype", "moduli") if args.limits else ("max_bits",):
         if getattr(args, option) is not None:
             flag = f"--{option.replace('_', '-')}"
             raise ValueError(f"{flag} {'does not go with' if args.limits else 'needs'} --limits")
@@ -101,9 +99,8 @@ def _find_construction(name: str, num_operands: int | None) -> Construction:
 
 def _find_rings(args: argparse.Namespace) -> Construction:
     """Of --moduli, which a length needs to be large enough."""
-    if args.name != "addition" or args.bits is not None:
-        other = args.name if args.name != "addition" else "--bits"
-        raise ValueError(f"--moduli {args.moduli} works only with addition, not with {other}")
+    if args.name != "addition":
+        raise ValueError(f"--moduli {args.moduli} works only with addition, not with {args.name}")
     moduli = parse_moduli(args.moduli)
     most, wanted = max_digits_with_rings(moduli), 100 if args.digits is None else args.digits
     if wanted > most:
@@ -130,11 +127,7 @@ def _run_check(construction: Construction, args: argparse.Namespace) -> int:
         raise ValueError(f"unknown dtype {dtype!r}.{nearest(dtype, DTYPES)}")
     num_digits = 100 if args.digits is None else args.digits
     _check_range("--digits", num_digits, 1, MAX_DIGITS)
-    least = construction.least_bits(num_digits)
-    bits = least if args.bits is None else args.bits
-    if bits < least:
-        raise ValueError(f"--bits {bits} is below {least}, which {num_digits} digits need")
-    _check_range("--bits", bits, MIN_BITS, MAX_BITS)
+    bits = construction.least_bits(num_digits)
     device, begin = choose_device(args.device), time.monotonic()
     positions = f"P = {bits}" if args.moduli is None else f"moduli {args.moduli}"
     model = construction.make(bits).to(device=device, dtype=DTYPES[dtype])
@@ -149,7 +142,7 @@ def _run_check(construction: Construction, args: argparse.Namespace) -> int:
     print(_format_score(random, f"random examples of {num_digits:,} digits"))
     print(
         f"smallest lead of a right token over the others: {(hard + random).margin:.3g}; "
-        f"{format_time(time.monotonic() - begin)}"
+        f"{format_seconds(time.monotonic() - begin)}"
     )
     return 0 if hard.exact and random.exact else 1
 

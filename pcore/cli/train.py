@@ -14,14 +14,7 @@ import torch
 from pcore.cli.check import find_task
 from pcore.cli.flags import take_flags
 from pcore.cli.models import check_trial, choose_device, set_threads
-from pcore.cli.parser import (
-    FAILED,
-    INTERRUPTED,
-    add_device,
-    command_parser,
-    fixed_flags,
-    parse_number,
-)
+from pcore.cli.parser import FAILED, INTERRUPTED, add_device, command_parser, fixed_flags
 from pcore.cli.screen import ProgressLine, format_results, format_trial
 from pcore.config import TrialConfig, flatten, known_fields, override, trial_id
 from pcore.evaluation.test_sets import evaluation_lengths
@@ -34,7 +27,7 @@ HELP = """\
 Any field of the configuration is a flag by its dotted name (--model.num_layers 2,
 --position.encoding none, --task.name addition --task.zero_pad false), or by its last part
 if that is unique (--num-layers 2). Lengths: 12, 1-10, 5-200:5 or a comma-separated list.
-Ctrl-C saves the state; the same command resumes from it."""
+Ctrl-C saves the state beside OUT; the same command resumes from it."""
 
 SMALL = {
     "model.num_heads": 2,
@@ -50,6 +43,7 @@ SMALL = {
     "eval.test_lengths": "3-5",
     "eval.num_examples": 200,
 }
+SAVE_SECONDS = 60.0  # between two saved states
 # Addition of 1-30 digits; of 1-2 digits in a few seconds, which was called smoke once: at the scale
 # of that name sweeps train nothing.
 PRESETS = {"published": {}, "small": SMALL, "smoke": SMALL}
@@ -64,10 +58,6 @@ def train(words: list[str]) -> int:
     add_device(parser, default=None)
     parser.add_argument("--threads", type=int, help="CPU threads (default: 1 for small models)")
     parser.add_argument("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
-    parser.add_argument("--checkpoint", type=Path, help="state file (default: OUT with .state.pt)")
-    parser.add_argument(
-        "--save-every", type=parse_number, default=60.0, help="seconds between saves (default: 60)"
-    )
     changes, rest = take_flags(words, _trial_fields(words), fixed_flags(parser))
     args = parser.parse_args(rest)
     if args.preset not in PRESETS:
@@ -76,17 +66,15 @@ def train(words: list[str]) -> int:
         changes["task.name"] = changes.pop("task")
     config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
     out: Path = args.out or Path("checkpoints") / f"{trial_id(config)}.pt"
-    state_file: Path = args.checkpoint or out.with_name(f"{out.stem}.state.pt")
+    state_file = out.with_name(f"{out.stem}.state.pt")
     for file in (out, state_file):
         if file.is_dir():
             raise ValueError(f"{file} is a folder, not a file")
-    if out == state_file:
-        raise ValueError(f"--out and --checkpoint are the same file {out}")
     device = choose_device(args.device)
     set_threads(args.threads, config)
     check_trial(config, training=True)
     try:
-        report = _run(config, device, state_file, args.save_every)
+        report = _run(config, device, state_file)
     except Diverged as error:
         print(f"pcore: {error}", file=sys.stderr)
         return FAILED
@@ -112,7 +100,7 @@ def _trial_fields(words: list[str]) -> dict[str, Any]:
     return {"task": str, **known_fields(cls)}
 
 
-def _run(config: TrialConfig, device: torch.device, state_file: Path, save_every: float) -> Report:
+def _run(config: TrialConfig, device: torch.device, state_file: Path) -> Report:
     """The last report of a trial, not finished after Ctrl-C. Resumes `state_file` if it exists."""
     print(format_trial(config, device))
     state = _find_state(state_file, config)
@@ -128,7 +116,7 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path, save_every
             if not report.results:
                 line.show(report)
             trained = report.step == report.num_steps and not report.results
-            if stop or trained or time.monotonic() - saved_at >= save_every:
+            if stop or trained or time.monotonic() - saved_at >= SAVE_SECONDS:
                 save_state(state_file, config, report.state())
                 saved_at = time.monotonic()
             if stop:

@@ -1,42 +1,37 @@
-"""The commands of `pcore` that take a trained model: solve, attention, ablate, explain, reach."""
+"""The commands of `pcore` that take a trained model: solve, attention, explain."""
 
 import argparse
-import dataclasses
+import math
 import sys
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pcore.cli.inspection import describe_ids, format_attention, format_diagnosis
 from pcore.cli.models import check_trial, choose_device, open_model
 from pcore.cli.parser import STDIN, Parser, add_device, command_parser
-from pcore.cli.screen import format_share, format_solution
-from pcore.config import TrialConfig, coerce
-from pcore.diagnosis.ablation import ablate as ablate_model
-from pcore.diagnosis.attention import average_attention
-from pcore.diagnosis.failures import analyse_failures
-from pcore.diagnosis.probes import count_verdict_changes
-from pcore.evaluation.evaluate import evaluate_length
+from pcore.cli.screen import format_solution
+from pcore.cli.text import align
+from pcore.config import TrialConfig
+from pcore.diagnosis.attention import AttentionMap, Head, average_attention
+from pcore.diagnosis.causes import name_causes, percent
+from pcore.diagnosis.failures import Diagnosis, analyse_failures
+from pcore.diagnosis.patterns import Likeness
+from pcore.diagnosis.precision import count_verdict_changes
+from pcore.encodings import Mixture
+from pcore.encodings.position_ids import level_names
 from pcore.evaluation.generate import solve as solve_query
-from pcore.evaluation.judge import Counts
 from pcore.evaluation.predict import with_examples
-from pcore.evaluation.stopping import SOLVED
-from pcore.evaluation.test_sets import evaluation_lengths, make_test_set
 from pcore.model.transformer import Transformer
-from pcore.training.validate import check_test_length, task_name
+from pcore.training.validate import task_name
 
+NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
+NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass
 AS_EVALUATED = "as in evaluation"
 ATTENTION_HELP = """\
 Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405.20671 predicts.
 `python -m analysis attention CHECKPOINT` draws the matrices."""
-ABLATE_HELP = "The output of each component is set to zero in turn; counts are as in evaluation."
 EXPLAIN_HELP = """\
-Failures by kind, position in the response, carry, position ID, training of the ID and operand
-lengths; then weights of the levels of IDs, IDs that were rarely trained, and bf16 against fp32."""
-REACH_HELP = """\
-Bisection over the lengths: assumes that exact match does not rise with length, and tests only the
-lengths visited. With --stop-error 0.05 each test ends as soon as it is clear on which side of 95 %
-exact match lies; the decision is wrong with at most this probability."""
+Failures by kind, and what explains them: position in the response, carry, position ID, operand
+lengths; then weights of the levels of IDs, and bf16 against fp32."""
 
 
 def solve(words: list[str]) -> int:
@@ -70,22 +65,6 @@ def attention(words: list[str]) -> int:
     return 0
 
 
-def ablate(words: list[str]) -> int:
-    """Print exact match without each head, sublayer and layer."""
-    parser = _model_parser("ablate", ABLATE_HELP, "the longest trained length", AS_EVALUATED)
-    args = parser.parse_args(words)
-    model, config = _open(args)
-    length = args.length or config.data.max_length
-    check_test_length(config, length)
-    batch = make_test_set(config, length, config.task.default_second(length))
-    print(f"{args.checkpoint.name}: exact match of {task_name(config.task)} at length {length}")
-    for ablation in ablate_model(model, batch, config):
-        share, _ = _format_counts(ablation.counts)
-        tokens, _ = format_share(ablation.counts.num_correct_tokens, ablation.counts.num_tokens)
-        print(f"  {ablation.name:<30}  {share:>7}   token accuracy {tokens:>7}", flush=True)
-    return 0
-
-
 def explain(words: list[str]) -> int:
     """Print why the model fails at a length."""
     parser = _model_parser("explain", EXPLAIN_HELP, "the longest tested length", AS_EVALUATED)
@@ -94,7 +73,7 @@ def explain(words: list[str]) -> int:
     length = args.length or max((*config.eval.test_lengths, config.data.max_length))
     diagnosis = analyse_failures(model, config, length)
     print(f"{args.checkpoint.name}: {task_name(config.task)} at length {length}")
-    print("\n".join([*format_diagnosis(diagnosis), "", *describe_ids(model, config)]))
+    print("\n".join([*format_diagnosis(diagnosis), "", *describe_levels(model, config)]))
     lost, won = count_verdict_changes(model, config, length)
     print(
         f"precision: bf16 autocast changes the verdict of {lost + won} of {diagnosis.num_examples} "
@@ -103,59 +82,78 @@ def explain(words: list[str]) -> int:
     return 0
 
 
-def reach(words: list[str]) -> int:
-    """Print the longest length with exact match above 95 %, found by bisection."""
-    parser = _model_parser("reach", REACH_HELP)
-    parser.add_argument("--lengths", help="e.g. 5-200:5 (default: all evaluated lengths)")
-    parser.add_argument("--examples", type=int, help="per length (default: as in evaluation)")
-    parser.add_argument("--stop-error", type=float, default=0.0, help="default: 0, all examples")
-    args = parser.parse_args(words)
-    if not 0 <= args.stop_error < 1:
-        raise ValueError(f"--stop-error {args.stop_error} must be at least 0 and below 1")
-    model, config = _open(args)
-    evaluation = dataclasses.replace(config.eval, stop_error=args.stop_error)
-    config = dataclasses.replace(config, eval=evaluation)
-    lengths = {n for values in evaluation_lengths(config).values() for n in values}
-    if args.lengths is not None:
-        lengths = set(coerce(args.lengths, tuple[int, ...], "--lengths"))
-    longest, visited = find_longest(model, config, sorted(lengths))
-    print(f"{args.checkpoint.name}: {task_name(config.task)}")
-    for length, counts in sorted(visited.items()):
-        share, of = _format_counts(counts)
-        print(f"  length {length:>4}  exact match {share:>7}  {of:>15}")
-    bound = "at least " if longest == max(lengths) else ""
-    print(
-        f"L95: {bound}{longest}, from {len(visited)} of {len(lengths)} lengths, if exact match "
-        "does not rise with length"
+def format_attention(averaged: AttentionMap, title: str) -> str:
+    """A row per head and level of IDs, and the baseline of even attention."""
+    m = averaged
+    left_out = f" ({m.num_left_out} of another layout left out)" if m.num_left_out else ""
+    lines = [
+        f"{title}: attention at length {m.length}, {m.num_examples} examples{left_out}",
+        f"averaged over the {len(m.labels) - m.first_query} queries from '=' on; logits "
+        f"times {m.factor:g}, as in evaluation",
+        "",
+    ]
+    rows = [["head", "BOS", "keys", "largest"]]
+    if m.even:
+        rows[0] += ["level", *("next", *NUMBERS), *("same", *NUMBERS)]
+    for head in m.heads:
+        shares = [f"{head.bos:.3f}", f"{math.exp(head.entropy):.1f}", f"{head.largest:.3f}"]
+        cells = [_name_head(head, m), *shares]
+        rows += [cells + likeness for likeness in _by_level(head.likenesses) or [[]]]
+    rows += [["even", "", "", "", *likeness] for likeness in _by_level(m.even)]
+    lines += [*align(rows, ">"), ""]
+    if not m.even:
+        return "\n".join([*lines, NO_PATTERN])
+    most = {like.pattern: f"{like.most_beyond_bos:.3f}" for like in m.even}
+    lines += [
+        "next: BOS and the tokens with the ID of the symbol to be written; same: BOS and those",
+        "with the ID of the current one (arXiv 2405.20671, Theorem 5.1). no BOS: the mass without",
+        f"BOS, at most {most['next']} and {most['same']}. overlap: 1 = even weights on exactly",
+        "these keys. at stop: mass of the last query alone. keys: e to the entropy. even: all",
+        "visible tokens alike.",
+    ]
+    return "\n".join(lines)
+
+
+def format_diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
+    """Lines: the kinds of failure, then their causes in words."""
+    d = diagnosis
+    num_right = d.num_examples - d.num_failed
+    yield (
+        f"exact match {percent(num_right / d.num_examples)} ({num_right} of {d.num_examples}); "
+        f"{d.num_missed_stop} do not stop, {d.num_early_stop} stop too early, "
+        f"{d.num_wrong_symbol} write a wrong symbol"
     )
-    return 0
+    if d.num_failed_elsewhere is not None:
+        share = percent(1 - d.num_failed_elsewhere / d.num_examples)
+        yield f"exact match {share} on the same examples at starts drawn as in training"
+    causes = name_causes(diagnosis)
+    yield ""
+    yield "why:" if causes else "nothing failed as tested, and nothing explains other failures"
+    yield from (f"- {cause.sentence}" for cause in causes)
 
 
-def find_longest(
-    model: Transformer, config: TrialConfig, lengths: list[int]
-) -> tuple[int, dict[int, Counts]]:
-    """The longest of these ascending lengths that is solved (0 = none), and the visited ones'
-    counts.
+def describe_levels(model: Transformer, config: TrialConfig) -> Iterator[str]:
+    """The learned weights of the levels of IDs, where there are any."""
+    if isinstance(model.encoding, Mixture):
+        names = level_names(config.task, config.position)
+        weights = model.encoding.weights().detach().tolist()
+        text = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
+        yield f"weights of the levels of IDs: {text}"
 
-    Assumes that exact match does not rise with length. Raises ValueError if the model cannot be
-    tested at a length.
-    """
-    if not lengths:
-        raise ValueError("--lengths names no length")
-    for length in lengths:
-        check_test_length(config, length)
-    visited: dict[int, Counts] = {}
 
-    def fails(length: int) -> bool:
-        second = config.task.default_second(length)
-        counts = evaluate_length(model, config, "", 0, "test", length, second).counts
-        visited[length] = counts
-        return counts.num_correct <= SOLVED * counts.num_examples
+def _by_level(likenesses: Sequence[Likeness]) -> list[list[str]]:
+    """Per level: its name and the numbers of both patterns."""
+    rows: dict[str, list[str]] = {}
+    for like in likenesses:
+        numbers = (like.mass, like.mass_beyond_bos, like.overlap, like.mass_at_stop)
+        rows.setdefault(like.level, [like.level]).extend(f"{n:.3f}" for n in numbers)
+    return list(rows.values())
 
-    if not fails(lengths[-1]):
-        return lengths[-1], visited
-    num_solved = bisect_left(lengths[:-1], True, key=fails)
-    return lengths[num_solved - 1] if num_solved else 0, visited
+
+def _name_head(head: Head, averaged: AttentionMap) -> str:
+    """ "2" in a model of one layer, "1.2" for the second head of the first of several."""
+    layer = f"{head.layer + 1}." if len(averaged.weights) > 1 else ""
+    return f"{layer}{head.head + 1}"
 
 
 def _model_parser(name: str, text: str, length: str = "", examples: str = "") -> Parser:
@@ -183,7 +181,3 @@ def _open(args: argparse.Namespace) -> tuple[Transformer, TrialConfig]:
     config = with_examples(config, examples)
     check_trial(config, training=False)
     return model, config
-
-
-def _format_counts(counts: Counts) -> list[str]:
-    return format_share(counts.num_correct, counts.num_examples)

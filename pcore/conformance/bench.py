@@ -15,10 +15,9 @@ from pcore.config.seeding import make_generator
 from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_config
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.evaluation.generate import decode_freely
-from pcore.model.static import mean_loss
 from pcore.model.targets import make_batch, target_places
 from pcore.model.transformer import Transformer, make_model
-from pcore.training.train import train
+from pcore.training.train import mean_loss, train
 
 TOLERANCE = 3e-4  # of the largest logit: float32 at IDs of some thousands
 

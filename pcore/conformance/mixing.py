@@ -14,11 +14,10 @@ from torch.utils._pytree import tree_leaves
 from pcore.conformance.bench import Bench, check_rules, gradient, require_same
 from pcore.conformance.report import Broken, Check, tiny_config
 from pcore.model.mixing import find_attention, find_mixer, mixing_parts, self_attention
-from pcore.model.static import mean_loss
 from pcore.model.targets import TrainingBatch, make_batch
 from pcore.model.transformer import Transformer, make_model
 from pcore.training.stacked import stacked_losses
-from pcore.training.train import ragged_loss
+from pcore.training.train import mean_loss, ragged_loss
 
 SIZES = (64, 128, 256)  # tokens at which work is measured
 MAX_GROWTH = 5.0  # of work when the number of tokens doubles: attention needs four times as much

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from pcore.config import format_numbers
 from pcore.diagnosis.breakdowns import Breakdown, Tally
 from pcore.diagnosis.failures import Diagnosis
-from pcore.diagnosis.probes import NEVER, OFTEN, RARELY
 
 LEAST = 0.1  # explained variance below which a breakdown is no cause
-VISITS = {NEVER: "never trained", RARELY: "rarely trained", OFTEN: "often trained"}
 # What a sentence says of the cases of a breakdown, by its name; "{}" stands for the keys. Of causes
 # that explain equally much the first one here comes first: it is more specific.
 PHRASES = {
-    "training of the ID": "where the position ID was {}",
     "run of the carry": "where the carry into the digit has travelled {} digits",
     "difference of operand lengths": "when the shortest operand lacks {} digits of the longest",
     "longest carry chain": "when the longest carry chain is {} digits",
@@ -107,21 +104,14 @@ def percent(share: float) -> str:
     return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
 
 
-def name_keys(breakdown: Breakdown, tallies: Sequence[Tally]) -> str:
-    """The keys of tallies as ranges, or as words."""
-    keys = tuple(tally.key for tally in tallies)
-    if _stem(breakdown.name) == "training of the ID":
-        return " or ".join(VISITS[key] for key in keys)
-    return format_numbers(keys).replace(",", ", ")
-
-
 def _describe(breakdown: Breakdown) -> str:
     bad = worst_keys(breakdown)
     rest = [tally for tally in breakdown.tallies if tally not in bad]
     phrase = PHRASES.get(_stem(breakdown.name), f"where {breakdown.name} is {{}}")
     level = breakdown.name.removeprefix(_stem(breakdown.name))
     text = f"Wrong in {_share(bad)} of {breakdown.unit} "
-    text += f"{phrase.format(name_keys(breakdown, bad))}{level}, in {_share(rest)} of all others"
+    keys = format_numbers(tuple(tally.key for tally in bad)).replace(",", ", ")
+    text += f"{phrase.format(keys)}{level}, in {_share(rest)} of all others"
     return f"{text} ({breakdown.asked})."
 
 

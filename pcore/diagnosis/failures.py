@@ -26,7 +26,6 @@ from pcore.config import PositionConfig, TrialConfig
 from pcore.config.seeding import make_generator
 from pcore.diagnosis.breakdowns import NOT_COUNTED, Asked, Breakdown, break_down
 from pcore.diagnosis.carries import carry_runs, has_carry_runs
-from pcore.diagnosis.probes import count_visits, grade_visits
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import level_names, select_relative_ids
 from pcore.evaluation.judge import failure_kinds
@@ -113,24 +112,21 @@ def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[B
 def _by_position_id(
     batch: Batch, answers: Answers, ids: Int[Tensor, "B T P"], config: TrialConfig, asked: Asked
 ) -> Iterator[Breakdown]:
-    """By index, and by the ID of the token that predicts: at digits, at the stop, by training."""
-    visits = count_visits(config)
-    if visits is None:
+    """By index, and by the ID of the token that predicts: at digits, and at the stop."""
+    if not find_encoding(config.position.encoding).uses_ids:
         return
     wrong, unit = answers.wrong, "predictions"
     yield break_down("place", asked, unit, _indices(answers), wrong)
     stop = answers.targets == config.task.vocab.index[config.task.eos]
     relative_ids = select_relative_ids(batch, config.position, config.task)
     names = level_names(config.task, config.position)
-    for level, grades in enumerate(grade_visits(visits)):
-        name = f" ({names[level]})" if len(visits) > 1 else ""
+    for level, level_name in enumerate(names):
+        name = f" ({level_name})" if len(names) > 1 else ""
         ids_here = ids[:, :, level].where(relative_ids[:, :, level] != NO_ID, NOT_COUNTED)
         keys = _ids_at(ids_here, answers.places, answers)
         at_symbol, at_stop = keys.where(~stop, NOT_COUNTED), keys.where(stop, NOT_COUNTED)
         yield break_down(f"position ID{name}", asked, unit, at_symbol, wrong, "symbols")
         yield break_down(f"position ID at the stop{name}", asked, unit, at_stop, wrong, "stop")
-        graded = grades[keys.clamp(0, len(grades) - 1)].where(keys != NOT_COUNTED, NOT_COUNTED)
-        yield break_down(f"training of the ID{name}", asked, unit, graded, wrong)
 
 
 def _by_operands(model: LanguageModel, config: TrialConfig, length: int) -> Iterator[Breakdown]:

@@ -1,4 +1,6 @@
-"""How position IDs act in the model; `ENCODINGS` lists all encodings.
+"""How position IDs act in the model (`ENCODINGS`), and how they are drawn (`position_ids`).
+
+Each other file holds encodings, but `disjoint_starts`, which serves `position_ids`.
 
 To use your own, name a subclass of `Encoding` as `package.module:Class`; `pcore check-encoding
 package.module:Class` checks it. Class attributes state what an encoding accepts, what a shift of

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from pcore.config import PositionConfig
 from pcore.config.seeding import make_generator
-from pcore.encodings.disjoint import draw_apart
+from pcore.encodings.disjoint_starts import draw_apart
 from pcore.tasks.base import NO_ID, Batch, Symbol, Task
 from pcore.tasks.candidates import (
     candidate_ids,

@@ -1,8 +1,9 @@
 """A function compiled by `torch.compile`, or the original function if that fails.
 
-Only the loss of a batch of static shape is compiled (`pcore.model.static`), never the model itself:
-weights keep their names, and states are interchangeable between compiled and plain runs. One
-compiled function serves all trials of a process; only a new shape or kind of model is recompiled.
+Only the mean loss of a batch of static shape (`pcore.model.static`) is compiled, never the model
+itself: weights keep their names, and states are interchangeable between compiled and plain runs.
+One compiled function serves all trials of a process; only a new shape or kind of model is
+recompiled.
 """
 
 import functools

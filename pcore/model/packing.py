@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pcore.config import DataConfig, PositionConfig, TrialConfig
 from pcore.encodings import find_encoding
-from pcore.encodings.disjoint import needed_ids
+from pcore.encodings.disjoint_starts import needed_ids
 from pcore.encodings.position_ids import max_relative_ids
 from pcore.model.targets import NO_TARGET, TrainingBatch
 from pcore.registry import name_of

@@ -1,4 +1,4 @@
-"""Batches of static shape, for compiled training steps and for GPUs without synchronisation.
+"""Shapes of static batches, for compiled training steps and for GPUs without synchronisation.
 
 Every batch is padded to the longest example of the train range and to the largest number of
 targets, so every step is the same computation: it is compiled once and reads no tensor values on
@@ -6,13 +6,10 @@ the host. Padding changes only the order of additions: nothing after the last re
 and a padded target has no loss.
 """
 
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from torch import Tensor
-from torch.nn import functional as F
 
 from pcore.config import TrialConfig
-from pcore.model.targets import NO_TARGET
-from pcore.model.transformer import LanguageModel
 
 WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of this
 RARE_UNIT = 32  # shapes beyond the usual one come in multiples of this, so that they are few
@@ -32,18 +29,6 @@ def static_shape(config: TrialConfig, num_tokens: int, num_targets: int) -> tupl
     if num_targets <= usual_targets:
         return width, usual_targets
     return width, min(_round_up(num_targets, RARE_UNIT), width - 1)
-
-
-def mean_loss(
-    model: LanguageModel,
-    tokens: Int[Tensor, "B T"],
-    ids: Int[Tensor, "B T P"],
-    places: Int[Tensor, "B R"],
-    targets: Int[Tensor, "B R"],
-) -> Tensor:
-    """Mean cross-entropy over all targets of a batch, in float32."""
-    logits = model(tokens, ids, places)
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=NO_TARGET)
 
 
 def count_targets(response_mask: Bool[Tensor, "B T"]) -> int:

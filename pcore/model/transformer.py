@@ -5,13 +5,26 @@ the residual sum), gated GELU, tied output, attention scores without 1/sqrt(d_he
 initialisation replaces it).
 Source: arXiv 2405.20671, appendix on architecture; checked against parameter counts in the tests.
 
-This file and `mixing/self_attention.py` are the whole model; no other file is needed to understand
-what is trained. `ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static` and
-`compiled` (GPUs) compute the same function faster. Other attention and mixers, not from the papers,
-are in `mixing` too.
+This file, `mixing/self_attention.py` and the encoding of the trial (`pcore.encodings`) are the
+whole model; how it is trained is told in `pcore.training.train`. Two helpers: `make_weight` draws a
+normal matrix, `take` picks some places of each row (both in `mixing/base.py`). The same forward
+pass without options, in one function of plain tensor operations: `tests/support/obvious.py`.
 
-Shapes: B examples, T tokens, P levels of IDs, D d_model, H heads, K d_head, V vocabulary, R tokens
-whose next token is predicted. Right padding needs no mask: under the causal mask no token sees a
+The plain case, with one loop (`num_loops=1`), every place (`at=None`) and no cache (`past=None`):
+
+    x = embedding[tokens] + encoding.embed(ids)
+    for block in blocks:                                 # `passes`; `enter` changes nothing
+        x = norm2(x + attention(norm1(x), ids))          # `Block.forward`
+        x = norm4(x + feed_forward(norm3(x)))            # `Block.finish`
+    logits = final_norm(x) / sqrt(d_model) @ embedding.T
+
+`ragged` (training on a CPU), `shared_tokens` (equal tokens once), `static` and `compiled` (GPUs)
+compute the same function faster. Other attention and mixers, not from the papers, are in `mixing`
+too.
+
+Shapes: B examples, T tokens, P levels of IDs, D d_model, H heads, K d_head, V vocabulary, R places
+whose next token is predicted. In decoding, S tokens so far, the last N of them new, the others in
+the cache; elsewhere N = S = T. Right padding needs no mask: under the causal mask no token sees a
 later one.
 """
 
@@ -63,7 +76,8 @@ class Transformer(LanguageModel):
         """Logits of the token after each of those `at` some indices.
 
         at: ascending indices into T; None = everywhere, R = T. The last block has queries there
-        only: nothing else of its output is read.
+        only: nothing else of its output is read. `passes` and `enter` matter only with several
+        loops.
         """
         x = embedded = self.embed(tokens, ids)
         for number, block in enumerate(self.passes):
@@ -77,7 +91,8 @@ class Transformer(LanguageModel):
     ) -> tuple[Float[Tensor, "B N V"], Cache]:
         """Logits after N new tokens that follow the cached ones; the cache with the new ones.
 
-        ids: those of all S tokens, cached and new.
+        `forward` at every place, with a cache: the logits are the same. ids: those of all S tokens,
+        cached and new.
         """
         x = embedded = self.embed(tokens, ids[:, ids.shape[1] - tokens.shape[1] :])
         new_cache: Cache = []
@@ -98,7 +113,9 @@ class Transformer(LanguageModel):
     def enter(
         self, x: Float[Tensor, "B N D"], embedded: Float[Tensor, "B N D"], number: int
     ) -> Float[Tensor, "B N D"]:
-        """What pass `number` reads: where a loop begins again, the embedded tokens can come in."""
+        """What pass `number` reads: x, plus the embedded tokens where a loop begins again, if
+        `input_injection` is on.
+        """
         again = number > 0 and number % len(self.blocks) == 0
         return x + embedded if again and self.config.input_injection else x
 

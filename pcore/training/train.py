@@ -1,33 +1,52 @@
 """The training loop: `train(config)` yields reports and calls nothing back.
 
-Adam with linear warm-up and cosine decay, gradient clipping, mean cross-entropy over all targets of
-the batch (arXiv 2405.20671, appendix). A report can return the complete state, from which
-`train(config, state=...)` resumes exactly: on a CPU an interrupted run equals an uninterrupted one
-bit for bit.
+One step (`Run.update`), as in arXiv 2405.20671, appendix:
+
+    batch = run.data.next_batch()             # tokens, ids, places, targets
+    loss = mean_loss(run.model, *batch)
+    loss.backward()
+    clip_grad_norm_(parameters, grad_clip)
+    optimizer.step()                          # AdamW, at learning_rate(step) and weight_decay(step)
+
+Batch: `optim.batch_size` problems. The task draws their lengths (uniformly from the trained ones,
+each operand by itself) and contents, once for all epochs or endlessly; `Task.layout` orders them as
+BOS, query, response, EOS and gives each token its relative ID. Position ID = start + relative ID;
+starts are drawn anew at every visit, one for each example and level
+(`pcore.encodings.position_ids`). A row may hold several problems (`pcore.model.packing`).
+Targets: the tokens of the response and EOS, none of the query. `places` are the tokens before them.
+Loss: cross-entropy, the mean over all targets of the batch, so that long responses count more.
+Rate: linear warm-up, then a cosine. weight_decay is 0 as published; AdamW is then Adam.
+
+On a CPU `ragged_loss` gives the same loss and gradients with almost no padding
+(`pcore.model.ragged`); on a GPU, batches have a static shape and the step may be compiled. The step
+without any of this, one operation after the other, is `tests/support/obvious.py`;
+`tests/pcore/training/test_obvious.py` shows that losses and gradients are equal.
+
+A report can return the complete state, from which `train(config, state=...)` resumes exactly: on a
+CPU an interrupted run equals an uninterrupted one bit for bit.
 """
 
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.config import OptimConfig, TrialConfig
 from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
 from pcore.evaluation.predict import autocast
-from pcore.evaluation.test_sets import make_held_out_set, make_test_set
 from pcore.model.compiled import Compiled, Loss, can_compile
 from pcore.model.ragged import make_ragged, ragged_logits
-from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET, TrainingBatch
-from pcore.model.transformer import Transformer, make_model
-from pcore.tasks.base import Batch
+from pcore.model.transformer import LanguageModel, Transformer, make_model
 from pcore.theory.constructed import make_constructed
+from pcore.training.best_weights import Candidate, candidate_sets, snapshot
 from pcore.training.data import TrainingData
 from pcore.training.validate import validate
 
@@ -100,6 +119,49 @@ def train(
             continue
         yield run.report(rate, grad_norm, time.perf_counter() - since)
     yield from run.evaluate(time.perf_counter() - since)
+
+
+def mean_loss(
+    model: LanguageModel,
+    tokens: Int[Tensor, "B T"],
+    ids: Int[Tensor, "B T P"],
+    places: Int[Tensor, "B R"],
+    targets: Int[Tensor, "B R"],
+) -> Tensor:
+    """Mean cross-entropy over all targets of a batch, in float32: what a trial minimises."""
+    logits = model(tokens, ids, places)
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=NO_TARGET)
+
+
+def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
+    """`mean_loss`, almost without computing padding: what a CPU trains with."""
+    if not model.separable:
+        return mean_loss(model, *batch)
+    ragged = make_ragged(*batch)
+    return F.cross_entropy(ragged_logits(model, ragged), ragged.targets, ignore_index=NO_TARGET)
+
+
+def learning_rate(optim: OptimConfig, step: int) -> float:
+    """The rate of step 0, 1, ...
+
+    Linear over W warm-up steps, from top / W at step 0 to the top at step W - 1; then a cosine to
+    `final_lr_fraction` of the top.
+    """
+    warmup = max(1, round(optim.warmup_fraction * optim.num_steps))
+    if step < warmup:
+        return optim.learning_rate * (step + 1) / warmup
+    progress = (step - warmup) / max(1, optim.num_steps - warmup)
+    return optim.learning_rate * cosine(progress, optim.final_lr_fraction)
+
+
+def weight_decay(optim: OptimConfig, step: int) -> float:
+    """The decay of step 0, 1, ...: a cosine over all steps to `final_decay_fraction` of itself."""
+    return optim.weight_decay * cosine(step / optim.num_steps, optim.final_decay_fraction)
+
+
+def cosine(progress: float, low: float) -> float:
+    """From 1 at progress 0 to `low` at progress 1."""
+    return low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
 def evaluate_constructed(config: TrialConfig, device: str | torch.device) -> Report:
@@ -286,70 +348,3 @@ class Run:
                 kept["step"],
                 kept["weights"],
             )
-
-
-@dataclass(slots=True)
-class Candidate:
-    """The best checkpoint so far on one set of examples."""
-
-    batch: Batch
-    loss: float = math.inf
-    step: int = 0
-    weights: dict[str, Tensor] = field(default_factory=dict)
-
-    def offer(self, loss: float, step: int, model: Transformer) -> None:
-        if loss < self.loss:
-            self.loss, self.step, self.weights = loss, step, snapshot(model.state_dict())
-
-
-def snapshot(value: Any) -> Any:
-    """A copy of a state whose tensors have memory of their own: those of a stacked model are views
-    of tensors that hold all members, and `copy.deepcopy` would copy these whole.
-    """
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, Mapping):
-        return {name: snapshot(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [snapshot(part) for part in value]
-    return value
-
-
-def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
-    """The examples on which each checkpoint policy other than `last` chooses."""
-    sets: dict[str, Batch] = {}
-    if "best" in config.eval.checkpoints:
-        sets["best"] = make_held_out_set(config)
-    if "oracle" in config.eval.checkpoints:
-        sets["oracle"] = make_test_set(config, max(config.eval.test_lengths))
-    return sets
-
-
-def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
-    """Mean cross-entropy over all targets of a batch, almost without computing padding."""
-    if not model.separable:
-        return mean_loss(model, *batch)
-    ragged = make_ragged(*batch)
-    return F.cross_entropy(ragged_logits(model, ragged), ragged.targets, ignore_index=NO_TARGET)
-
-
-def learning_rate(optim: OptimConfig, step: int) -> float:
-    """The rate of step 0, 1, ...
-
-    Linear from 0 to its top, then a cosine to `final_lr_fraction` of it.
-    """
-    warmup = max(1, round(optim.warmup_fraction * optim.num_steps))
-    if step < warmup:
-        return optim.learning_rate * (step + 1) / warmup
-    progress = (step - warmup) / max(1, optim.num_steps - warmup)
-    return optim.learning_rate * cosine(progress, optim.final_lr_fraction)
-
-
-def weight_decay(optim: OptimConfig, step: int) -> float:
-    """The decay of step 0, 1, ...: a cosine over all steps to `final_decay_fraction` of itself."""
-    return optim.weight_decay * cosine(step / optim.num_steps, optim.final_decay_fraction)
-
-
-def cosine(progress: float, low: float) -> float:
-    """From 1 at progress 0 to `low` at progress 1."""
-    return low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from sweeps.engine.executors import Resources
 from sweeps.engine.launch.leases import LaunchLease
-from sweeps.engine.options import Resources, open_store
+from sweeps.engine.options import open_store
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.provenance import ROOT
 
@@ -132,7 +133,7 @@ def _cluster(store: Store, address: str | None) -> Iterable[Finding]:
     if not address:
         yield Finding(what="Ray", state="embedded: every run starts its own on this machine")
         return
-    from sweeps.engine.launch.ray_cluster import describe_cluster, ray_session
+    from sweeps.engine.executors.ray_cluster import describe_cluster, ray_session
 
     try:
         with ray_session(address, Resources(), store) as slots:

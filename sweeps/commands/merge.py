@@ -13,9 +13,9 @@ from collections.abc import Iterable
 import torch
 
 from pcore.model.checkpoint import read_progress
+from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import name_once
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.mechanism import FOLDER as MECHANISM
 from sweeps.engine.store.names import kind_of
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import find_problem
@@ -23,7 +23,8 @@ from sweeps.engine.store.verify import find_problem
 KINDS = {
     "trials": "shards",
     "views": "views",
-    MECHANISM: "mechanism files",
+    MECHANISMS.folder: "mechanism files",
+    METRICS.folder: "metric files",
     "checkpoints": "weights and states",
 }
 
@@ -47,6 +48,8 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
         print(line + (f", {len(other)} differ and stay as they were" if other else ""))
         for name in other:
             print(f"  {name}")
+        if other and folder == "views":
+            print("  a view lists the trials of a launch: the script run with all seeds lists all")
     target.pack()
     finished = sum(shard.finished for shard in target.visible().values())
     print(f"{target.root} holds {finished} finished trials")

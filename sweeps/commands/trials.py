@@ -19,6 +19,7 @@ from sweeps.engine.store.address import (
     stored_places,
 )
 from sweeps.engine.store.schema import COUNTS, TRIAL
+from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.store import Store
 
 COLUMNS = ("cell", "trial", "seed", "data seed", "state", "train", "near", "test", "weights")
@@ -56,21 +57,9 @@ def show_trials(
 def range_matches(store: Store, trials: Sequence[str]) -> Mapping[tuple[str, str], float]:
     """Exact match of the last checkpoint over all examples of a range, by (trial, range)."""
     columns = ["trial_id", "checkpoint", "range", "num_correct", "num_examples"]
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in store.load(trials, "evaluation", columns).to_pylist():
-        if row["checkpoint"] == "last":
-            rows.setdefault(row["trial_id"], []).append(row)
-    return {(name, r): m for name in rows for r, m in _pool(rows[name]).items()}
-
-
-def _pool(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Exact match over all examples of a range."""
-    sums: dict[str, list[int]] = {}
-    for row in rows:
-        total = sums.setdefault(row["range"], [0, 0])
-        total[0] += row["num_correct"]
-        total[1] += row["num_examples"]
-    return {name: correct / examples for name, (correct, examples) in sums.items()}
+    rows = store.load(trials, "evaluation", columns).to_pylist()
+    last = [row for row in rows if row["checkpoint"] == "last"]
+    return pooled_matches(((row["trial_id"], row["range"]), row) for row in last)
 
 
 def show_trial(results: str | None, text: str, as_json: bool = False) -> int:
@@ -184,7 +173,8 @@ def _summary(facts: Mapping[str, Any], store: Store) -> Iterator[str]:
 def _result(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Exact match of the last checkpoint by range, and at a few lengths beyond the trained ones."""
     last = [row for row in rows if row["checkpoint"] == "last"]
-    ranges = [f"{name} {100 * match:.1f} %" for name, match in _pool(last).items()]
+    matches = pooled_matches((row["range"], row) for row in last)
+    ranges = [f"{name} {100 * match:.1f} %" for name, match in matches.items()]
     if ranges:
         yield f"exact match: {', '.join(ranges)}"
     shares: dict[int, float] = {}  # the least over second lengths

@@ -3,11 +3,13 @@
 import argparse
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pcore.diagnosis import NUM_EXAMPLES
+from pcore.registry import nearest
 from sweeps.engine.changes import add_changes
+from sweeps.engine.executors import EXECUTORS, Executor, Resources
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results as find_results
 
@@ -18,15 +20,6 @@ if TYPE_CHECKING:  # they import torch and pandas, which --help does not need
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes of commands that run trials
 MAX_EXAMPLES = 1_000_000  # for analysing a model
 MAX_DEVICES = 1024  # CPUs or GPUs of one trial
-RAY_SECONDS = 8.0  # to start an embedded cluster, import torch in its workers, and stop it
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Resources:
-    """CPUs and GPUs of one trial."""
-
-    cpus: float = 1.0
-    gpus: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,10 +31,10 @@ class LaunchOptions:
     results: str  # folder or URI
     scale: Scale
     seeds: str | None = None  # see `spec.parse_seeds`; None: the default of each sweep
-    executor: Literal["ray", "inline"] = "ray"
+    executor: str = "ray"  # a name in EXECUTORS
     ray_address: str | None = None  # of a cluster to join; None: an embedded one
     device: str = "cpu"  # cpu or cuda
-    resources: Resources = Resources()  # of one trial
+    resources: Resources = field(default_factory=Resources)  # of one trial
     stack: int | Literal["auto"] = 1  # trials that may train as one model
     compile: "Compile" = "auto"
     time_limit: float | None = None  # seconds of one attempt
@@ -56,19 +49,26 @@ class LaunchOptions:
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
-        if self.slice and self.executor != "inline":
-            raise ValueError("--slice needs --executor inline")
-        if self.is_local and self.resources.cpus > max(1, have := os.cpu_count() or 1):
+        if self.executor not in EXECUTORS:
+            hint = nearest(self.executor, EXECUTORS)
+            raise ValueError(f"--executor {self.executor!r} is unknown.{hint}")
+        executor = self.make_executor()
+        if self.slice and not executor.in_process:
+            names = " or ".join(name for name, cls in EXECUTORS.items() if cls.in_process)
+            raise ValueError(f"--slice needs --executor {names}")
+        if executor.is_local and self.resources.cpus > max(1, have := os.cpu_count() or 1):
             raise ValueError(f"--cpus-per-trial {self.resources.cpus:g}: this machine has {have}")
         if self.device != "cpu":
-            _check_gpu(self.device, self.executor)
+            _check_gpu(self.device, here=executor.in_process)
+
+    def make_executor(self) -> Executor:
+        """The executor of this launch."""
+        return EXECUTORS[self.executor](self.resources, self.ray_address)
 
     @property
     def num_slots(self) -> int:
-        """Trials that run at the same time on this machine; a cluster is counted once joined."""
-        if self.executor == "inline":
-            return 1
-        return max(1, int((os.cpu_count() or 1) // self.resources.cpus))
+        """Trials that run at once; a cluster is counted once joined, until then as this machine."""
+        return self.make_executor().num_slots
 
     @property
     def num_threads(self) -> int:
@@ -78,12 +78,12 @@ class LaunchOptions:
     @property
     def is_local(self) -> bool:
         """Whether trials run on this machine and not on a joined cluster."""
-        return self.executor == "inline" or not self.ray_address
+        return self.make_executor().is_local
 
     @property
     def start_seconds(self) -> float:
         """Seconds for starting and stopping the executor."""
-        return 0.0 if self.executor == "inline" else RAY_SECONDS
+        return self.make_executor().start_seconds
 
 
 def read_options(given: argparse.Namespace) -> LaunchOptions:
@@ -119,12 +119,12 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
     )
 
 
-def _check_gpu(device: str, executor: str) -> None:
+def _check_gpu(device: str, here: bool) -> None:
     import torch
 
     if not device.startswith("cuda"):
         raise ValueError(f"--device {device!r} is neither cpu nor cuda")
-    if executor == "inline" and not torch.cuda.is_available():
+    if here and not torch.cuda.is_available():
         raise ValueError(f"--device {device}: torch {torch.__version__} sees no GPU here")
 
 
@@ -154,7 +154,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--executor",
-        choices=("ray", "inline"),
+        choices=tuple(EXECUTORS),
         help="default: ray; at smoke scale without a cluster: inline",
     )
     add("--ray-address", help="cluster to join (default: $RAY_ADDRESS, else an embedded one)")

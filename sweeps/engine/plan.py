@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from pcore.cli import text
+from pcore.cli.text import format_seconds as format_seconds
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
@@ -240,18 +242,8 @@ def predict_wall(pending: Sequence[PlannedTrial], num_slots: int, start: float =
 
 
 def align(rows: Sequence[tuple[str, ...]], num_text: int = 1) -> str:
-    """Rows as lines of equally wide columns; the first `num_text` columns are text, the others
-    numbers.
-    """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines: list[str] = []
-    for row in rows:
-        cells = [
-            text.ljust(width) if i < num_text else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
+    """An indented table; the first `num_text` columns are text, the others numbers."""
+    return "\n".join(text.align(rows, "<" * num_text + ">", indent="  "))
 
 
 def _by_cell(trials: Sequence[PlannedTrial]) -> dict[str, list[PlannedTrial]]:
@@ -259,13 +251,3 @@ def _by_cell(trials: Sequence[PlannedTrial]) -> dict[str, list[PlannedTrial]]:
     for planned in trials:
         cells.setdefault(planned.trial.cell.label, []).append(planned)
     return cells
-
-
-def format_seconds(seconds: float) -> str:
-    """ "45 s", "3 min 20 s", "2 h 05 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -25,7 +25,7 @@ from tests.support.rows.example_store import (
 
 NUM_LENGTHS = len((*TRAIN, *NEAR, *TEST))
 FILES = {f"{name}.{kind}" for name in ("table", "comparisons") for kind in ("md", "tex", "csv")}
-FILES |= {f"{name}.csv" for name in ("runs", "lengths", "failures")}
+FILES |= {"runs.csv"}
 FILES |= {f"{name}.{kind}" for name in ("lengths", "losses") for kind in ("png", "pdf", "svg")}
 
 
@@ -103,7 +103,7 @@ def test_results_that_are_none_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
 ):
     (tmp_path / "file").touch()
-    assert main(["list", "--results", place.format(tmp_path)]) == 2
+    assert main(["page", "--results", place.format(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -120,14 +120,15 @@ def test_the_results_folder_is_that_of_the_sweeps(
     build_store(tmp_path / "shared")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PCORE_RESULTS", str(tmp_path / "shared"))
-    assert main(["list"]) == 0
-    assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
+    words = ["trace", "depth_ablation", "coupling, 1 layer", "16"]
+    assert main(words) == 0
+    assert f"--results {tmp_path / 'shared'}" in capsys.readouterr().out
     Path("elsewhere").mkdir()
-    assert main(["list", "--results", "elsewhere"]) == 0  # the option comes first
-    assert f"no sweeps in {tmp_path / 'elsewhere'}" in capsys.readouterr().out
+    assert main([*words, "--results", "elsewhere"]) == 2  # the option comes first
+    assert f"no sweep has been run in {tmp_path / 'elsewhere'}" in capsys.readouterr().err
     monkeypatch.delenv("PCORE_RESULTS")
-    assert main(["list"]) == 0
-    assert f"no sweeps in {tmp_path / 'results'}" in capsys.readouterr().out
+    assert main(words) == 2
+    assert f"no sweep has been run in {tmp_path / 'results'}" in capsys.readouterr().err
 
 
 def test_the_table_is_printed_before_any_figure_is_drawn(
@@ -200,23 +201,12 @@ def write_better_seed(store: Store) -> None:
     store.write(config, "ok", dict(PROVENANCE), [{"step": 50, "loss": 1.0}], evaluation)
 
 
-def test_curves_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    results = str(build_store(tmp_path).root)
-    assert main(["curves", "depth_ablation", "--results", results, "--checkpoint", "oracle"]) == 0
-    assert "checkpoint: oracle" in capsys.readouterr().out
-    assert main(["list", "--results", results]) == 0
-    assert "16/18 trials  Depth and encodings" in capsys.readouterr().out
-    (tmp_path / "nothing").mkdir()
-    assert main(["list", "--results", str(tmp_path / "nothing")]) == 0
-    assert "no sweeps in" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["table", "depth_ablaton"], "did you mean 'depth_ablation'?"),
         (["table", "depth_ablation", "--scale", "paper"], "it has: laptop"),
-        (["curves", "depth_ablation", "--checkpoint", "best"], "there: last, oracle"),
+        (["table", "depth_ablation", "--checkpoint", "best"], "there: last, oracle"),
         (["report", "depth_ablation", "nope"], "no sweep 'nope' in"),
     ],
 )
@@ -237,16 +227,15 @@ def test_a_sweep_without_finished_trials_says_so(
     write_trial(store, configs[0], "error", error="ValueError: no")
     write_trial(store, configs[1], "diverged")
     store.write_view(view_rows({"a": configs}))
-    for command in ("table", "curves"):
-        assert main([command, "depth_ablation", "--results", str(tmp_path)]) == 0
-        printed = capsys.readouterr().out
-        assert "no trial has finished yet (1 diverged, 1 error, 1 missing)" in printed
+    assert main(["table", "depth_ablation", "--results", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "no trial has finished yet (1 diverged, 1 error, 1 missing)" in printed
     assert not (tmp_path / "reports").exists()
 
 
 def test_reading_results_needs_neither_ray_nor_mlflow_nor_pyplot():
     code = (
-        "import sys, analysis.__main__, analysis.figures.lengths, analysis.tables.curves\n"
+        "import sys, analysis.__main__, analysis.figures.lengths\n"
         "heavy = {'ray', 'mlflow', 'optuna', 'seaborn', 'scipy', 'matplotlib.pyplot'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
     )

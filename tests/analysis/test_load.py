@@ -1,17 +1,17 @@
 """Loading a sweep: which trials count, what missing and diverged ones become."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from analysis.load import list_views, load_sweep, trained_ranges
+from analysis.load import FRAMES, load_sweep, trained_ranges, unchanged_labels
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
     CELLS,
     NEAR,
     TEST,
     TRAIN,
-    build_store,
     example,
     make_config,
     make_evaluation,
@@ -104,7 +104,12 @@ def test_unknown_names_are_answered_with_the_right_ones(tmp_path: Path):
         example().at("best")
 
 
-def test_views_are_listed_with_their_progress(tmp_path: Path):
-    (summary,) = list_views(build_store(tmp_path).root)
-    assert (summary.sweep, summary.scale, summary.num_cells) == ("depth_ablation", "laptop", 6)
-    assert (summary.num_counted, summary.num_trials) == (16, 18)
+def test_a_sweep_changed_by_set_is_compared_under_the_labels_of_its_script():
+    results = example()
+    frames = {n: getattr(results, n) for n in FRAMES}
+    longer = {n: f.assign(cell=f["cell"] + ", d_ff=64") for n, f in frames.items()}
+    changed = dataclasses.replace(results, **longer)
+    assert unchanged_labels(changed, results.cells).cells == results.cells
+    assert unchanged_labels(changed, results.cells[1:]).cells == changed.cells  # one is another's
+    assert unchanged_labels(results, changed.cells).cells == results.cells
+    assert len(unchanged_labels(changed, results.cells).evaluation) == len(results.evaluation)

@@ -134,14 +134,6 @@ POOLS: dict[str, Sequence[str]] = {
     "files": ("page.md", "no.md", "file.txt", "store", "", "bad.md"),
     "out": OUT,
     "picture": OUT,
-    "storage": (
-        "out/optuna.db",
-        "sqlite:///out/o.db",
-        "postgres://x",
-        "store",
-        "x://y",
-        "mlflow.db",
-    ),
     "tracking_uri": ("sqlite:///out/m.db", "http://127.0.0.1:9", "x://y", ""),
     "ray_address": ("127.0.0.1:9", "x", "auto", "ray://"),
     "device": ("cpu", "cuda", "meta", "toaster", "", "cpu:0", "cuda:99"),
@@ -162,6 +154,7 @@ POOLS: dict[str, Sequence[str]] = {
         "1000000000",
         "2@1" + "0" * 30,
     ),
+    "metric": CODE,
     "position.encoding": ("none", "rotary", "lerned", *CODE),
     "task.name": ("copy", "parity", "additon", *CODE),
 }

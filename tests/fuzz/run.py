@@ -77,7 +77,7 @@ def fuzz_checkpoints(folder: Path, count: int, seed: int) -> Tally:
     own = (folder / "own.pt").read_bytes()
     for kind, data in mutations(whole, own, rng, count):
         file.write_bytes(data)
-        command = rng.choice((["solve"], ["ablate"], ["explain"]))
+        command = rng.choice((["solve"], ["explain"]))
         words = [*command, str(file), *(["1+1"] if command == ["solve"] else ["--examples", "4"])]
         words += ["--length", "2"] if command != ["solve"] else []
         tally.add(f"{kind}: {' '.join(command)}", run(main, words, folder))

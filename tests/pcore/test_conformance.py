@@ -3,6 +3,7 @@
 import importlib
 import sys
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 import torch
@@ -23,10 +24,16 @@ def failures(checks: list[Check]) -> dict[str, str]:
     return {check.name: check.detail for check in checks if not check.passed}
 
 
+@cache
+def checked(name: str) -> list[Check]:
+    """The suite on an encoding, run once for all tests that look at it."""
+    return check_encoding(name)
+
+
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_every_encoding_conforms(name):
     state = torch.get_rng_state()
-    checks = check_encoding(name)
+    checks = checked(name)
     assert not failures(checks)
     assert len(checks) == 13
     assert torch.equal(state, torch.get_rng_state())
@@ -127,7 +134,7 @@ class Crashes(Encoding):
 )
 def test_a_planted_fault_is_found(cls, rule):
     name = f"{HERE}:{cls.__name__}"
-    checks = check_encoding(name)
+    checks = checked(name)
     assert rule in failures(checks)
     report = format_checks(name, checks)
     assert f"FAIL  {rule}" in report
@@ -136,7 +143,7 @@ def test_a_planted_fault_is_found(cls, rule):
 
 @pytest.mark.parametrize("cls", [SaysInvariant, SaysDependent, DeadParameter, UnseededNoise])
 def test_a_fault_fails_its_own_rule_only(cls):
-    assert len(failures(check_encoding(f"{HERE}:{cls.__name__}"))) == 1
+    assert len(failures(checked(f"{HERE}:{cls.__name__}"))) == 1
 
 
 @pytest.mark.parametrize("name", ["rotori", f"{HERE}:Nothing", f"{HERE}:Batch", "no.module:X"])
@@ -147,7 +154,7 @@ def test_a_name_that_is_no_encoding_is_one_failed_check(name):
 
 
 def test_the_report_names_every_rule_and_the_verdict():
-    lines = format_checks("rotary", check_encoding("rotary")).splitlines()
+    lines = format_checks("rotary", checked("rotary")).splitlines()
     assert lines[-1] == "rotary: 13 checks passed"
     assert all(line.startswith("ok  ") for line in lines[:-1])
 

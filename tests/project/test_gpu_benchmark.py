@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import jaxtyping
 import pytest
 import torch
 
@@ -18,11 +17,8 @@ pytestmark = pytest.mark.slow  # minutes together
 def quick(monkeypatch):
     monkeypatch.setattr(gpu, "ROUNDS", 1)
     monkeypatch.setattr(compiled, "BACKEND", "eager")
-    jaxtyping.config.update("jaxtyping_disable", True)
     torch.compiler.reset()
     compiled._compile.cache_clear()
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""The rooms of the house, and which may use which: analysis -> sweeps.engine.store -> pcore.
+"""The layers of each package, and which may use which: analysis -> sweeps.engine.store -> pcore.
 
-`ROOMS` lists the rooms of each package from the lowest floor up; a room may import those of lower
-floors. Frameworks stay at the rim: each has one or two files. `pytest -s` prints every arrow.
+`LAYERS` lists the parts (folders and single modules) of each package from the lowest layer up; a
+part may import those of its own and lower layers, without a circle. Each framework is imported by
+one or two files. `pytest -s` prints every dependency.
 """
 
 import ast
@@ -13,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pcore", "sweeps", "analysis")
-ROOMS = {
+LAYERS = {
     "pcore": (
         ("registry", "vocab"),
         ("tasks",),
@@ -29,7 +30,9 @@ ROOMS = {
     "sweeps.engine": (
         ("store", "spec"),
         ("trial", "prices", "changes"),
-        ("options", "plan"),
+        ("plan",),
+        ("executors",),
+        ("options",),
         ("launch",),
         ("search",),
     ),
@@ -44,9 +47,9 @@ ROOMS = {
     ),
 }
 LARGEST_FOLDER = 12  # entries beside `__init__.py`, the sweep scripts aside
-OF_PACKAGES = {"pcore.lazy_torch"}  # names of a package itself, in no room
-RIM = {
-    "ray": {"sweeps/engine/launch/ray_tune.py", "sweeps/engine/launch/ray_cluster.py"},
+OF_PACKAGES = {"pcore.lazy_torch"}  # names of a package itself, in no part
+FRAMEWORK_FILES = {
+    "ray": {"sweeps/engine/executors/ray_tune.py", "sweeps/engine/executors/ray_cluster.py"},
     "mlflow": {"sweeps/engine/launch/mirror/tracking.py"},
     "optuna": {"sweeps/engine/search/study.py"},
 }
@@ -98,8 +101,8 @@ def _can_be_run(file: Path) -> bool:
     return file.read_text().startswith("#!")
 
 
-def arrows(package: str) -> Counter[tuple[str, str]]:
-    """(room, room that it imports from) of a package, with the number of imports."""
+def dependencies(package: str) -> Counter[tuple[str, str]]:
+    """(part, part that it imports from) of a package, with the number of imports."""
     found: Counter[tuple[str, str]] = Counter()
     depth = package.count(".") + 1
     for file in sources(package.replace(".", "/")):
@@ -115,36 +118,36 @@ def arrows(package: str) -> Counter[tuple[str, str]]:
     return found
 
 
-def floors(package: str) -> dict[str, int]:
-    """The floor of every room of a package, 0 = the lowest."""
-    return {room: floor for floor, rooms in enumerate(ROOMS[package]) for room in rooms}
+def layers(package: str) -> dict[str, int]:
+    """The layer of every part of a package, 0 = the lowest."""
+    return {part: layer for layer, parts in enumerate(LAYERS[package]) for part in parts}
 
 
-@pytest.mark.parametrize("package", ROOMS)
-def test_rooms_use_lower_floors_only(package):
-    found, floor = arrows(package), floors(package)
-    for (room, target), count in sorted(found.items()):
-        print(f"{package}: {room} -> {target} ({count})")
-    upward = [(a, b) for a, b in found if floor[b] > floor[a]]
+@pytest.mark.parametrize("package", LAYERS)
+def test_parts_use_lower_layers_only(package):
+    found, layer = dependencies(package), layers(package)
+    for (part, target), count in sorted(found.items()):
+        print(f"{package}: {part} -> {target} ({count})")
+    upward = [(a, b) for a, b in found if layer[b] > layer[a]]
     assert not upward
-    assert not [(a, b) for a, b in found if floor[a] == floor[b] and (b, a) in found], "a circle"
+    assert not [(a, b) for a, b in found if layer[a] == layer[b] and (b, a) in found], "a circle"
 
 
-@pytest.mark.parametrize("package", ROOMS)
-def test_every_room_has_its_floor_and_says_what_belongs_there(package):
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_part_has_its_layer_and_says_what_belongs_there(package):
     folder = ROOT / package.replace(".", "/")
     found = {
         path.stem
         for path in folder.iterdir()
         if (path.suffix == ".py" and not is_script(path)) or (path / "__init__.py").exists()
     }
-    assert found - {"__init__", "__main__"} == set(floors(package))
+    assert found - {"__init__", "__main__"} == set(layers(package))
     for path in folder.iterdir():
         if (path / "__init__.py").exists():
             assert ast.get_docstring(ast.parse((path / "__init__.py").read_text())), path
 
 
-def test_no_folder_is_a_crowd():
+def test_no_folder_is_too_full():
     for package in (*PACKAGES, "tests"):
         for folder in (ROOT / package, *(ROOT / package).rglob("*/")):
             entries = [
@@ -179,7 +182,7 @@ def _only_for_types(file: Path, name: str) -> bool:
 @pytest.mark.parametrize("file", sources("sweeps"), ids=name_of)
 def test_frameworks_have_their_files_and_sweeps_do_not_analyse(file):
     assert not roots(file) & {"analysis", "tests"}
-    for framework, owners in RIM.items():
+    for framework, owners in FRAMEWORK_FILES.items():
         if framework in roots(file):
             assert name_of(file) in owners
 
@@ -192,7 +195,7 @@ def test_analysis_reads_parquet_only(file):
             assert name.startswith(("sweeps.engine.store.", "sweeps.tables.")), name
 
 
-def test_the_law_sees_every_way_to_import(tmp_path, monkeypatch):
+def test_every_way_to_import_is_seen(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     file = tmp_path / "pcore" / "deep" / "x.py"
     file.parent.mkdir(parents=True)
@@ -210,10 +213,10 @@ def test_the_law_sees_every_way_to_import(tmp_path, monkeypatch):
     }
 
 
-def test_the_law_sees_an_upward_arrow(tmp_path, monkeypatch):
+def test_an_upward_dependency_is_seen(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
-    for room, line in {"tasks": "from pcore.model.x import y\n", "model": ""}.items():
-        (tmp_path / "pcore" / room).mkdir(parents=True)
-        (tmp_path / "pcore" / room / "x.py").write_text(line)
+    for part, line in {"tasks": "from pcore.model.x import y\n", "model": ""}.items():
+        (tmp_path / "pcore" / part).mkdir(parents=True)
+        (tmp_path / "pcore" / part / "x.py").write_text(line)
     with pytest.raises(AssertionError):
-        test_rooms_use_lower_floors_only("pcore")
+        test_parts_use_lower_layers_only("pcore")

@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = str(ROOT / "results" / "published" / "laptop")
-HEAVY = ("torch", "scipy", "ray", "mlflow", "optuna", "matplotlib", "seaborn", "sqlalchemy")
+HEAVY = (
+    *("torch", "pandas", "scipy", "ray", "mlflow", "optuna"),
+    *("matplotlib", "seaborn", "sqlalchemy"),
+)
 CODE = """
 import io, json, runpy, sys
 from contextlib import redirect_stdout
@@ -26,26 +29,33 @@ for command in commands:
     print(json.dumps([command, sorted(set(heavy) & set(sys.modules)), printed.getvalue()]))
 """
 WITHOUT_TORCH = {
-    "pcore.cli --help": "attention",
+    "pcore --help": "attention",
     "sweeps --help": "merge",
     "sweeps list": "depth_ablation",
     "sweeps/depth_ablation.py --help": "--axis",
     "sweeps/lr_search.py --help": "--configurations",
-    "analysis --help": "compare",
     f"sweeps status --results {PUBLISHED}": "thousand_digits",
     f"sweeps why 8de3c8c7ce08a348 --results {PUBLISHED}": "exact match: train",
-    f"analysis list --results {PUBLISHED}": "depth_ablation",
+}
+WITH_PANDAS = {
+    "analysis --help": "compare",
+    f"analysis trace encoding_ablation NoPE 24 --results {PUBLISHED}": "NoPE",
 }
 WITH_TORCH = {
     f"sweeps status depth_ablation --results {PUBLISHED} --seeds 2": "coupling, 1 layer",
     f"sweeps plan depth_ablation --results {PUBLISHED} --seeds 2": "0 to run",
+    f"sweeps/depth_ablation.py --plan --results {PUBLISHED} --seeds 2": "0 to run",
 }
 
 
 @pytest.mark.parametrize(
     ("commands", "allowed"),
-    [(WITHOUT_TORCH, []), pytest.param(WITH_TORCH, ["torch"], marks=pytest.mark.slow)],
-    ids=["none", "torch"],
+    [
+        (WITHOUT_TORCH, []),
+        (WITH_PANDAS, ["pandas"]),
+        pytest.param(WITH_TORCH, ["torch"], marks=pytest.mark.slow),
+    ],
+    ids=["none", "pandas", "torch"],
 )
 def test_commands_that_compute_nothing_import_nothing_heavy(commands, allowed):
     arguments = json.dumps([HEAVY, *commands])

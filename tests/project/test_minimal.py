@@ -10,16 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tiny_config import TINY
+
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("ray", "mlflow", "optuna", "pandas", "matplotlib", "seaborn", "psutil", "sqlalchemy")
 ABSENT = """
 import sys
+absent = {absent!r}
 class Without:
     def __init__(self, finder):
         self.finder = finder
     def find_spec(self, name, path=None, target=None):
-        absent = name.partition(".")[0] in {absent!r}
-        return None if absent else self.finder.find_spec(name, path, target)
+        if name.partition(".")[0] in absent:
+            return None
+        return self.finder.find_spec(name, path, target)
     def __getattr__(self, name):
         return getattr(self.finder, name)
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
@@ -37,6 +41,7 @@ from pcore.training.train import train
 print(pcore.__file__, last.step, sum(r.counts.num_examples for r in last.results))
 """
 SWEEP = """
+absent.intersection_update({libraries!r})
 from sweeps.__main__ import main
 flags = "--scale smoke --seeds 1 --executor inline --no-mlflow --no-report --results results"
 sys.exit(main(["run", "max_position_ablation", *flags.split()]))
@@ -66,18 +71,22 @@ def run(folder: Path, absent: tuple[str, ...], code: str) -> str:
     return done.stdout
 
 
-def test_pcore_trains_with_torch_numpy_and_jaxtyping_alone(copied):
-    from tests.support.tiny_config import TINY
-
+@pytest.fixture(scope="module")
+def printed(copied):
+    """What one process prints that trains first, and runs a sweep when it has more libraries."""
     absent = (*LIBRARIES, "pyarrow", "scipy", "beartype", "sweeps", "analysis")
-    file, step, examples = run(copied, absent, TRAIN.format(tiny=TINY)).split()
+    code = TRAIN.format(tiny=TINY) + SWEEP.format(libraries=set(LIBRARIES))
+    return run(copied, absent, code)
+
+
+def test_pcore_trains_with_torch_numpy_and_jaxtyping_alone(copied, printed):
+    file, step, examples = printed.splitlines()[0].split()
     assert Path(file).is_relative_to(copied)
     assert (int(step), int(examples)) == (12, 5 * 32)
 
 
-def test_a_sweep_runs_inline_without_ray_mlflow_pandas_and_git(copied):
-    output = run(copied, LIBRARIES, SWEEP)
-    assert "0 failed" in output
+def test_a_sweep_runs_inline_without_ray_mlflow_pandas_and_git(copied, printed):
+    assert "0 failed" in printed
     shards = list((copied / "results" / "trials").rglob("*-ok-*.parquet"))
     assert len(shards) == 2
 

@@ -1,9 +1,14 @@
 """The published rows (results/published) and the texts that quote them: nobody typed a number."""
 
+import hashlib
+import io
 import json
 import re
 import subprocess
+import tarfile
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +17,7 @@ from analysis.load import load_sweep
 from pcore.config import trial_id, unflatten
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial.sources import KIND, definitions, hash_definitions, read_rooms
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -28,9 +34,8 @@ def test_tables_in_texts_are_those_of_the_published_rows(page, monkeypatch):
 
 @pytest.mark.parametrize(("store", "sweep", "scale"), VIEWS, ids=str)
 def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, scale):
-    opened = Store(store)
-    view = opened.load_view(sweep, scale).to_pylist()
-    rows = {r["trial_id"]: r for r in opened.load(record="trial").to_pylist()}
+    view = Store(store).load_view(sweep, scale).to_pylist()
+    rows = trials_of(store)
     planned = {cell.id: cell for cell in find_sweep(sweep).cells(scale)}
     finished = [member for member in view if member["trial_id"] in rows]
     assert finished
@@ -44,6 +49,13 @@ def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, sca
         assert is_known_commit(row["git_commit"])
 
 
+@cache
+def trials_of(store: Path) -> dict[str, dict[str, Any]]:
+    """The row of every trial of a store."""
+    return {row["trial_id"]: row for row in Store(store).load(record="trial").to_pylist()}
+
+
+@cache
 def is_known_commit(commit: str) -> bool:
     """Whether this history has it; True where the history is not whole."""
     git = ["git", "-C", str(ROOT)]
@@ -53,6 +65,37 @@ def is_known_commit(commit: str) -> bool:
     if shallow.stdout.strip() != "false":
         return True
     return subprocess.run([*git, "merge-base", "--is-ancestor", commit, "HEAD"]).returncode == 0
+
+
+@pytest.mark.parametrize("store", STORES, ids=str)
+def test_code_hashes_of_published_rows_are_those_of_their_commits(store, tmp_path):
+    columns = ["code_hash", "git_commit"]
+    rows = Store(store).load(record="trial", columns=["trial_id", *columns]).to_pylist()
+    named = {tuple(row[name] for name in columns) for row in rows}
+    for code_hash, commit in sorted(named):
+        if is_known_commit(commit) and (pcore := checkout(commit, tmp_path)):
+            assert hash_of(pcore, code_hash) == code_hash, commit
+
+
+def checkout(commit: str, folder: Path) -> Path | None:
+    """The pcore folder of a commit; None where the history is not whole."""
+    command = ["git", "-C", str(ROOT), "archive", commit, "pcore"]
+    archive = subprocess.run(command, capture_output=True)
+    if archive.returncode:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(folder / commit, filter="data")
+    return folder / commit / "pcore"
+
+
+def hash_of(pcore: Path, kind: str) -> str:
+    """The hash of its code, of the kind of another."""
+    if kind.startswith(KIND):
+        return hash_definitions(definitions(read_rooms(pcore)))
+    digest = hashlib.sha256()  # the first kind: names and contents of all files
+    for file in sorted(pcore.rglob("*.py")):
+        digest.update(str(file.relative_to(pcore)).encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def test_the_runs_on_the_page_of_a_thousand_digits_are_those_of_the_rows():

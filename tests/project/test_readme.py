@@ -14,18 +14,19 @@ import pytest
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.plan import count_states, make_plan
 from sweeps.engine.store.store import Store
-from tests.project.test_imports import ROOMS, floors
+from tests.project.test_imports import LAYERS, layers
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+GUIDES = README + (ROOT / "docs" / "models.md").read_text()  # both have own code to copy
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "cluster" / "README.md"]
-PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", GUIDES, flags=re.DOTALL)
 
 
 @pytest.fixture
 def own_code(tmp_path):
-    """A folder with the modules of the README, as a user would have them."""
-    encoding, attention, task, sweep = PYTHON_BLOCKS
+    """A folder with the modules of the guides, as a user would have them."""
+    encoding, task, sweep, attention, _ = PYTHON_BLOCKS
     (tmp_path / "my_attention.py").write_text(attention)
     (tmp_path / "my_sweep.py").write_text(sweep)
     (tmp_path / "my_encodings.py").write_text(encoding)
@@ -34,7 +35,7 @@ def own_code(tmp_path):
 
 
 def pcore(folder: Path, command: str) -> str:
-    run = [sys.executable, "-m", "pcore.cli", *command.split()[1:]]
+    run = [sys.executable, "-m", "pcore", *command.split()[1:]]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -43,7 +44,7 @@ def pcore(folder: Path, command: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["my_encodings:Decay", "my_attention:Squared", "my_tasks:Flip"])
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
-    lines = [line.strip() for line in README.splitlines() if name in line]
+    lines = [line.strip() for line in GUIDES.splitlines() if name in line]
     commands = [line for line in lines if line.startswith("pcore ")]
     assert len(commands) == 2, commands
     for command in commands:
@@ -87,7 +88,7 @@ def test_every_link_leads_to_a_file(document):
     assert not [link for link in files if not (document.parent / link).exists()]
 
 
-def test_every_path_of_the_tree_exists_and_every_room_is_in_it():
+def test_every_path_of_the_tree_exists_and_every_folder_is_in_it():
     tree = [line for line in README.split("## Layout")[1].splitlines() if line.startswith("    ")]
     named, above = set[Path](), dict[int, Path]()
     for line in tree:
@@ -96,5 +97,5 @@ def test_every_path_of_the_tree_exists_and_every_room_is_in_it():
         above[indent] = above[max(above)] / path if above else ROOT / path
         assert above[indent].is_dir() if path.endswith("/") else above[indent].is_file(), line
         named.add(above[indent].relative_to(ROOT))
-    rooms = {Path(*package.split(".")) / room for package in ROOMS for room in floors(package)}
-    assert {room for room in rooms if (ROOT / room / "__init__.py").exists()} <= named
+    parts = {Path(*package.split(".")) / part for package in LAYERS for part in layers(package)}
+    assert {part for part in parts if (ROOT / part / "__init__.py").exists()} <= named

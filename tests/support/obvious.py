@@ -1,5 +1,5 @@
 """The obvious version of a training step and of an evaluation, batched: what the fast paths of
-pcore are measured against, and have to equal.
+pcore are measured against, and have to equal. `tests/pcore/training/test_obvious.py` compares.
 
 Logits at every place, every batch padded to its longest example, each operation by itself, one
 parameter after the other in clipping and optimizer, the loss read after every step. It works on the

@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.claims.judge import judge
 from analysis.claims.published import CLAIMS
-from analysis.claims.verdicts import judge
 from analysis.configs import cell_configs
-from analysis.figures.cell_styles import cell_shades, method_name
+from analysis.figures.shared.cell_styles import cell_shades, method_name
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.report.browse.page import LENGTHS
 from analysis.report.browse.place import Block

@@ -15,9 +15,16 @@ from typing import Any
 from analysis.claims.verdict import VerdictRow
 from analysis.load import COUNTED
 from analysis.report.browse.place import Block, Place
+from analysis.report.first import (
+    TITLE,
+    Candidate,
+    choose_headline,
+    palette,
+    show_headline,
+    show_verdicts,
+)
 from analysis.report.markup import Markup, data_table, element, join
-from analysis.report.page import TITLE, VERDICT_STYLES, chip, palette
-from analysis.tables.sweep_tables import TableCell, times
+from analysis.tables.sweep_tables import TableCell
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("uplot/uPlot.iife.min.js", "../report.js", "browse.js")
@@ -26,7 +33,6 @@ FILTERS = ("sweep", "scale", "task", "encoding", "layers")
 LENGTHS = ("near 1.5x", "near 2x", "longest")  # at which the table shows exact match
 AXES = ("auto", "linear", "logarithmic")
 MOST_SHOWN = 6  # cells of the headline figure
-DECIDED = {word for word, (style, _) in VERDICT_STYLES.items() if style[:3] in ("goo", "bad")}
 NOTES = (
     "L95: largest tested length up to which the median EM stays above 95 % (x the trained length); "
     "≥: nothing longer was tested; *: a length on which recipes are tuned.",
@@ -112,70 +118,42 @@ def _show_first(blocks: Sequence[Block], rows: Sequence[Mapping[str, Any]]) -> M
         for v in block["verdicts"]
     ]
     verdicts = [row for _, row in sorted(found, key=lambda pair: pair[0])]
-    return element("div", _show_headline(rows), _show_verdicts(verdicts), class_="first")
+    candidates = [_candidate(row) for row in rows]
+    best = choose_headline(candidates)
+    if best is None:
+        headline = show_headline(None)
+    else:
+        headline = show_headline(candidates[best], *_draw_headline(rows, best))
+    return element("div", headline, show_verdicts(verdicts, _link_claim), class_="first")
 
 
-def _show_headline(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    """The sweep with the cell that reaches furthest beyond what it was trained on."""
-    places = [i for i, row in enumerate(rows) if row["reach"] and not row["constructed"]]
-    places = [i for i in places if rows[i]["scale"] != "smoke"] or places
-    if not places:
-        return element("section", element("p", "No trained cell reaches any length yet."))
-    best = max(places, key=lambda i: (rows[i]["reach"], rows[i]["n"], -i))
-    row = rows[best]
-    view = (row["sweep"], row["scale"])
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        title=row["title"],
+        scale=row["scale"],
+        cell=row["cell"],
+        l95=row["L95"][0],
+        reach=row["reach"],
+        trained=row["trained"],
+        n=row["n"],
+        constructed=row["constructed"],
+    )
+
+
+def _draw_headline(rows: Sequence[Mapping[str, Any]], best: int) -> Iterator[Markup]:
+    """The chart of this cell and of those of its sweep that reach furthest."""
+    view = (rows[best]["sweep"], rows[best]["scale"])
     beside = [i for i, other in enumerate(rows) if (other["sweep"], other["scale"]) == view]
     beside = sorted(beside, key=lambda i: (-(rows[i]["reach"] or 0), i))[:MOST_SHOWN]
-    low, high = row["trained"]
-    reached = row["L95"][0].partition(" ")[0]
-    tested = ", the longest tested" if reached.startswith("≥") else ""
-    text = (
-        f"{row['cell']}: median exact match above 95 % up to length {reached.strip('≥*')}{tested}, "
-        f"{times(row['reach'])} the longest of the trained lengths {low}–{high}; "
-        f"n = {row['n']} runs."
-    )
-    return element(
-        "section",
-        element("h2", row["title"], " ", element("span", row["scale"], class_="scale")),
-        element("p", text, class_="question"),
-        element(
-            "div", class_="chart", id="headline", data_cells=" ".join(map(str, sorted(beside)))
-        ),
-        element("p", class_="hint caption"),
-        element("noscript", "The charts need JavaScript; the table does not."),
-    )
+    shown = " ".join(map(str, sorted(beside)))
+    yield element("div", class_="chart", id="headline", data_cells=shown)
+    yield element("p", class_="hint caption")
+    yield element("noscript", "The charts need JavaScript; the table does not.")
 
 
-def _show_verdicts(verdicts: Sequence[VerdictRow]) -> Markup:
-    """What is decided and what is not separated; the rest folded."""
-    decided = [row for row in verdicts if row.verdict in DECIDED]
-    close = [row for row in verdicts if row.verdict == "not separated"]
-    rest = [row for row in verdicts if row.verdict not in DECIDED | {"not separated"}]
-    counts = Counter(row.verdict for row in rest)
-    words = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return element(
-        "section",
-        element("h2", "Verdicts on the claims"),
-        element("h3", f"Decided ({len(decided)})"),
-        _list_claims(decided),
-        element("h3", f"Not separated ({len(close)})"),
-        _list_claims(close),
-        element("details", element("summary", f"The rest: {words}"), _list_claims(rest)),
-        id="verdicts",
-    )
-
-
-def _list_claims(rows: Sequence[VerdictRow]) -> Markup:
-    if not rows:
-        return element("p", "None.", class_="hint")
-    return element("ul", *map(_show_claim, rows), class_="claims")
-
-
-def _show_claim(row: VerdictRow) -> Markup:
-    name = element("a", row.claim, href="#", data_sweep=row.sweep, data_scale=row.scale)
-    facts = [f"{row.scale} scale" if row.scale else "", f"n = {row.n}" if row.n else ""]
-    text = "; ".join(part for part in (row.ours, *facts) if part)
-    return element("li", chip(row.verdict), " ", name, element("small", text or row.published))
+def _link_claim(row: VerdictRow) -> Markup:
+    """The claim; a click filters the table."""
+    return element("a", row.claim, href="#", data_sweep=row.sweep, data_scale=row.scale)
 
 
 def _show_cells(rows: Sequence[Mapping[str, Any]]) -> Markup:

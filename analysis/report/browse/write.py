@@ -16,7 +16,7 @@ from typing import Any
 
 from analysis.report.browse.place import Block, Place
 from analysis.tables.files import check_place, write_text
-from sweeps.engine.store.mechanism import FOLDER as MECHANISM
+from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
@@ -100,14 +100,14 @@ def _stamps(
 ) -> Iterator[tuple[str, str]]:
     """The stamp of each sweep, and at "" that of the claims on all others."""
     rows, visible = store.views(), store.visible()
-    sizes = {entry.name: entry.size for entry in store.folder.list(MECHANISM)}
+    sizes = {entry.name: entry.size for entry in store.folder.list(MECHANISMS.folder)}
     code = _code()
     for sweep in dict.fromkeys(sweep for sweep, _ in views):
         parts: list[Any] = [code, checkpoint, sweep]
         for scale in (scale for name, scale in views if name == sweep):
             view = rows[sweep, scale].to_pylist()
             trials = sorted({row["trial_id"] for row in view})
-            files = [f"{MECHANISM}/{name[:2]}/{name}.parquet" for name in trials]
+            files = [f"{MECHANISMS.folder}/{name[:2]}/{name}.parquet" for name in trials]
             parts += [scale, view, [visible[name].name for name in trials if name in visible]]
             parts.append([sizes.get(file) for file in files])
         yield sweep, _digest(json.dumps(parts).encode())

@@ -5,7 +5,6 @@ given to `run_sweeps`. Each runs in its own thread of the launching process: a s
 neither trials nor other hooks, and an exception in one is reported once and stops nothing.
 """
 
-import importlib
 import math
 import os
 import queue
@@ -16,46 +15,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pcore.registry import nearest
-from pcore.training.train import Report
+from pcore.registry import describe_error, resolve
+from sweeps.engine.executors.news import Measured as Measured
+from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.plan import Plan
 from sweeps.engine.spec import Trial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
 
 NOTIFY_SECONDS = 60.0  # that the command of --notify may take
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """Exact match at one length, under one checkpoint policy."""
-
-    checkpoint: str  # policy
-    length: int
-    second_length: int | None
-    range: str  # train, near, test
-    num_correct: int
-    num_examples: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrialReport:
-    """The progress of a running trial."""
-
-    step: int
-    num_steps: int
-    loss: float  # mean training loss since the report before, nats per target
-    learning_rate: float
-    grad_norm: float  # before clipping
-    seconds: float  # in training steps so far, of this attempt
-    measured: tuple[Measured, ...] = ()  # lengths measured since the report before
-
-    @property
-    def share(self) -> float:
-        """Share of training steps done, 0 to 1."""
-        return self.step / self.num_steps if self.num_steps else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,51 +104,12 @@ class _Listener:
                 call(self.hook)
             except Exception as error:  # of a user's own code: the sweep goes on
                 if not self.failed:
-                    text = (str(error).strip().splitlines() or [""])[0]
-                    _say(f"hook {self.name}: {type(error).__name__}: {text} (reported once)")
+                    _say(f"hook {self.name}: {describe_error(error)} (reported once)")
                 self.failed = True
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-class News:
-    """Extracts what is new from reports, which repeat earlier measurements."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, tuple[int, int]] = {}  # step and number of lengths told of each trial
-
-    def begin(self, name: str) -> None:
-        """A new attempt at this trial: forget what was reported."""
-        self.known[name] = (-1, 0)
-
-    def read(self, name: str, report: Report) -> TrialReport | None:
-        """What is new in this report of a trial, if anything."""
-        (step, first), told = self.known[name], (report.step, len(report.results))
-        if (step, first) == told:
-            return None
-        self.known[name] = told
-        measured = tuple(
-            Measured(
-                checkpoint=result.checkpoint,
-                length=result.length,
-                second_length=result.second_length,
-                range=result.range,
-                num_correct=result.counts.num_correct,
-                num_examples=result.counts.num_examples,
-            )
-            for result in report.results[first:]
-        )
-        return TrialReport(
-            step=report.step,
-            num_steps=report.num_steps,
-            loss=report.loss,
-            learning_rate=report.learning_rate,
-            grad_norm=report.grad_norm,
-            seconds=report.seconds,
-            measured=measured,
-        )
 
 
 def load_hook(name: str) -> Hook:
@@ -188,25 +118,14 @@ def load_hook(name: str) -> Hook:
 
     Raises ValueError in a sentence.
     """
-    module_name, colon, class_name = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise ValueError(f"--hook {name!r} is not package.module:Class")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
+    cls = resolve(name, {"Hook": Hook}, "--hook")
     try:
-        module = importlib.import_module(module_name)
+        return cls()
     except Exception as error:  # own code may raise anything
-        text = f"{type(error).__name__}: {error}"
-        raise ValueError(f"--hook {name!r}: cannot import {module_name!r}: {text}") from error
-    found: Any = getattr(module, class_name, None)
-    if found is None:
-        close = nearest(class_name, [n for n in dir(module) if not n.startswith("_")])
-        raise ValueError(f"--hook {name!r}: module {module_name!r} has no {class_name!r}.{close}")
-    if not (isinstance(found, type) and issubclass(found, Hook)):
-        raise ValueError(f"--hook {name!r} is not a subclass of {Hook.__module__}:Hook")
-    try:
-        return found()
-    except Exception as error:
         raise ValueError(f"--hook {name!r}: {type(error).__name__}: {error}") from error
 
 

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from sweeps.engine.launch.hooks import Hooks, TrialReport
+from sweeps.engine.executors.news import TrialReport
+from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
 from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.failures import last_line
 
 SIGNS = {"ok": "ok", "done": "ok", "paused": "paused"}
 BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
@@ -90,7 +92,7 @@ class Progress:
             if outcome.status == "stopped" and not self._first_of(outcome):
                 return
             sign = SIGNS.get(outcome.status, outcome.status.upper())
-            text = outcome.summary or (outcome.error.strip().splitlines() or [""])[-1]
+            text = outcome.summary or last_line(outcome.error)
             took = format_seconds(outcome.seconds)
             self.say(f"  {sign:<8} {trial.cell.label}, {seeds}  ({took})  {text}".rstrip())
             self._log(BUSY)
@@ -105,6 +107,11 @@ class Progress:
         """Print a line above the live one."""
         with self.lock:
             self._write(f"\r\x1b[2K{text}\n" if self.live else f"{text}\n")
+
+    def idle_seconds(self) -> float:
+        """Since the last event if no trial is running, else 0."""
+        with self.lock:
+            return 0.0 if self.steps else time.monotonic() - self.last_activity
 
     def line(self) -> str:
         """The state of the sweep in one line."""

@@ -11,14 +11,13 @@ from collections.abc import Generator, Mapping, Sequence
 
 from pcore.config import TrialConfig, flatten, trial_id
 from sweeps.engine.launch.hooks import Hooks
-from sweeps.engine.launch.inline import run_inline
 from sweeps.engine.launch.leases import LaunchLease, OtherLaunch
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.options import LaunchOptions, make_settings
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.spec import Cell, Trial
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import MAX_TRIES, RETRIED
 from sweeps.engine.trial.markers import GIVEN_UP, remove_markers
 
@@ -30,6 +29,7 @@ class Scheduler:
 
     def __init__(self, options: LaunchOptions, store: Store, hooks: Hooks | None = None):
         self.options, self.store, self.hooks = options, store, hooks
+        self.executor = options.make_executor()
         self.began = time.monotonic()
         self.tries: Counter[str] = Counter()
         self.outcomes: dict[str, Outcome] = {}  # of the latest attempt at each trial
@@ -42,7 +42,8 @@ class Scheduler:
                 taken = lease.claim(p.trial.id for p in left)
                 mine = [p for p in left if p.trial.id not in taken]
                 if mine := self._unfinished(mine):  # another launch may have run them meanwhile
-                    self._run_pass(title, mine, lease.name)
+                    with self._pass(title, mine, lease.name) as (settings, progress):
+                        self.executor.run(mine, settings, progress)
                     if any(self._ended_launch(p.trial.id) for p in mine):
                         return False
                 elif taken:
@@ -70,19 +71,17 @@ class Scheduler:
     def _ended_launch(self, name: str) -> bool:
         return name in self.outcomes and self.outcomes[name].status in ("paused", "unsaved")
 
-    def _run_pass(self, title: str, mine: Sequence[PlannedTrial], launch: str) -> None:
-        """Run these trials once, with the executor of the options."""
+    @contextlib.contextmanager
+    def _pass(
+        self, title: str, mine: Sequence[PlannedTrial], launch: str
+    ) -> Generator[tuple[Settings, Progress]]:
+        """What the executor needs to run these trials once."""
         settings = make_settings(self.options, self.store, launch, self.began)
         with (
-            session(self.options, self.store) as num_slots,
+            self.executor.session(self.store) as num_slots,
             Progress(title, mine, num_slots, self._record, self.hooks) as progress,
         ):
-            if self.options.executor == "inline":
-                run_inline(mine, settings, progress)
-            else:
-                from sweeps.engine.launch.ray_tune import run_on_ray
-
-                run_on_ray(mine, settings, progress, self.options.resources)
+            yield settings, progress
         for p in mine:  # an executor that says nothing of a trial is not asked again
             name = p.trial.id
             unknown = Outcome(trial_id=name, status="not started", seconds=0.0)
@@ -139,17 +138,3 @@ def _name_differences(configs: Sequence[TrialConfig]) -> list[str]:
         for flat in flats
     ]
     return [label or trial_id(config) for label, config in zip(labels, configs, strict=True)]
-
-
-@contextlib.contextmanager
-def session(options: LaunchOptions, store: Store) -> Generator[int]:
-    """What the executor needs, open until the end of the block; yields how many trials run at
-    once. A session inside another one is the same.
-    """
-    if options.executor == "inline":
-        yield 1
-        return
-    from sweeps.engine.launch.ray_cluster import ray_session
-
-    with ray_session(options.ray_address, options.resources, store) as num_slots:
-        yield num_slots

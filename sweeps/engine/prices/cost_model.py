@@ -7,7 +7,7 @@ terms did. The fit minimises squared *relative* errors with a, b >= 0; if the ro
 the two, their ratio stays near TYPICAL.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,20 +107,6 @@ def fit(measured: Sequence[Measurement]) -> CostModel:
     factors = _fit_two(np.vstack([ratios, prior]), targets)
     per_step, per_operation = factors * typical * scale
     return CostModel(per_step=float(per_step), per_operation=float(per_operation))
-
-
-def leave_out(
-    measured: Sequence[Measurement], chosen: Callable[[Measurement], bool]
-) -> list[float]:
-    """Measured over predicted seconds of the chosen ones, predicted by a fit to those with other
-    training steps; empty if these are too few.
-    """
-    steps = {m.amounts.step for m in measured if chosen(m)}
-    rest = [m for m in measured if m.amounts.step not in steps]
-    if not is_enough(rest):
-        return []
-    model = fit(rest)
-    return [m.seconds / model.seconds(m.amounts) for m in measured if chosen(m)]
 
 
 def cross_validate(measured: Sequence[Measurement]) -> list[float]:

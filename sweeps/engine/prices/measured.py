@@ -31,21 +31,11 @@ KIND = ("task.name", "position.encoding", "num_parameters", "train_flops")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredCell:
-    """A cell, its configuration at one of its seeds, and what its trials took."""
-
-    cell: str
-    config: TrialConfig
-    measurement: Measurement
-    num_trials: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
     """The durations in a store."""
 
     seconds: Mapping[str, float]  # of each cell in the store
-    sample: tuple[MeasuredCell, ...]  # cells of all kinds there are
+    sample: Mapping[TrialConfig, Measurement]  # cells of all kinds, each at one of its seeds
     here: bool  # whether all this was measured on this host
 
 
@@ -65,16 +55,12 @@ def read_measured(store: Store, device: str, num_threads: int = 1) -> Measured:
     seconds = {cell: _low([_seconds(row) for row in rows]) for cell, rows in by_cell.items()}
     chosen = {by_cell[cell][0]["trial_id"]: cell for cell in _of_all_kinds(by_cell)}
     shards = [visible[name] for name in chosen]
-    sample: list[MeasuredCell] = []
+    sample: dict[TrialConfig, Measurement] = {}
     for row in store.load_shards(shards, "trial", ["trial_id", "config_json"]).to_pylist():
-        cell, config = chosen[row["trial_id"]], _read(row["config_json"])
-        if config is not None:
-            measurement = Measurement(amounts=count_amounts(config), seconds=seconds[cell])
-            count = len(by_cell[cell])
-            sample.append(
-                MeasuredCell(cell=cell, config=config, measurement=measurement, num_trials=count)
-            )
-    return Measured(seconds=seconds, sample=tuple(sample), here=here)
+        if (config := _read(row["config_json"])) is not None:
+            took = seconds[chosen[row["trial_id"]]]
+            sample[config] = Measurement(amounts=count_amounts(config), seconds=took)
+    return Measured(seconds=seconds, sample=sample, here=here)
 
 
 def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, Any]]:

@@ -75,12 +75,11 @@ class _Pricing:
     def __init__(self, store: Store, device: str, num_threads: int):
         self.device, self.num_threads = device, num_threads
         self.measured = read_measured(store, device, num_threads)
-        cells = self.measured.sample
-        self.sample = [cell.measurement for cell in cells]
+        self.sample = list(self.measured.sample.values())
         self.fitted = is_enough(self.sample)
         self.model = fit(self.sample) if self.sample else TYPICAL
         self.steps = [_step_operations(m.amounts) for m in self.sample]
-        self.measured_parts = {_parts(cell.config) for cell in cells}
+        self.measured_parts = {_parts(config) for config in self.measured.sample}
         self.speed = 1.0  # time here over time where the rows were measured
         self.probed: dict[TrialConfig, float] = {}
 

@@ -8,7 +8,6 @@ used.
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.cli.parser import Parser
@@ -16,7 +15,7 @@ from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
 from sweeps.engine.search.results import format_best, read_scores, write_best
-from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms, study_name
+from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.store import Store
 
@@ -36,37 +35,27 @@ def run_search(
     *,
     budget: Budget | None = None,
     width: int = 1,
-    storage: str | None = None,
     say: Callable[[str], None] = print,
 ) -> tuple[Best, list[str]]:
     """(winner by arm, configurations that failed). Goes on where an earlier launch ended.
 
-    budget: default that of the search. width: configurations of each arm under way at once.
-    storage: the Optuna database, a URL or a local file; default optuna.db in the results. Raises
+    budget: default that of the search. width: configurations of each arm under way at once. Raises
     ValueError for what cannot work, before any compute, and if an arm has no winner.
     """
-    from sweeps.engine.search.study import Arm, open_studies  # not needed for a plan
+    from sweeps.engine.search.study import Arm  # not needed for a plan
 
     budget = budget or search.budget[scale]
     configs = prepare_arms(search, scale, budget)
     if width < 1:
         raise ValueError(f"width {width} is below 1")
-    url, store = find_database(storage, results), Store(results)
+    store = Store(results)
     store.prepare()
-    names = {
-        label: study_name(search, scale, label, config, budget.rungs)
-        for label, config in configs.items()
-    }
-    with open_studies(url, names) as records:
-        arms = [
-            Arm(label, config, search.space, budget, records[label])
-            for label, config in configs.items()
-        ]
-        number = 0
-        while sum(arm.start(width) for arm in arms):
-            number += 1
-            _run_round(number, arms, store, execute, say)
-    return _conclude(arms, say)
+    arms = [Arm(label, config, search.space, budget) for label, config in configs.items()]
+    number = 0
+    while sum(arm.start(width) for arm in arms):
+        number += 1
+        _run_round(number, arms, store, execute, say)
+    return _conclude(arms)
 
 
 def _run_round(
@@ -92,28 +81,13 @@ def _run_round(
         arm.settle(scores)
 
 
-def _conclude(arms: "Sequence[Arm]", say: Callable[[str], None]) -> tuple[Best, list[str]]:
+def _conclude(arms: "Sequence[Arm]") -> tuple[Best, list[str]]:
     best = {arm.label: winner for arm in arms if (winner := arm.best()) is not None}
     failed = [line for arm in arms for line in arm.failed]
     if missing := [arm.label for arm in arms if arm.label not in best]:
         lines = "".join(f"; {line}" for line in failed)
         raise ValueError(f"no configuration finished its rungs in: {', '.join(missing)}{lines}")
-    if problem := next((arm.problem for arm in arms if arm.problem), ""):
-        say(f"Optuna database incomplete ({problem}); the same command completes it")
     return best, failed
-
-
-def find_database(storage: str | None, results: str) -> str:
-    """The URL of the Optuna database. Raises ValueError if remote results leave it open."""
-    if storage is not None and "://" in storage:
-        return storage
-    if storage is None and "://" in results:
-        raise ValueError(
-            f"the results are at {results}, where no database can live: "
-            "name a local file, e.g. --storage optuna.db"
-        )
-    file = Path(storage) if storage is not None else Path(results) / "optuna.db"
-    return f"sqlite:///{file.expanduser().absolute()}"
 
 
 # The command line ---------------------------------------------------------------------------------
@@ -132,7 +106,6 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add("--scale", choices=SCALES, default="laptop", help="size of the search (default: laptop)")
     add("--configurations", type=int, help="of each arm, instead of the budget of the script")
     add("--width", type=int, default=2, help="configurations of each arm at once (default: 2)")
-    add("--storage", help="Optuna database: file or URL (default: optuna.db in the results)")
     add("--plan", action="store_true", help="print the budget; run nothing")
     add_results(parser)
     add_executor(parser)
@@ -143,16 +116,14 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
             budget = replace(budget, configurations=given.configurations)
         arms = prepare_arms(search, options.scale, budget)
         print(format_budget(search, options.scale, budget, arms), flush=True)
-        return 0 if given.plan else _run(search, options, budget, given.width, given.storage)
+        return 0 if given.plan else _run(search, options, budget, given.width)
     except EXPECTED as error:
         return exit_code(search.name, error)
 
 
-def _run(
-    search: Search, options: LaunchOptions, budget: Budget, width: int, storage: str | None
-) -> int:
+def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> int:
     """Run a search and keep its winners; its exit code."""
-    from sweeps.engine.launch.scheduler import execute_configs, session  # torch: not for --help
+    from sweeps.engine.launch.scheduler import execute_configs  # torch: not for --help
 
     store = Store(options.results)
     print(f"\nresults: {store.root}", flush=True)
@@ -160,7 +131,7 @@ def _run(
     def execute(configs: Sequence[TrialConfig]) -> None:
         execute_configs(f"{search.name} [{options.scale}]", configs, options, store)
 
-    with session(options, store):
+    with options.make_executor().session(store):  # one for all rounds
         best, failed = run_search(
             search,
             options.scale,
@@ -168,7 +139,6 @@ def _run(
             execute,
             budget=budget,
             width=width,
-            storage=storage,
             say=lambda line: print(line, flush=True),
         )
     file = write_best(store.root, search.name, options.scale, best)

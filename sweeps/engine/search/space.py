@@ -5,13 +5,11 @@ configuration climbs rungs: full trainings of growing length, each with a comple
 schedule, so that every rung is an ordinary trial and its rows are those of any other.
 """
 
-import hashlib
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pcore.config import Scalar, TrialConfig, canonical, coerce, flatten, known_fields, override
+from pcore.config import Scalar, TrialConfig, coerce, flatten, known_fields, override
 from pcore.registry import nearest
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
@@ -165,18 +163,6 @@ def defaults_in_space(config: TrialConfig, space: Space) -> dict[str, Scalar] | 
 def rung_steps(config: TrialConfig, rungs: Sequence[float]) -> list[int]:
     """Training steps of each rung."""
     return [max(1, round(rung * config.optim.num_steps)) for rung in rungs]
-
-
-def study_name(
-    search: Search, scale: Scale, label: str, config: TrialConfig, rungs: Sequence[float]
-) -> str:
-    """The name of an arm's study; another one as soon as arm, space or rungs change.
-
-    The number of configurations is not part of it: a larger budget goes on with the same study.
-    """
-    space = sorted((field, repr(values)) for field, values in search.space.items())
-    text = json.dumps([canonical(config), space, list(rungs), HALVING])
-    return f"{search.name}-{scale}-{label}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def format_budget(

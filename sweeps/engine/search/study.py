@@ -5,20 +5,15 @@ The store decides. A launch replays every study from the start in memory: the sa
 same order, the sampler seeded by the number of the configuration, the scores from the store. A
 killed search therefore resumes with the configurations it had started, and ends as it would have
 without the interruption (at the same `width`). A larger budget continues it: decisions about a
-configuration do not depend on later ones. The Optuna database records every finished configuration,
-for dashboards and so that its values stay the same under any version of Optuna. If deleted, it is
-rebuilt.
+configuration do not depend on later ones.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import optuna
-import sqlalchemy
 from optuna.trial import TrialState
-from sqlalchemy.exc import SQLAlchemyError
 
 from pcore.config import TrialConfig, override, trial_id
 from pcore.config.seeding import derive_seed
@@ -32,6 +27,7 @@ from sweeps.engine.search.space import (
     find_bounds,
     rung_steps,
 )
+from sweeps.engine.trial.failures import last_line
 
 STARTUP = 5  # configurations of an arm, its own among them, before TPE takes over from chance
 DIGITS = 4  # of a drawn number: short in tables, and the same trial on every machine
@@ -47,22 +43,16 @@ class Live:
 
 
 class Arm:
-    """The study of one arm, replayed in memory and recorded in the database.
+    """The study of one arm, replayed in memory.
 
     The first configuration is the arm as it is, if the space contains it: the winner is never worse
     on the near range than what was there before.
     """
 
-    def __init__(
-        self, label: str, config: TrialConfig, space: Space, budget: Budget, record: optuna.Study
-    ):
+    def __init__(self, label: str, config: TrialConfig, space: Space, budget: Budget):
         self.label, self.config, self.space, self.budget = label, config, space, budget
         self.steps = rung_steps(config, budget.rungs)
-        self.record = record
-        mine = record.get_trials(deepcopy=False)
-        past = [t for t in mine if "configuration" in t.user_attrs]
-        self.recorded_values = {t.user_attrs["configuration"]: t.params for t in past}
-        self.recorded = {(t.user_attrs["configuration"], t.state) for t in past}
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=HALVING)
         self.study = optuna.create_study(pruner=pruner)
         self.live: list[Live] = []
@@ -71,7 +61,6 @@ class Arm:
         self.reached: dict[int, int] = {}  # the steps of the training that gave it
         self.trained: dict[str, int] = {}  # steps by trial id
         self.failed: list[str] = []
-        self.problem = ""  # why the record lacks something
 
     def start(self, width: int) -> bool:
         """Draw new configurations until `width` are under way or the budget is used; whether any is
@@ -84,13 +73,9 @@ class Arm:
                 n_startup_trials=STARTUP,
                 constant_liar=True,
             )
-            fixed = self.recorded_values.get(number)
-            if fixed is None and number == 0:
-                fixed = defaults_in_space(self.config, self.space)
-            if fixed is not None:
-                self.study.enqueue_trial(fixed)
+            if number == 0 and (own := defaults_in_space(self.config, self.space)) is not None:
+                self.study.enqueue_trial(own)
             trial = self.study.ask()
-            trial.set_user_attr("configuration", number)
             self.values.append(self._draw(trial))
             self.live.append(Live(trial, self.values[number]))
         return bool(self.live)
@@ -130,13 +115,12 @@ class Arm:
                 value = scored.score if state == TrialState.COMPLETE else None
                 self.study.tell(live.trial, value, state=state)
         self.live = still
-        self._write_record()
 
     def _judge(self, live: Live, name: str, scored: Scored) -> TrialState | None:
         """The final state of a configuration after this rung, None if it goes on."""
         number = live.trial.number
         if not scored.finished:
-            reason = (scored.error.strip().splitlines() or [scored.status])[-1]
+            reason = last_line(scored.error) or scored.status
             self.failed.append(f"{self.label}, configuration {number} ({name}): {reason}")
             return TrialState.FAIL
         self.trained[name] = self.steps[live.rung]
@@ -147,19 +131,6 @@ class Arm:
         if live.rung == len(self.steps) - 1:
             return TrialState.COMPLETE
         return TrialState.PRUNED if live.trial.should_prune() else None
-
-    def _write_record(self) -> None:
-        """Record what is finished and not recorded yet. A database that fails stops nothing."""
-        for trial in self.study.get_trials(deepcopy=False):
-            key = (trial.number, trial.state)
-            if trial.state.is_finished() and key not in self.recorded:
-                try:
-                    self.record.add_trial(trial)
-                except optuna.exceptions.StorageInternalError as error:
-                    self.problem = str(error).strip().splitlines()[0]
-                    return
-                self.recorded.add(key)
-                self.problem = ""
 
     def best(self) -> dict[str, Any] | None:
         """The winner: its fields, its score and what the arm has spent; None if none finished."""
@@ -176,41 +147,8 @@ class Arm:
             "num_failed": len(self.failed),
             "num_per_rung": [sum(len(t.intermediate_values) > k for t in trials) for k in rungs],
             "num_trained_steps": sum(self.trained.values()),
-            "study": self.record.study_name,
             "tried": [
                 {**self.values[n], "near_score": scored.score, "num_steps": self.reached[n]}
                 for n, scored in sorted(self.scored.items())
             ],
         }
-
-
-@contextmanager
-def open_studies(url: str, names: Mapping[str, str]) -> Generator[dict[str, optuna.Study]]:
-    """The recorded study of each arm, new ones empty. Raises ValueError if the database cannot be
-    opened or belongs to another program: MLflow and Optuna both keep their schema version in a
-    table `alembic_version`, so they can share a server, not a database.
-    """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        engine = sqlalchemy.create_engine(url)
-        tables = sqlalchemy.inspect(engine).get_table_names()
-        engine.dispose()
-        mlflow = "experiments" in tables
-        if mlflow or ("alembic_version" in tables and "studies" not in tables):
-            owner = "MLflow" if mlflow else "another program"
-            raise ValueError(
-                f"{url} is the database of {owner}, which Optuna cannot share: name another "
-                "database of that server, or another schema (?options=-csearch_path%3Doptuna)"
-            )
-        storage = optuna.storages.RDBStorage(url)
-    except (SQLAlchemyError, ImportError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"the Optuna database {url} cannot be opened: {reason}") from error
-    try:
-        yield {
-            label: optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
-            for label, name in names.items()
-        }
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()

@@ -14,6 +14,7 @@ PATTERNS = {
     "view": r"views/(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)\.parquet",
     "pack": rf"packs/(?P<pack>[0-9a-f]{{8}})-(?P<record>{'|'.join(get_args(Record))})\.parquet",
     "mechanism file": r"mechanism/[0-9a-f]{2}/[0-9a-f]+\.parquet",
+    "metric file": rf"metrics/[0-9a-f]{{2}}/{TRIAL}-[0-9a-f]{{8}}\.parquet",
     "state": rf"checkpoints/{TRIAL}/state\.pt",
     "weights": rf"checkpoints/{TRIAL}/(?:last|best|oracle)\.pt",
     "marker": rf"running/{TRIAL}\.json",

@@ -1,6 +1,9 @@
-"""The near-range score of a run, used by searches and selections."""
+"""What the counts of evaluation rows amount to, where more than one part of the house asks."""
 
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def near_score(counts: Any) -> Any:
@@ -11,3 +14,13 @@ def near_score(counts: Any) -> Any:
     """
     exact_match = counts["num_correct"] / counts["num_examples"]
     return (1 - exact_match) + (1 - counts["num_correct_tokens"] / counts["num_tokens"])
+
+
+def pooled_matches(rows: Iterable[tuple[Key, Mapping[str, Any]]]) -> dict[Key, float]:
+    """Exact match over all examples of the rows of each key, in [0, 1]."""
+    sums: dict[Key, list[int]] = {}
+    for key, row in rows:
+        total = sums.setdefault(key, [0, 0])
+        total[0] += row["num_correct"]
+        total[1] += row["num_examples"]
+    return {key: correct / examples for key, (correct, examples) in sums.items()}

@@ -7,12 +7,40 @@ seal; only their contents can be checked.
 import hashlib
 import io
 import re
+import sys
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 SEAL = re.compile(rb"pcore-seal:([0-9a-f]{64})")
 EMPTY = b"pcore-seal:" + b"0" * 64
+
+
+class _NoPandas:
+    """Finds no pandas while it stands in `sys.meta_path`."""
+
+    @staticmethod
+    def find_spec(name: str, *places: Any) -> None:
+        del places
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def leave_pandas_out() -> None:
+    """pyarrow imports pandas at its first value, in case that is an object of pandas; this takes
+    longer than all else that commands without frames import. `to_pandas` imports it all the same.
+    """
+    if "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+leave_pandas_out()
 
 
 class BadFile(ValueError):

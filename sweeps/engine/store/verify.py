@@ -8,9 +8,9 @@ from typing import get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import check_checkpoint, check_shard, read_shard, read_view
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.mechanism import check_mechanism
 from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary, kind_of, parse_shard
 from sweeps.engine.store.packs import SHARD, file_name
 from sweeps.engine.store.schema import Record, schema
@@ -58,7 +58,9 @@ def find_problem(folder: Folder, name: str) -> str:
         elif kind == "view" or (name.startswith("views/") and kind is None):
             read_view(folder.read(name), name)
         elif kind == "mechanism file":
-            check_mechanism(folder.read(name), name)
+            MECHANISMS.check(folder.read(name), name)
+        elif kind == "metric file":
+            METRICS.check(folder.read(name), name)
         elif kind in ("state", "weights"):
             check_checkpoint(folder.read(name))
         elif kind and name.endswith(".json") and not _is_object(folder.read(name)):

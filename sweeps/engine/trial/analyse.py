@@ -5,8 +5,8 @@ import traceback
 from pcore.config import TrialConfig
 from pcore.diagnosis.mechanism import mechanism_rows
 from pcore.model.transformer import Transformer
+from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.mechanism import write_mechanism
 
 
 def write_diagnosis(
@@ -19,4 +19,4 @@ def write_diagnosis(
         rows = list(mechanism_rows(model, config, num_examples))
     except Exception:
         rows = [{"kind": "error", "sentence": traceback.format_exc(limit=-4)}]
-    write_mechanism(folder, name, rows)
+    MECHANISMS.write(folder, name, rows)

@@ -25,6 +25,7 @@ from pcore.training.train import Diverged, Report, train
 from sweeps.engine.store.checks import check_checkpoint
 from sweeps.engine.store.folder import StorageFailed
 from sweeps.engine.store.schema import REPORT, Status
+from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
@@ -339,12 +340,7 @@ def _summarise(evaluations: list[dict[str, Any]]) -> str:
     """Exact match pooled over the train and the near range, for the progress line. Never the test
     range.
     """
-    parts = []
-    for name in ("train", "near"):
-        rows = [row for row in evaluations if row["range"] == name and row["checkpoint"] == "last"]
-        if rows:
-            share = sum(row["num_correct"] for row in rows) / sum(
-                row["num_examples"] for row in rows
-            )
-            parts.append(f"{name} {100 * share:.1f} %")
+    last = [row for row in evaluations if row["checkpoint"] == "last"]
+    matches = pooled_matches((row["range"], row) for row in last)
+    parts = [f"{r} {100 * matches[r]:.1f} %" for r in ("train", "near") if r in matches]
     return "exact match: " + ", ".join(parts) if parts else ""

@@ -1,8 +1,8 @@
 """The code hash of a result, which covers what pcore computes, not how its files are arranged.
 
-It is a hash of all top-level definitions in the rooms that affect results, without docstrings,
-comments, imports and `__all__`. Moving a definition, rewording a docstring or reformatting does not
-change it; changing a constant or an expression does.
+It is a hash of all top-level definitions in the parts of pcore that affect results, without
+docstrings, comments, imports and `__all__`. Moving a definition, rewording a docstring or
+reformatting does not change it; changing a constant or an expression does.
 """
 
 import ast
@@ -19,7 +19,7 @@ import pcore
 ROOT = Path(__file__).resolve().parents[3]
 KIND = "a1:"  # begins the hashes of this kind; those before it had names and bytes of all files
 # Not `cli`, `diagnosis` and `conformance`, which do not affect rows.
-ROOMS = (
+PARTS = (
     "registry",
     "vocab",
     "config",
@@ -41,7 +41,7 @@ def hash_sources() -> str:
 
 @functools.cache
 def _definitions_of_today() -> frozenset[str]:
-    return definitions(read_rooms(Path(pcore.__path__[0])))
+    return definitions(read_parts(Path(pcore.__path__[0])))
 
 
 def is_same_code(
@@ -57,13 +57,13 @@ def is_same_code(
     then = _definitions_of_commit(git_commit)
     if then is None:
         return None
-    return _definitions_of_today() <= then  # at that commit there may have been no rooms
+    return _definitions_of_today() <= then  # at that commit files may have lain otherwise
 
 
-def read_rooms(folder: Path) -> list[str]:
-    """The source files of the rooms of a pcore folder that affect results."""
-    files = [folder / f"{room}.py" for room in ROOMS]
-    files += [file for room in ROOMS for file in (folder / room).rglob("*.py")]
+def read_parts(folder: Path) -> list[str]:
+    """The source files in the parts of a pcore folder that affect results."""
+    files = [folder / f"{part}.py" for part in PARTS]
+    files += [file for part in PARTS for file in (folder / part).rglob("*.py")]
     return [file.read_text() for file in files if file.is_file()]
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
+from pcore.cli.parser import first_line
 from pcore.config import TrialConfig, trial_id
 from pcore.training.stacked import train_stacked
 from pcore.training.train import Diverged, Report
@@ -105,8 +106,7 @@ class _Members:
                 self.active.remove(i)
                 yield _unsaved(self.configs[i], error)
         except Exception as error:
-            text = (str(error).strip().splitlines() or [""])[0]
-            self.broken = f"{type(error).__name__}: {text}"
+            self.broken = f"{type(error).__name__}: {first_line(error)}"
         finally:
             for marker in self.markers.values():
                 with suppress(StorageFailed):  # the next launch removes it

@@ -17,12 +17,13 @@ from analysis.figures import axis as axis_figures
 from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps, style
 from analysis.figures import lengths as figures
-from analysis.figures.axes import find_axes, number
-from analysis.figures.cell_styles import cell_styles
 from analysis.figures.choose import draw_figures
+from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.varied_axes import find_axis, number
 from analysis.load import load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
+from pcore.encodings import ENCODINGS
 from sweeps.engine.store.store import Store
 from tests.support.rows import analysis_examples as examples
 from tests.support.rows.example_store import (
@@ -80,6 +81,10 @@ def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
     assert two["NoPE"].color == colors["NoPE, 3 layers"]
     assert two["coupling"].color == style.METHOD_COLORS["learned coupled"]
     assert len(set(style.METHOD_COLORS.values())) == len(style.METHOD_COLORS) - 1  # candidates
+
+
+def test_every_encoding_has_a_colour():
+    assert set(ENCODINGS) - {"none"} <= {name.partition(" ")[0] for name in style.METHOD_COLORS}
 
 
 def test_shades_and_palettes_go_from_light_to_dark(tmp_path: Path):
@@ -204,20 +209,17 @@ def caption_of(figure: Figure) -> str:
 
 
 def test_one_number_that_varies_is_an_axis(tmp_path: Path):
-    (axis,) = find_axes(examples.heads(tmp_path))
+    axis = find_axis(examples.heads(tmp_path))
     assert axis.name == "model.num_heads"
     assert list(axis.values.values()) == [1, 2, 4, 8]
     assert (axis.label, axis.is_log, axis.tied) == ("heads", True, ())
-    rows, columns = find_axes(examples.layers_by_heads(tmp_path))
-    assert (rows.name, columns.name) == ("model.num_layers", "model.num_heads")
+    assert find_axis(examples.layers_by_heads(tmp_path)) is None
 
 
 def test_cells_that_differ_in_words_have_no_axis():
-    assert find_axes(example()) == ()
-    with pytest.raises(ValueError, match="do not differ in 1 number"):
+    assert find_axis(example()) is None
+    with pytest.raises(ValueError, match="do not differ in one number"):
         axis_figures.plot_axis(example())
-    with pytest.raises(ValueError, match="do not differ in 2 number"):
-        axis_figures.plot_grid(example())
 
 
 def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
@@ -225,7 +227,7 @@ def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
         f"width {width}": ({"model.d_model": width, "model.d_ff": 4 * width}, 12.0)
         for width in (64, 128, 256)
     }
-    (axis,) = find_axes(examples.build_sweep(tmp_path, "width", arms, num_seeds=1))
+    axis = find_axis(examples.build_sweep(tmp_path, "width", arms, num_seeds=1))
     assert (axis.name, axis.tied) == ("model.d_model", ("model.d_ff",))
     assert not axis.is_log
 
@@ -233,7 +235,7 @@ def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
 def test_endless_data_comes_after_all_numbers(tmp_path: Path):
     sizes = (10_000, 100_000, None)
     arms = {str(size): ({"data.num_examples": size}, 12.0) for size in sizes}
-    (axis,) = find_axes(examples.build_sweep(tmp_path, "sizes", arms, num_seeds=1))
+    axis = find_axis(examples.build_sweep(tmp_path, "sizes", arms, num_seeds=1))
     assert list(axis.ticks.values()) == ["10k", "100k", "endless"]
     assert axis.position(list(axis.values.values())[-1]) == 1_000_000
 
@@ -242,8 +244,8 @@ def test_numbers_are_printed_short_and_exact():
     assert [number(x) for x in (1, 1003, 1000, 50_000, 2_000_000, 3e-5, 0.5)] == (
         ["1", "1003", "1k", "50k", "2M", "3e-5", "0.5"]
     )
-    assert [compute_figures.short_number(x) for x in (12, 2.5e6, 5e14, 1.5e15)] == (
-        ["12", "2.5M", "5e14", "1.5e15"]
+    assert [compute_figures.short_number(x) for x in (0, 2.5e6, 5e14, 1.5e15)] == (
+        ["0", "2.5e6", "5e14", "1.5e15"]
     )
 
 
@@ -263,22 +265,6 @@ def test_the_axis_shows_the_numbers_of_the_table(tmp_path: Path):
     assert figure.axes[0].get_xscale() == "log"
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["1", "2", "4", "8"]
     assert "n = 3 runs per cell; checkpoint: last" in caption_of(figure)
-
-
-def test_a_grid_prints_its_medians(tmp_path: Path):
-    results = examples.layers_by_heads(tmp_path)
-    figure = axis_figures.plot_grid(results)
-    values = map_of(figure.axes[0])
-    table = ablation_table(results).numbers.set_index("cell")
-    assert values.shape == (3, 3)
-    assert values[0, 1] == pytest.approx(100 * table.loc["1 layers, 2 heads", "em_16_median"])
-    assert np.isnan(values[2, 2])  # no such cell
-    assert len(figure.axes[0].texts) == 8
-    assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("layers", "heads")
-    lengths = {text.get_text() for text in figure.axes[1].texts}
-    assert lengths == {
-        f"{'≥' if row.l95_is_lower_bound else ''}{row.l95}" for row in table.itertuples()
-    }
 
 
 def test_a_heat_map_per_cell_shows_both_lengths_and_what_was_trained(tmp_path: Path):
@@ -309,30 +295,27 @@ def test_the_map_stays_readable_in_grey():
     )
 
 
-def test_equal_compute_takes_median_costs_and_says_what_is_missing(tmp_path: Path):
+def test_equal_compute_takes_median_costs(tmp_path: Path):
     results = examples.heads(tmp_path)
-    trials = results.trials.assign(train_tokens=np.nan, train_flops=1e12)
-    ones = trials["cell"] == "1 heads"
-    trials.loc[ones, "train_seconds"] = [30.0, 50.0, 1.0]
-    trials.loc[ones & (trials["seed"] == 2), "first_step"] = 500  # its second counts only a part
+    trials = results.trials.copy()
+    trials.loc[trials["cell"] == "1 heads", "train_flops"] = [3e12, 5e12, np.nan]
     figure = compute_figures.plot_compute(dataclasses.replace(results, trials=trials))
-    assert texts_in(figure) == ["not recorded"]
-    assert [axes.get_xlabel() for axes in figure.axes] == list(compute_figures.COSTS.values())
-    seconds = {str(line.get_label()): line for line in figure.axes[2].get_lines()}
-    assert list(seconds["1 heads"].get_xdata()) == [40]
+    (axes,) = figure.axes
+    lines = lines_of(figure)
+    assert list(lines["1 heads"].get_xdata()) == [4e12]
     table = ablation_table(results).numbers.set_index("cell")
     for cell in results.cells:
-        median = 100 * table.loc[cell, "em_16_median"]
-        assert seconds[cell].get_ydata() == pytest.approx([median])
-    assert figure.axes[0].get_ylabel() == "exact match (%) at 16 (2x)"
-    assert "seconds on cpu (12 runs)" in caption_of(figure)
+        assert lines[cell].get_ydata() == pytest.approx([100 * table.loc[cell, "em_16_median"]])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "training FLOPs",
+        "exact match (%) at 16 (2x)",
+    )
 
 
 def test_rows_without_any_cost_have_no_compute_figure():
     results = example(complete=True)
-    assert not compute_figures.has_costs(results)
+    assert not compute_figures.has_flops(results)
     assert [drawing.name for drawing in draw_figures(results)] == ["lengths", "failures", "losses"]
-    assert texts_in(compute_figures.plot_compute(results)) == ["not recorded"] * 3
 
 
 def test_small_print_is_never_wider_than_the_figure(tmp_path: Path):

@@ -15,8 +15,8 @@ from analysis.claims.verdict import VerdictRow
 from analysis.load import Results, load_sweep
 from analysis.report import markup
 from analysis.report import page as report
+from analysis.report.first import Candidate, choose_headline
 from analysis.report.samples import pick_samples
-from analysis.report.section import duration
 from analysis.report.write import write_section
 from analysis.statistics import comparisons
 from analysis.tables.comparison_table import p_value, points
@@ -160,6 +160,35 @@ def test_verdicts_come_first_then_contents_then_sections(page: Path):
     assert "read from a figure or retold" in found.all("small")
 
 
+def test_the_first_screen_has_the_headline_and_folds_what_is_not_decided(page: Path):
+    first = page.read_text(encoding="utf-8").partition('id="contents"')[0]
+    headline, _, verdicts = first.partition('id="verdicts"')
+    assert "median exact match above 95 % up to length" in headline
+    assert 'id="headline-lengths"' in headline
+    shown, _, folded = verdicts.partition("<details>")
+    assert "Not separated (1)" in shown
+    assert "Coupling adds" in shown
+    assert "Copy to 300" not in shown
+    assert "The rest: 1 not run at paper scale" in folded
+    assert folded.count("Copy to 300") == 2  # the second time with its source and rule
+
+
+def test_the_headline_is_the_trained_cell_that_reaches_furthest():
+    low = Candidate(
+        title="", scale="laptop", cell="", l95="", reach=2.0, trained=(1, 2), n=3, constructed=False
+    )
+    far = dataclasses.replace(low, reach=5.0)
+    others = [
+        dataclasses.replace(far, constructed=True, reach=9.0),
+        dataclasses.replace(far, scale="smoke", reach=9.0),
+        dataclasses.replace(far, reach=None),
+        dataclasses.replace(far, n=2),
+    ]
+    assert choose_headline([low, *others, far]) == 5
+    assert choose_headline([others[1]]) == 0
+    assert choose_headline(others[:1]) is None
+
+
 def test_text_from_data_is_escaped(page: Path):
     found = read(page)
     assert "Coupling adds at twice the length & <more>" in found.all("a")
@@ -186,7 +215,7 @@ def test_a_section_says_command_cost_and_what_is_missing(page: Path):
     assert "python sweeps/depth_ablation.py --scale laptop" in found.all("code")
     assert "16 of 18 trials done (1 diverged); 1 error, 1 missing" in found.all("dd")
     assert "all 12 trials done" in found.all("dd")
-    assert "16 trials, 16 min of wall time in all; cpu" in found.all("dd")
+    assert "16 trials, 16 min 24 s of wall time in all; cpu" in found.all("dd")
     assert "2/3" in found.all("td")
     assert "Coupling generalizes to twice the length." in found.all("p")
 
@@ -218,8 +247,6 @@ def test_files_beside_the_report(page: Path):
         "comparisons.csv",
         "comparisons.md",
         "comparisons.tex",
-        "failures.csv",
-        "lengths.csv",
         "runs.csv",
         "table.csv",
         "table.md",
@@ -256,7 +283,6 @@ def test_printed_numbers_sort_as_numbers():
     assert [markup.sort_key(t) for t in ("1–8", "3–0–1", "cpu", "–")] == [None] * 4
     assert (p_value(0.0312), p_value(1e-5), p_value(1.0)) == ("0.031", "<0.001", "1.000")
     assert (points(0.123), points(-0.05), points(float("nan"))) == ("+12.3", "−5.0", "–")
-    assert [duration(s) for s in (12, 200, 9000, 360_000)] == ["12 s", "3 min", "2.5 h", "100 h"]
 
 
 def test_attributes_and_children_are_escaped():

@@ -10,7 +10,6 @@ import pytest
 from analysis.load import Results
 from analysis.tables import render
 from analysis.tables import sweep_tables as tables
-from analysis.tables.curves import draw_bar, draw_curves
 from analysis.tables.render import escape_latex
 from analysis.tables.sweep_tables import Table, TableCell, ablation_table, percent, times
 from tests.support.rows.example_store import CELLS, example
@@ -56,8 +55,8 @@ def test_text_fits_a_terminal_even_with_long_labels():
         trials=results.trials.assign(**rename),
         evaluation=results.evaluation.assign(**rename),
     )
-    for text in (render.render_text(ablation_table(long)), draw_curves(long)):
-        assert max(map(len, text.splitlines())) <= 120
+    text = render.render_text(ablation_table(long))
+    assert max(map(len, text.splitlines())) <= 120
 
 
 def test_csv_has_full_precision_and_one_row_per_cell():
@@ -68,8 +67,6 @@ def test_csv_has_full_precision_and_one_row_per_cell():
     text = frame.select_dtypes(["object", "str"]).columns
     assert set(text) == {"sweep", "scale", "checkpoint", "cell"}
     assert frame.set_index("cell").loc["coupling, 3 layers", "l95"] == 20
-    lengths = pd.read_csv(io.StringIO(render.frame_csv(tables.length_table(example()))))
-    assert len(lengths) == 6 * 2 * 14
 
 
 def test_oracle_says_that_it_leaks():
@@ -180,19 +177,6 @@ def test_numbers_for_people():
         ["100.0", "99.9", "50.0", "0.1", "0.0", "–"]
     )
     assert [times(x) for x in (1.5, 2.0, 6.67)] == ["1.5x", "2x", "6.7x"]
-    assert [draw_bar(x) for x in (1.0, 0.5, 0.0001, 0.0)] == [
-        "█" * 8,
-        "████    ",
-        "▏       ",
-        " " * 8,
-    ]
-
-
-def test_curves_show_every_length_of_every_cell():
-    text = draw_curves(example(complete=True))
-    rows = [line for line in text.splitlines() if line.startswith(("train", "near", "test"))]
-    assert [int(row.split()[1]) for row in rows] == [*range(1, 11), 12, 14, 16, 20]
-    assert "████████ 100.0" in rows[0]
 
 
 HOSTILE = "=HYPERLINK(1)\n\\end{tabular} | x"

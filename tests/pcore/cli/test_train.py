@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from pcore.cli import screen
-from pcore.cli.screen import format_solution, format_time
+from pcore.cli.screen import format_solution
+from pcore.cli.text import format_seconds
 from pcore.evaluation.generate import Solution
 
 SHORT = ("--preset", "smoke", "--num-steps", 20, "--batch-size", 8, "--eval.num-examples", 10)
@@ -67,7 +68,7 @@ def test_other_policies_are_written_beside_the_first(pcore, tmp_path):
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, monkeypatch):
     file, _ = trained
-    words = ("train", *SHORT, "--out", "again.pt", "--checkpoint", "state.pt")
+    words = ("train", *SHORT, "--out", "again.pt")
     show = screen.ProgressLine.show
 
     def interrupt_at_7(self, report):
@@ -81,7 +82,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, mon
     assert code == 130
     assert "stopped at step 7" in out
     assert "run the same command to resume" in out
-    assert sorted(os.listdir()) == ["m.pt", "state.pt"]
+    assert sorted(os.listdir()) == ["again.state.pt", "m.pt"]
 
     code, out, _ = pcore(*words)
     assert code == 0
@@ -91,9 +92,9 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, mon
 
 
 def test_a_state_of_another_trial_is_not_overwritten(pcore, tmp_path):
-    state = tmp_path / "state.pt"
+    state = tmp_path / "m.state.pt"
     state.write_text("precious")
-    code, _, err = pcore("train", *SHORT, "--out", tmp_path / "m.pt", "--checkpoint", state)
+    code, _, err = pcore("train", *SHORT, "--out", tmp_path / "m.pt")
     assert code == 2
     assert "damaged or belongs to another trial" in err
     assert state.read_text() == "precious"
@@ -127,7 +128,7 @@ def test_wrong_tokens_are_marked():
     wrong = Solution(query="12+34", response=("6", "5"), truth=("6", "4", "0"), stopped=True)
     assert format_solution(wrong).splitlines() == [
         "12+34: wrong",
-        "  answer  6 5  ",
+        "  answer  6 5",
         "  truth   6 4 0",
         "            ^ ^",
     ]
@@ -138,7 +139,7 @@ def test_wrong_tokens_are_marked():
 
 
 def test_times_are_written_for_people():
-    assert [format_time(s) for s in (3.6, 61, 7500)] == ["4 s", "1 min 1 s", "2 h 5 min"]
+    assert [format_seconds(s) for s in (3.6, 61, 7500)] == ["4 s", "1 min 01 s", "2 h 05 min"]
 
 
 # check-encoding, check-task -------------------------------------------------------------------

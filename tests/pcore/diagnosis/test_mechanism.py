@@ -11,13 +11,8 @@ from pcore.evaluation.predict import with_examples
 from pcore.model.transformer import make_model
 from sweeps.__main__ import main
 from sweeps.baseline import addition
+from sweeps.engine.store.beside import MECHANISM, MECHANISMS
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.mechanism import (
-    MECHANISM,
-    load_mechanism,
-    mechanism_names,
-    write_mechanism,
-)
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import analyse as mechanism
 from sweeps.engine.trial import attempt
@@ -79,8 +74,8 @@ def test_lengths_are_chosen_evenly_with_the_longest():
 
 def test_a_file_gives_back_its_rows(tmp_path):
     folder, rows = Folder(tmp_path), rows_of(CONFIG)
-    write_mechanism(folder, "ab12", rows)
-    found = load_mechanism(folder, ["ab12", "cd34"]).to_pylist()
+    MECHANISMS.write(folder, "ab12", rows)
+    found = MECHANISMS.load(folder, ["ab12", "cd34"]).to_pylist()
     assert len(found) == len(rows)
     for row, expected in zip(found, rows, strict=True):
         assert row["trial_id"] == "ab12"
@@ -92,7 +87,7 @@ def test_a_file_gives_back_its_rows(tmp_path):
 def test_a_damaged_file_is_named_and_left_out(tmp_path, capfd):
     folder = Folder(tmp_path)
     folder.write("mechanism/ab/ab12.parquet", b"PAR1 but no more")
-    assert load_mechanism(folder, ["ab12"]).num_rows == 0
+    assert MECHANISMS.load(folder, ["ab12"]).num_rows == 0
     said = capfd.readouterr().err
     assert "mechanism/ab/ab12.parquet: not a readable Parquet file" in said
 
@@ -103,17 +98,17 @@ def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path
     assert outcome.status == "ok", outcome.error
     run_attempt(unasked, Settings(results=str(tmp_path)))
     store = Store(tmp_path)
-    assert set(mechanism_names(store.folder)) == {trial_id(asked)}
-    kept = load_mechanism(store.folder, [trial_id(asked)])
+    assert set(MECHANISMS.names(store.folder)) == {trial_id(asked)}
+    kept = MECHANISMS.load(store.folder, [trial_id(asked)])
     view = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": "a"}
     more = {"cell_order": 0, "seed": 0, "data_seed": 0}
     names = [trial_id(asked), trial_id(unasked)]
     store.write_view([view | more | {"trial_id": name} for name in names])
     assert main(["diagnose", "--results", str(tmp_path), "--examples", "10"]) == 0
     assert "2 trained models: 1 analysed now, 1 before, 0 without weights" in capfd.readouterr().out
-    assert set(mechanism_names(store.folder)) == set(names)
+    assert set(MECHANISMS.names(store.folder)) == set(names)
     assert main(["diagnose", "--results", str(tmp_path), "--examples", "10", "--anew"]) == 0
-    assert load_mechanism(store.folder, names[:1]) == kept  # from weights on disk: the same
+    assert MECHANISMS.load(store.folder, names[:1]) == kept  # from weights on disk: the same
 
 
 def test_diagnose_says_whose_weights_are_gone(tmp_path, capfd):
@@ -134,6 +129,6 @@ def test_an_analysis_that_fails_does_not_cost_the_trial(tmp_path, monkeypatch):
     monkeypatch.setattr(mechanism, "mechanism_rows", broken)
     outcome = attempt.run_attempt(CONFIG, Settings(results=str(tmp_path), diagnose=10))
     assert outcome.status == "ok"
-    (row,) = load_mechanism(Folder(tmp_path), [trial_id(CONFIG)]).to_pylist()
+    (row,) = MECHANISMS.load(Folder(tmp_path), [trial_id(CONFIG)]).to_pylist()
     assert row["kind"] == "error"
     assert "no such head" in row["sentence"]

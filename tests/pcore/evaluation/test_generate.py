@@ -70,10 +70,10 @@ def test_teacher_forced_exact_match_is_free_exact_match(tiny_config, changes):
     config = override(tiny_config, COPYING | changes)
     model = train_halfway(config)
     rng = torch.Generator().manual_seed(0)
-    batch = config.task.sample_mixture(200, 1, 4, rng)  # rows of many lengths, padded
+    batch = config.task.sample_mixture(80, 1, 4, rng)  # rows of many lengths, padded
     free = exact_free(model, batch, config)
     forced = exact_forced(model, batch, config)
-    assert 10 < int(forced.sum()) < 190, "the model must be right and wrong"
+    assert 4 < int(forced.sum()) < 76, "the model must be right and wrong"
     assert torch.equal(free, forced)
 
 

@@ -7,7 +7,6 @@ import torch
 from torch.nn import functional as F
 
 from pcore.config import ModelConfig, TrialConfig, canonical, override, trial_id
-from pcore.diagnosis.ablation import ablate
 from pcore.diagnosis.attention import attention_weights
 from pcore.diagnosis.mechanism import mechanism_rows
 from pcore.encodings import NoPE
@@ -22,11 +21,10 @@ from pcore.model.mixing import (
     gated_linear,
 )
 from pcore.model.shared_tokens import share_tokens
-from pcore.model.static import mean_loss
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
 from pcore.training.stacked import can_stack
-from pcore.training.train import ragged_loss, train
+from pcore.training.train import mean_loss, ragged_loss, train
 from pcore.training.validate import validate
 
 HERE = __name__
@@ -225,16 +223,6 @@ def test_attention_weights_are_those_of_the_rule(tiny_config):
     kinds = {row["kind"] for row in mechanism_rows(hybrid, override(config, HYBRID), 8)}
     assert kinds >= {"failures"}
     assert "head" not in kinds
-
-
-def test_a_layer_without_attention_has_no_heads_to_ablate(tiny_config):
-    config = override(tiny_config, HYBRID)
-    examples = config.task.sample_length(4, 2, torch.Generator())
-    names = [found.name for found in ablate(make_model(config), examples, config)]
-    assert [n for n in names if n.startswith("without layer 1")] == [
-        "without layer 1, feed-forward"
-    ]
-    assert "without layer 2, head 1" in names
 
 
 # Settings -----------------------------------------------------------------------------------------

@@ -13,16 +13,15 @@ from torch.nn import functional as F
 
 from pcore.config import TrialConfig, canonical, override, trial_id, unflatten
 from pcore.config.seeding import make_generator
-from pcore.encodings.disjoint import GAP, draw_apart, needed_ids
+from pcore.encodings.disjoint_starts import GAP, draw_apart, needed_ids
 from pcore.evaluation.flops import count_train_flops
 from pcore.model.packing import find_rows, phases
-from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import make_model
 from pcore.training import data as data_module
 from pcore.training.data import TrainingData
 from pcore.training.stacked import train_stacked
-from pcore.training.train import ragged_loss, train
+from pcore.training.train import mean_loss, ragged_loss, train
 from pcore.training.validate import validate
 from tests.support.obvious import mean_loss as obvious_loss
 

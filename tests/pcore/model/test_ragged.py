@@ -9,11 +9,10 @@ from pcore.config import override
 from pcore.model import ragged
 from pcore.model.ragged import PART_TOKENS, cut_lengths, make_ragged
 from pcore.model.shared_tokens import share_tokens
-from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
-from pcore.training.train import ragged_loss
+from pcore.training.train import mean_loss, ragged_loss
 
 VARIANTS = {
     "coupled": {},

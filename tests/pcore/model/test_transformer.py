@@ -11,11 +11,10 @@ from pcore.config.seeding import make_generator
 from pcore.diagnosis.attention import attention_weights
 from pcore.model.mixing import self_attention
 from pcore.model.mixing.self_attention import attend
-from pcore.model.static import mean_loss
 from pcore.model.targets import NO_TARGET, target_places
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
-from pcore.training.train import ragged_loss
+from pcore.training.train import mean_loss, ragged_loss
 from tests.support.reference import reference_logits
 
 VARIANTS = [

@@ -4,13 +4,26 @@
 (rounding 6e-8) are added in another order, as batches are padded together and not cut by length.
 """
 
+import dataclasses
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import get_args, get_type_hints
+
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
 
-from pcore.config import TrialConfig, override
-from pcore.training.stacked import Stack, check_stackable, stack_key, train_stacked
+from pcore.config import PositionConfig, TrialConfig, override
+from pcore.encodings import ENCODINGS
+from pcore.model.transformer import make_model
+from pcore.training.stacked import (
+    Stack,
+    can_stack,
+    check_stackable,
+    stack_key,
+    train_stacked,
+)
 from pcore.training.train import Diverged, Run, train
 from tests.support.same import ALL_POLICIES, assert_same, facts
 from tests.support.tiny_config import TINY
@@ -317,3 +330,33 @@ def test_what_cannot_work_is_refused(tiny_config):
         next(train_stacked([]))
     with pytest.raises(ValueError, match="max_position=7 is below 8"):
         next(train_stacked([override(tiny_config, {"position.max_position": 7})]))
+
+
+def other_positions(position: PositionConfig) -> Iterator[PositionConfig]:
+    """The same settings with another value of one field."""
+    kinds = get_type_hints(PositionConfig)
+    for name in kinds.keys() - {"encoding", "moduli", "max_positions"}:
+        value = getattr(position, name)
+        others = [o for o in get_args(kinds[name]) if o != value]
+        if isinstance(value, (bool, int, float)):
+            others = [not value] if isinstance(value, bool) else [value + 1, 2 * value + 1]
+        assert others, name
+        yield from (dataclasses.replace(position, **{name: other}) for other in others)
+
+
+def plain_values(config: TrialConfig) -> dict:
+    """What an encoding keeps as values of Python: they are those of the first member of a stack."""
+    encoding = make_model(config).encoding
+    return {name: value for name, value in vars(encoding).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_what_an_encoding_keeps_of_a_setting_is_in_the_key_or_in_a_tensor(encoding):
+    changes = {"model.d_model": 32, "model.d_ff": 8} | ENCODINGS[encoding].needs
+    base = override(TrialConfig(), {"position.encoding": encoding} | changes)
+    for position in other_positions(base.position) if can_stack(base) else ():
+        other = dataclasses.replace(base, position=position)
+        if stack_key(base) != stack_key(other):
+            continue
+        with suppress(ValueError):  # of an encoding that does not take this value
+            assert plain_values(other) == plain_values(base), position

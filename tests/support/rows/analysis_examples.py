@@ -1,5 +1,6 @@
 """Small sweeps with made-up results, for the tests of figures and of the report."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,15 @@ from typing import Any
 from analysis.load import Results, load_sweep
 from pcore.config import TrialConfig
 from sweeps.engine.store.store import Store
-from tests.support.rows.example_store import PROVENANCE, make_config, make_evaluation, view_rows
+from tests.support.rows.example_store import (
+    PROVENANCE,
+    copy_store,
+    make_config,
+    make_evaluation,
+    view_rows,
+)
 
-COSTS = {"train_seconds": 40.0, "num_threads": 1, "first_step": 0}
+COSTS = {"train_flops": 1e12, "num_threads": 1, "first_step": 0}
 
 
 def build_sweep(
@@ -21,14 +28,19 @@ def build_sweep(
 ) -> Results:
     """A finished sweep. arms: label to changes and the length at which half is wrong; costs: trial
     columns by label."""
-    store, cells = Store(root), dict[str, list[TrialConfig]]()
-    for label, (changes, half) in arms.items():
-        cells[label] = [make_config(changes, seed) for seed in range(num_seeds)]
-        for config in cells[label]:
-            counts = make_evaluation(half, 1.2, config.seed)
-            trial = PROVENANCE | COSTS | (costs or {}).get(label, {})
-            store.write(config, "ok", trial, [{"step": 50, "loss": 1.0}], counts)
-    store.write_view(view_rows(cells, sweep=name))
+
+    def write(store: Store) -> None:
+        cells = dict[str, list[TrialConfig]]()
+        for label, (changes, half) in arms.items():
+            cells[label] = [make_config(changes, seed) for seed in range(num_seeds)]
+            for config in cells[label]:
+                counts = make_evaluation(half, 1.2, config.seed)
+                trial = PROVENANCE | COSTS | (costs or {}).get(label, {})
+                store.write(config, "ok", trial, [{"step": 50, "loss": 1.0}], counts)
+        store.write_view(view_rows(cells, sweep=name))
+
+    told_apart = hashlib.sha256(repr((arms, num_seeds, costs)).encode()).hexdigest()
+    copy_store(root, f"{name}-{told_apart}", write)
     return load_sweep(root, name, "laptop")
 
 

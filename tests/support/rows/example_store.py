@@ -1,8 +1,11 @@
 """A finished sweep with made-up results: the store of the analysis tests."""
 
+import atexit
 import math
+import shutil
 import tempfile
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -129,10 +132,33 @@ def view_rows(
     ]
 
 
+@cache
+def _written_once() -> Path:
+    """A folder of stores that this process has written and only copies from then on."""
+    folder = Path(tempfile.mkdtemp(prefix="pcore-rows-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def copy_store(root: Path, name: str, write: Callable[[Store], None]) -> Store:
+    """A store with what `write` writes, copied if this process has written it under this name."""
+    template = _written_once() / name
+    if not template.exists():
+        write(Store(template))
+    shutil.copytree(template, root, dirs_exist_ok=True)
+    return Store(root)
+
+
 def build_store(root: Path, complete: bool = False, num_seeds: int = 3) -> Store:
     """Six cells. Unless complete: one trial is missing, one failed, one diverged, one failed and
     then went well."""
-    store, cells = Store(root), {}
+    name = f"example-{complete}-{num_seeds}"
+    return copy_store(root, name, lambda store: write_example(store, complete, num_seeds))
+
+
+def write_example(store: Store, complete: bool, num_seeds: int) -> None:
+    """What `build_store` describes."""
+    cells = {}
     for place, (label, (changes, half, slope)) in enumerate(CELLS.items()):
         cells[label] = [make_config(changes, seed) for seed in range(num_seeds)]
         for config in cells[label]:
@@ -151,7 +177,6 @@ def build_store(root: Path, complete: bool = False, num_seeds: int = 3) -> Store
             counts += make_evaluation(half + 2, slope, config.seed, "oracle")
             write_trial(store, config, "ok", counts, rate=1.1 - 0.12 * place)
     store.write_view(view_rows(cells))
-    return store
 
 
 @lru_cache

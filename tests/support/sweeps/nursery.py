@@ -5,16 +5,19 @@ Reads a line of JSON per child from standard input: arguments, environment, file
 Says the child's process number, and writes how it ended to FILE.ended.
 """
 
+import contextlib
 import json
 import os
 import select
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 
 import torch
 
-from sweeps.engine.prices.price import probe
+from sweeps.engine.launch.cli import main as launch
+from tests.support.disk import dont_wait
 from tests.support.sweeps import faulty
 
 
@@ -36,9 +39,21 @@ def child(order: dict) -> None:
         os._exit(code)
 
 
+def warm_up() -> None:
+    """Run the sweep once: what it imports, hashes and measures, every child has from birth."""
+    with (
+        tempfile.TemporaryDirectory() as results,
+        open(os.devnull, "w") as nothing,
+        contextlib.redirect_stdout(nothing),
+    ):
+        flags = ["--scale", "smoke", "--seeds", "1", "--executor", "inline", "--results", results]
+        assert launch(faulty.make_sweep(), [*flags, "--no-mlflow", "--no-report"]) == 0
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    probe(faulty.make_sweep().cells("smoke")[0].config, "cpu")  # imports what training needs
+    os.fsync = dont_wait
+    warm_up()
     children: dict[int, str] = {}
     while True:
         if select.select([sys.stdin], [], [], 0.01)[0]:

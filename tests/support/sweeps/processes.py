@@ -72,7 +72,7 @@ def _nursery() -> tuple[subprocess.Popen, Path]:
     process = subprocess.Popen(
         [PYTHON, "-m", "tests.support.sweeps.nursery"],
         cwd=ROOT,
-        env=environment(OMP_NUM_THREADS=1),  # threads would not survive a fork
+        env=environment(OMP_NUM_THREADS=1, arms=1, steps=2),  # threads would not survive a fork
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -13,7 +13,7 @@ from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue, trials
-from sweeps.engine.options import Resources
+from sweeps.engine.executors import Resources
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
@@ -375,7 +375,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, words, mess
 
 
 def test_a_ray_that_cannot_start_is_one_sentence(tmp_path, monkeypatch):
-    ray_cluster = pytest.importorskip("sweeps.engine.launch.ray_cluster")
+    ray_cluster = pytest.importorskip("sweeps.engine.executors.ray_cluster")
 
     def fail(**options):
         raise RuntimeError("The current node timed out during startup.\nSee the logs.")

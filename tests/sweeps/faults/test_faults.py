@@ -16,12 +16,38 @@ from sweeps.engine.store.store import Store
 from sweeps.engine.trial.failures import MAX_TRIES
 from tests.support.sweeps.processes import check_once, ok_shards, rows, run, start, wait_until
 
+LONG: dict[str, object] = {"arms": 2, "steps": 51}  # four trials that save a state midway
+BRIEF: dict[str, object] = {"arms": 2, "steps": 6}
+
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The rows of four trials of 51 steps that nothing happened to."""
-    results = tmp_path_factory.mktemp("undisturbed")
-    code, output = run(results, arms=2, steps=51)
+    """The rows of LONG that nothing happened to."""
+    return rows_of(tmp_path_factory.mktemp("undisturbed"), LONG)
+
+
+@pytest.fixture(scope="module")
+def brief_results(tmp_path_factory):
+    """The results folder of BRIEF that nothing happened to, to be copied."""
+    results = tmp_path_factory.mktemp("brief")
+    rows_of(results, BRIEF)
+    return results
+
+
+@pytest.fixture(scope="module")
+def brief(brief_results):
+    """Its rows."""
+    return rows(brief_results)
+
+
+@pytest.fixture
+def finished(brief_results, tmp_path):
+    """BRIEF has run in `tmp_path`."""
+    shutil.copytree(brief_results, tmp_path, dirs_exist_ok=True)
+
+
+def rows_of(results: Path, sweep: dict[str, object]) -> list[dict]:
+    code, output = run(results, **sweep)
     assert code == 0, output
     return rows(results)
 
@@ -37,12 +63,12 @@ def check_says(output: str, *texts: str) -> None:
 
 
 def test_a_killed_driver_loses_nothing_and_repeats_nothing(tmp_path, undisturbed):
-    child = start(tmp_path, arms=2, steps=51, slow=0.3)
+    child = start(tmp_path, **LONG, slow=0.3)
     wait_until(lambda: ok_shards(tmp_path) and list((tmp_path / "running").glob("*.json")))
     child.kill()
     assert child.wait() == -signal.SIGKILL
     kept = {shard.name for shard in ok_shards(tmp_path)}
-    code, output = run(tmp_path, arms=2, steps=51)
+    code, output = run(tmp_path, **LONG)
     assert code == 0
     check_says(output, f"4 trials, {len(kept)} finished, {4 - len(kept)} to run")
     assert kept <= {shard.name for shard in ok_shards(tmp_path)}
@@ -52,57 +78,54 @@ def test_a_killed_driver_loses_nothing_and_repeats_nothing(tmp_path, undisturbed
     assert not list((tmp_path / "launches").iterdir())
 
 
-def test_a_driver_killed_right_after_a_shard_leaves_no_marker_behind(tmp_path, undisturbed):
-    assert run(tmp_path, arms=2, steps=51)[0] == 0
+def test_a_driver_killed_right_after_a_shard_leaves_no_marker_behind(finished, tmp_path, brief):
     kept, lost = ok_shards(tmp_path)[:2]
     (tmp_path / lost.name).unlink()
     process = {"host": "gone", "place": "elsewhere", "pid": 1, "born": "1"}
     owner = {"process": process, "launch": "x", "started_at": "2026-01-01T00:00:00+00:00"}
     (tmp_path / "running" / f"{kept.trial_id}.json").write_text(json.dumps(owner))
-    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    assert run(tmp_path, **BRIEF)[0] == 0
     assert not list((tmp_path / "running").iterdir())
     assert statuses(tmp_path) == {"ok": 4}
-    assert rows(tmp_path) == undisturbed
+    assert rows(tmp_path) == brief
 
 
 def test_an_interrupted_driver_says_how_to_go_on(tmp_path, undisturbed):
-    child = start(tmp_path, arms=2, steps=51, slow=0.3)
+    child = start(tmp_path, **LONG, slow=0.3)
     wait_until(lambda: ok_shards(tmp_path))
     child.kill(signal.SIGINT)
     assert child.wait() == 130
     check_says(child.output, "interrupted; finished trials are stored, the same command resumes")
     assert not list((tmp_path / "running").iterdir())
     assert not list((tmp_path / "launches").iterdir())
-    assert run(tmp_path, arms=2, steps=51)[0] == 0
+    assert run(tmp_path, **LONG)[0] == 0
     assert statuses(tmp_path) == {"ok": 4}
     assert rows(tmp_path) == undisturbed
 
 
-def test_a_truncated_shard_is_as_if_absent_and_its_trial_runs_again(tmp_path, undisturbed):
-    assert run(tmp_path, arms=2, steps=51)[0] == 0
+def test_a_truncated_shard_is_as_if_absent_and_its_trial_runs_again(finished, tmp_path, brief):
     victim = tmp_path / ok_shards(tmp_path)[1].name
     for size in (victim.stat().st_size // 2, 0):
         os.truncate(victim, size)
-        code, output = run(tmp_path, arms=2, steps=51)
+        code, output = run(tmp_path, **BRIEF)
         assert code == 0
         check_says(output, "4 trials, 3 finished, 1 to run", f"left out: {victim}: ")
         check_once(tmp_path, 4)
-        assert rows(tmp_path) == undisturbed
+        assert rows(tmp_path) == brief
         victim = tmp_path / ok_shards(tmp_path)[1].name
 
 
-def test_a_shard_with_damage_inside_is_named_and_its_trial_runs_again(tmp_path, undisturbed):
-    assert run(tmp_path, arms=2, steps=51)[0] == 0
+def test_a_shard_with_damage_inside_is_named_and_its_trial_runs_again(finished, tmp_path, brief):
     victim = tmp_path / ok_shards(tmp_path)[1].name
     data = bytearray(victim.read_bytes())
     data[len(data) // 3] ^= 1
     victim.write_bytes(data)
-    code, output = run(tmp_path, arms=2, steps=51)
+    code, output = run(tmp_path, **BRIEF)
     assert code == 0
     check_says(output, "4 trials, 3 finished, 1 to run", f"left out: {victim}: its contents")
     assert victim.read_bytes() == data
     check_once(tmp_path, 4)
-    assert rows(tmp_path) == undisturbed
+    assert rows(tmp_path) == brief
     assert max(shard.attempt for shard in ok_shards(tmp_path)) == 2
 
 
@@ -147,12 +170,12 @@ def test_an_error_in_every_cell_stops_the_launch(tmp_path):
     assert "the same error in 5 cells, nothing finished: RuntimeError: planted" in output
 
 
-def test_out_of_memory_is_tried_again_in_the_same_launch(tmp_path, undisturbed):
-    code, output = run(tmp_path, arms=2, steps=51, oom=1)
+def test_out_of_memory_is_tried_again_in_the_same_launch(tmp_path, brief):
+    code, output = run(tmp_path, **BRIEF, oom=1)
     assert code == 0, output
     check_says(output, "OOM", "planted: out of memory")
     assert statuses(tmp_path) == {"oom": 4, "ok": 4}
-    assert rows(tmp_path) == undisturbed
+    assert rows(tmp_path) == brief
 
 
 def test_out_of_memory_for_good_is_given_up_in_this_launch_and_tried_by_the_next(tmp_path):
@@ -181,7 +204,7 @@ def test_a_trial_over_its_time_limit_goes_on_from_its_state(tmp_path):
 
 
 def test_a_clock_that_jumps_by_years_changes_no_row(tmp_path, undisturbed):
-    code, output = run(tmp_path, arms=2, steps=51, slow=0.2, clock=86400 * 4000)
+    code, output = run(tmp_path, **LONG, slow=0.2, clock=86400 * 4000)
     assert code == 0, output
     check_says(output, "4/4 done, 0 running, 0 failed")
     check_once(tmp_path, 4)
@@ -190,17 +213,17 @@ def test_a_clock_that_jumps_by_years_changes_no_row(tmp_path, undisturbed):
 
 @pytest.mark.parametrize("write", [1, 3, 4, 6, 7, 9, 11])
 def test_a_disk_that_fills_up_at_any_write_ends_with_a_sentence_and_is_continued(
-    tmp_path, undisturbed, write
+    tmp_path, brief, write
 ):
-    code, output = run(tmp_path, arms=2, steps=51, full=write)
+    code, output = run(tmp_path, **BRIEF, full=write)
     assert code == (2 if write == 1 else 1), output
     check_says(output, f"{tmp_path} cannot be ", "written: ", "No space left on device")
     kept = {shard.name for shard in ok_shards(tmp_path)}
-    code, output = run(tmp_path, arms=2, steps=51)
+    code, output = run(tmp_path, **BRIEF)
     assert code == 0, output
     assert kept <= {shard.name for shard in ok_shards(tmp_path)}
     check_once(tmp_path, 4)
-    assert rows(tmp_path) == undisturbed
+    assert rows(tmp_path) == brief
 
 
 @pytest.fixture
@@ -221,7 +244,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_ends_with_a_sentence_and_the_sweep_goes_on_when_there_is_room(
     small_disk, tmp_path
 ):
-    code, output = run(small_disk, arms=6, steps=51)
+    code, output = run(small_disk, arms=6, steps=6)
     assert code == 1, output
     check_says(output, f"{small_disk} cannot be read or written: No space left on device")
     assert output.count("No space left on device") <= 3
@@ -229,10 +252,10 @@ def test_a_full_disk_ends_with_a_sentence_and_the_sweep_goes_on_when_there_is_ro
     assert kept
     larger = ["mount", "-o", "remount,size=40m", str(small_disk)]
     subprocess.run(larger, check=True)
-    code, output = run(small_disk, arms=6, steps=51)
+    code, output = run(small_disk, arms=6, steps=6)
     assert code == 0, output
     check_says(output, f"12 trials, {len(kept)} finished, {12 - len(kept)} to run")
     check_once(small_disk, 12)
     assert kept <= {shard.name for shard in ok_shards(small_disk)}
-    assert run(tmp_path / "whole", arms=6, steps=51)[0] == 0
+    assert run(tmp_path / "whole", arms=6, steps=6)[0] == 0
     assert rows(small_disk) == rows(tmp_path / "whole")

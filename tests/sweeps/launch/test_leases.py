@@ -294,7 +294,7 @@ def test_a_dead_launch_of_another_machine_that_was_asking_holds_nobody_up_for_ev
 
 
 def test_a_launch_of_another_machine_is_alive_while_its_counter_moves(folder, monkeypatch):
-    monkeypatch.setattr(launches, "PATIENCE", 2.0)  # a busy disk may hold up a beat
+    monkeypatch.setattr(launches, "PATIENCE", 1.0)  # a busy machine may hold up a beat
     name, stop = forge(folder, elsewhere()), threading.Event()
 
     def beat() -> None:
@@ -308,7 +308,7 @@ def test_a_launch_of_another_machine_is_alive_while_its_counter_moves(folder, mo
     try:
         with LaunchLease(folder) as launch:
             assert set(launch.claim(TRIALS)) == TRIALS
-            end = time.monotonic() + 4.8
+            end = time.monotonic() + 2.4
             while time.monotonic() < end:
                 assert not is_dead_for(launch)
                 time.sleep(0.05)
@@ -386,7 +386,7 @@ def test_a_full_disk_does_not_end_a_launch(folder, monkeypatch):
 
 def test_two_sweeps_at_once_run_every_trial_once(tmp_path):
     """The second joins, says whom it waits for, and both end well."""
-    flags: dict[str, object] = {"arms": 3, "steps": 51, "slow": 0.1}
+    flags: dict[str, object] = {"arms": 3, "steps": 6, "slow": 0.2}
     pair = [start(tmp_path, **flags), start(tmp_path, **flags)]
     assert [child.wait() for child in pair] == [0, 0], pair[0].output + pair[1].output
     check_once(tmp_path, 6)
@@ -398,7 +398,7 @@ def test_two_sweeps_at_once_run_every_trial_once(tmp_path):
 
 
 def test_the_second_sweep_takes_over_when_the_first_is_killed(tmp_path):
-    flags: dict[str, object] = {"arms": 4, "steps": 51, "slow": 0.3}
+    flags: dict[str, object] = {"arms": 3, "steps": 6, "slow": 0.4}
     first = start(tmp_path, **flags)
     wait_until(lambda: ok_shards(tmp_path))
     second = start(tmp_path, **flags)
@@ -406,16 +406,16 @@ def test_the_second_sweep_takes_over_when_the_first_is_killed(tmp_path):
     first.kill()
     assert first.wait() == -9
     assert second.wait() == 0, second.output
-    check_once(tmp_path, 8)
+    check_once(tmp_path, 6)
     statuses = [shard.status for shard in Store(tmp_path).shards()]
     assert statuses.count("lost") <= 1
-    assert len(statuses) <= 9
-    assert run(tmp_path, **flags)[1].count("8 trials, 8 finished, 0 to run") == 1
+    assert len(statuses) <= 7
+    assert run(tmp_path, **flags)[1].count("6 trials, 6 finished, 0 to run") == 1
 
 
 def test_two_sweeps_that_share_trials_run_the_shared_ones_once(tmp_path):
-    small = start(tmp_path, arms=2, steps=51, slow=0.1)
-    large = start(tmp_path, arms=4, steps=51, slow=0.1)
+    small = start(tmp_path, arms=2, steps=6, slow=0.2)
+    large = start(tmp_path, arms=4, steps=6, slow=0.2)
     assert small.wait() == 0, small.output
     assert large.wait() == 0, large.output
     check_once(tmp_path, 8)

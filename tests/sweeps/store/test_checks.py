@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.__main__ import main as analysis_main
-from analysis.load import list_views, load_sweep
+from analysis.load import load_sweep
 from pcore.config import TrialConfig, flatten, override, trial_id
 from pcore.tasks import TASKS
 from sweeps.__main__ import main
@@ -178,7 +177,7 @@ def test_bad_views_stop_no_command(store, capfd):
     pq.write_table(pa.table(empty), views / "empty-smoke.parquet")
     for command in (["status"], ["why", IDS[0]], ["gc"]):
         assert main([*command, "--results", store.root]) == 0
-    assert [(view.sweep, view.scale) for view in list_views(store.root)] == [
+    assert list(Store(store.root).views()) == [
         ("other", "smoke"),
         ("tiny", "smoke"),
     ]
@@ -252,7 +251,6 @@ def test_reading_commands_write_nothing_and_create_no_folder(store, tmp_path):
     before = tree()
     for command in (["status"], ["gc"], ["verify"], ["why", IDS[0]]):
         assert main([*command, "--results", store.root]) == 0, command
-    assert analysis_main(["list", "--results", store.root]) == 0
     load_sweep(store.root, "tiny", "smoke")
     assert tree() == before
     missing = str(tmp_path / "missing")

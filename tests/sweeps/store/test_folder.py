@@ -208,13 +208,20 @@ def test_a_folder_that_cannot_be_written_says_why(tmp_path):
 # Packs
 
 
+@pytest.fixture(scope="module")
+def twenty(tmp_path_factory):
+    """A folder with twenty shards, to be copied."""
+    folder = tmp_path_factory.mktemp("twenty")
+    fill(Store(folder), range(20))
+    return folder
+
+
 @pytest.fixture
-def many(tmp_path, monkeypatch):
+def many(twenty, tmp_path, monkeypatch):
     """A store with twenty shards that packs five at a time."""
     monkeypatch.setattr(store_module, "CHUNK", 5)
-    store = Store(tmp_path / "many")
-    fill(store, range(20))
-    return store
+    shutil.copytree(twenty, tmp_path / "many")
+    return Store(tmp_path / "many")
 
 
 def fill(store: Store, seeds) -> None:

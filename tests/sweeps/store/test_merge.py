@@ -14,7 +14,7 @@ from pcore.model.checkpoint import pack_model, read_progress
 from sweeps.__main__ import main as sweeps_main
 from sweeps.commands.merge import merge_stores
 from sweeps.engine.spec import Sweep, arms, grid
-from sweeps.engine.store.mechanism import mechanism_names, write_mechanism
+from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from tests.support.sweeps.commands import ROOT
@@ -93,7 +93,7 @@ def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):
     assert run(make_sweep(one={}), one) == 0
     assert run(make_sweep(one={}, wide={"model.d_ff": 128}), two, "--seeds", "1") == 0
     name = next(iter(Store(one).visible()))
-    write_mechanism(Store(one).folder, name, [])
+    MECHANISMS.write(Store(one).folder, name, [])
     before = files(two)
     capfd.readouterr()
     assert merge(one, two) == 0
@@ -105,7 +105,7 @@ def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):
     assert "holds 3 finished trials" in told
     after = files(two)
     assert before.items() <= {name: after[name] for name in before}.items()
-    assert name in mechanism_names(Store(two).folder)
+    assert name in MECHANISMS.names(Store(two).folder)
     assert merge(one, two) == 0
     assert "shards: 0 copied, 2 were there" in capfd.readouterr().out
     assert files(two) == after

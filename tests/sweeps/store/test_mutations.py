@@ -12,7 +12,7 @@ from pcore.model.checkpoint import unpack_state
 from sweeps.__main__ import main
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store import checks
-from sweeps.engine.store.mechanism import load_mechanism
+from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.markers import read_marker
@@ -27,7 +27,7 @@ def observe(root: Path) -> dict[str, object]:
     rows = store.load().to_pylist()
     for name in IDS:
         seen[f"trials/{name[:2]}/{name}"] = [row for row in rows if row["trial_id"] == name]
-        seen[f"mechanism/{name[:2]}/{name}"] = load_mechanism(store.folder, [name]).to_pylist()
+        seen[f"mechanism/{name[:2]}/{name}"] = MECHANISMS.load(store.folder, [name]).to_pylist()
     for (sweep, scale), view in store.views().items():
         seen[f"views/{sweep}-{scale}"] = view.to_pylist()
     try:
@@ -83,7 +83,7 @@ def try_mutations(tmp_path: Path, capfd, count: int, seed: int, commands: int) -
 def check_commands(root: Path, done: str) -> None:
     """Listing commands end with an exit code and change nothing."""
     before = tree(root)
-    listing = (["status"], ["gc"], ["verify"], ["why", IDS[2]], ["cost"])
+    listing = (["status"], ["gc"], ["verify"], ["why", IDS[2]])
     for command in listing:
         assert main([*command, "--results", str(root)]) in (0, 1, 2), done
     assert tree(root) == before, done

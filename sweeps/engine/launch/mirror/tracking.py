@@ -22,6 +22,7 @@ from typing import Any
 from pcore.config import SEEDS
 from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
 from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name
+from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.store import Shard, Store
 
 BATCH_SECONDS = 1.0  # between two batches of curves of a sweep
@@ -256,7 +257,6 @@ def metrics_of(rows: Sequence[Mapping[str, Any]], began: int) -> Iterator[Any]:
     """
     from mlflow.entities import Metric
 
-    pooled: dict[str, list[int]] = {}
     for row in rows:
         if row["record"] == "report":
             when = began + int(1000 * row["seconds"])
@@ -265,15 +265,14 @@ def metrics_of(rows: Sequence[Mapping[str, Any]], began: int) -> Iterator[Any]:
         elif row["record"] == "evaluation":
             policy, share = row["checkpoint"], row["num_correct"] / row["num_examples"]
             yield Metric(match_name(policy, row["second_length"]), share, began, row["length"])
-            sums = pooled.setdefault(f"{policy}/exact_match_{row['range']}", [0, 0])
-            sums[0] += row["num_correct"]
-            sums[1] += row["num_examples"]
         else:
             for key in ("wall_seconds", "train_seconds", "num_parameters"):
                 if row[key] is not None:
                     yield Metric(key, float(row[key]), began, 0)
-    for key, (correct, examples) in pooled.items():
-        yield Metric(key, correct / examples, began, 0)
+    evaluated = [row for row in rows if row["record"] == "evaluation"]
+    keyed = ((f"{row['checkpoint']}/exact_match_{row['range']}", row) for row in evaluated)
+    for key, share in pooled_matches(keyed).items():
+        yield Metric(key, share, began, 0)
 
 
 def seeds_text(flat: Mapping[str, Any]) -> str:

@@ -1,0 +1,120 @@
+"""The first screen of the report and of the page: what reaches furthest, beside the verdicts."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from analysis.claims.verdict import Verdict, VerdictRow
+from analysis.figures import style
+from analysis.report.markup import Markup, element
+from analysis.tables.sweep_tables import times
+
+TITLE = "Length generalization of Transformers: ablations"
+VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {  # CSS class and sign, in the order shown
+    "reproduced": ("good strong", "✓"),
+    "exceeded": ("good strong", "✓"),
+    "holds": ("good", "✓"),
+    "not reproduced": ("bad strong", "✗"),
+    "does not hold": ("bad", "✗"),
+    "reversed": ("bad", "✗"),
+    "not separated": ("open", "≈"),
+    "not enough seeds": ("open", "…"),
+    "undecided": ("open", "?"),
+    "not run": ("none", "–"),
+    "not run at paper scale": ("none", "–"),
+}
+DECIDED = {word for word, (css, _) in VERDICT_STYLES.items() if css.split()[0] in ("good", "bad")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A cell that may be the headline."""
+
+    title: str  # of its sweep
+    scale: str
+    cell: str
+    l95: str  # as in the table: "≥1000 (83.3x)"
+    reach: float | None  # L95 over the longest trained length; None: nothing was measured
+    trained: tuple[int, int]
+    n: int
+    constructed: bool
+
+
+def choose_headline(candidates: Sequence[Candidate]) -> int | None:
+    """The place of the trained cell that reaches furthest beyond its trained lengths; smoke scale
+    only if there is no other.
+    """
+    places = [i for i, c in enumerate(candidates) if c.reach and not c.constructed]
+    places = [i for i in places if candidates[i].scale != "smoke"] or places
+    return max(places, key=lambda i: (candidates[i].reach, candidates[i].n, -i), default=None)
+
+
+def show_headline(chosen: Candidate | None, *chart: Markup) -> Markup:
+    """The headline as a sentence over its chart."""
+    if chosen is None:
+        return element("section", element("p", "No trained cell reaches any length yet."))
+    low, high = chosen.trained
+    reached = chosen.l95.partition(" ")[0]
+    tested = ", the longest tested" if reached.startswith("≥") else ""
+    text = (
+        f"{chosen.cell}: median exact match above 95 % up to length {reached.strip('≥*')}{tested}, "
+        f"{times(chosen.reach or 0)} the longest of the trained lengths {low}–{high}; "
+        f"n = {chosen.n} runs."
+    )
+    return element(
+        "section",
+        element("h2", chosen.title, " ", element("span", chosen.scale, class_="scale")),
+        element("p", text, class_="question"),
+        *chart,
+    )
+
+
+def show_verdicts(verdicts: Sequence[VerdictRow], link: Callable[[VerdictRow], Markup]) -> Markup:
+    """What is decided and what is not separated; the rest folded. link: a claim that leads to its
+    rows.
+    """
+    decided = [row for row in verdicts if row.verdict in DECIDED]
+    close = [row for row in verdicts if row.verdict == "not separated"]
+    rest = [row for row in verdicts if row.verdict not in DECIDED | {"not separated"}]
+    counts = Counter(row.verdict for row in rest)
+    words = ", ".join(f"{count} {word}" for word, count in counts.items())
+    summary = element("summary", f"The rest: {words}")
+    return element(
+        "section",
+        element("h2", "Verdicts on the claims"),
+        element("h3", f"Decided ({len(decided)})"),
+        _list_claims(decided, link),
+        element("h3", f"Not separated ({len(close)})"),
+        _list_claims(close, link),
+        element("details", summary, _list_claims(rest, link)) if rest else Markup(""),
+        id="verdicts",
+    )
+
+
+def _list_claims(rows: Sequence[VerdictRow], link: Callable[[VerdictRow], Markup]) -> Markup:
+    if not rows:
+        return element("p", "None.", class_="hint")
+    return element("ul", *(_show_claim(row, link(row)) for row in rows), class_="claims")
+
+
+def _show_claim(row: VerdictRow, name: Markup) -> Markup:
+    facts = [f"{row.scale} scale" if row.scale else "", f"n = {row.n}" if row.n else ""]
+    text = "; ".join(part for part in (row.ours, *facts) if part)
+    return element("li", chip(row.verdict), " ", name, element("small", text or row.published))
+
+
+def chip(word: Verdict) -> Markup:
+    """A verdict as a coloured word with its sign."""
+    css, sign = VERDICT_STYLES[word]
+    return element(
+        "span", element("span", sign, aria_hidden="true"), f" {word}", class_=f"chip {css}"
+    )
+
+
+def palette() -> str:
+    """The colours of the figures, for the style sheet."""
+    names = ("blue", "red", "green", "pink", "orange", "black", "sky", "olive")
+    colors = dict(zip(names, style.COLORS, strict=True))
+    colors |= {"grey": style.GREY, "light": style.LIGHT}
+    colors |= {"faint": style.FAINT, "fainter": style.FAINTER}
+    return ":root{" + "".join(f"--{name}:{value};" for name, value in colors.items()) + "}\n"

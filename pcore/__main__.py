@@ -1,0 +1,7 @@
+"""`python -m pcore`: the `pcore` command where it is not installed."""
+
+import sys
+
+from pcore.cli import main
+
+sys.exit(main())

@@ -1,7 +1,0 @@
-"""`python -m pcore.cli`: the `pcore` command where it is not installed."""
-
-import sys
-
-from pcore.cli import main
-
-sys.exit(main())

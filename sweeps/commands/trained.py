@@ -1,0 +1,153 @@
+"""What is made from the weights of finished trials: `python -m sweeps diagnose` and `measure`."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from pcore.config import TrialConfig
+from pcore.diagnosis.metrics import check_metric, find_metric, measure
+from pcore.model.checkpoint import unpack_model
+from pcore.model.transformer import Transformer
+from sweeps.commands.catalogue import chosen_views
+from sweeps.engine.options import open_store
+from sweeps.engine.spec import Scale
+from sweeps.engine.store.beside import MECHANISMS, METRICS
+from sweeps.engine.store.checks import check_checkpoint, name_once
+from sweeps.engine.store.seal import BadFile
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.analyse import write_diagnosis
+
+POLICIES = ("last", "best", "oracle")
+
+
+def diagnose_trials(
+    results: str | None,
+    sweeps: Sequence[str],
+    scale: Scale | None,
+    num_examples: int,
+    device: str,
+    anew: bool,
+    trust_code: bool = False,
+) -> int:
+    """Analyse the finished trials of these sweeps (none = all) at this scale (None = all) on
+    `num_examples` examples of each length. anew: also those that have a mechanism file. trust_code:
+    import own code that weights name. 1 if some weights could not be read.
+    """
+    models = _Models(open_store(results), sweeps, scale, device, trust_code)
+    folder = models.store.folder
+    files = MECHANISMS.names(folder)
+    analysed = {n for n, (file, *_) in files.items() if MECHANISMS.read(folder, file) is not None}
+    for name in models.trials:
+        if name in analysed and not anew:
+            continue
+        began = time.monotonic()
+        for _, model, config in models.open(name, ("last",)):
+            write_diagnosis(folder, name, model, config, num_examples)
+            models.tell(name, began)
+    return models.end("analysed", MECHANISMS.folder)
+
+
+def measure_trials(
+    results: str | None,
+    sweeps: Sequence[str],
+    scale: Scale | None,
+    metric_name: str,
+    num_examples: int,
+    device: str,
+    anew: bool,
+    trust_code: bool = False,
+) -> int:
+    """Apply a metric of somebody's own to what the same models write for `num_examples` examples of
+    each length. anew: also those that it was applied to, from the same file. Raises ValueError if
+    it is no such function, or fails on answers that could be, before any model decodes.
+    """
+    metric = find_metric(metric_name)
+    models = _Models(open_store(results), sweeps, scale, device, trust_code)
+    folder, checked = models.store.folder, set[str]()
+    for name in models.trials:
+        if not anew and _is_measured(models.store, name, metric.name, metric.source, num_examples):
+            continue
+        began, rows = time.monotonic(), list[dict[str, object]]()
+        for policy, model, config in models.open(name, POLICIES):
+            if repr(config.task) not in checked:
+                check_metric(metric, config)
+                checked.add(repr(config.task))
+            found = measure(metric, model, config, num_examples)
+            rows += [{"checkpoint": policy, **row} for row in found]
+        if rows:
+            METRICS.write(folder, name, rows, part=metric.name)
+            models.tell(name, began)
+    return models.end("measured", METRICS.folder)
+
+
+def _is_measured(store: Store, name: str, metric: str, source: str, num_examples: int) -> bool:
+    rows = METRICS.load(store.folder, [name]).to_pylist()
+    made_of = {(row["source"], len(row["values"])) for row in rows if row["metric"] == metric}
+    return made_of == {(source, num_examples)}
+
+
+class _Models:
+    """The trained models of finished trials; counts what became of each trial."""
+
+    def __init__(
+        self,
+        store: Store,
+        sweeps: Sequence[str],
+        scale: Scale | None,
+        device: str,
+        trust_code: bool,
+    ):
+        self.store, self.device, self.trust_code = store, device, trust_code
+        self.num_made, self.num_gone, self.num_refused = 0, 0, 0
+        views = chosen_views(store, sweeps, scale)
+        columns = (store.load_view(*view).column("trial_id") for view in views)
+        trials = list(dict.fromkeys(name for column in columns for name in column.to_pylist()))
+        visible = store.visible()
+        ok = [name for name in trials if name in visible and visible[name].status == "ok"]
+        shards = [visible[name] for name in ok]
+        kinds = store.load_shards(shards, "trial", ["trial_id", "model.kind"]).to_pylist()
+        built = {row["trial_id"] for row in kinds if row["model.kind"] == "constructed"}
+        self.trials = [name for name in ok if name not in built]  # the theorem says what those do
+        torch.set_num_threads(1)  # more only wait for each other at these sizes
+        torch.set_flush_denormal(True)  # as an attempt does
+
+    def open(
+        self, name: str, policies: Sequence[str]
+    ) -> Iterator[tuple[str, Transformer, TrialConfig]]:
+        """The models of a trial by checkpoint policy, of those it has; its last one is missed."""
+        for policy in policies:
+            file = f"checkpoints/{name}/{policy}.pt"
+            try:
+                data = self.store.folder.read(file)
+                check_checkpoint(data)
+            except FileNotFoundError:
+                self.num_gone += policy == "last"
+                continue
+            except BadFile as error:
+                name_once(self.store.folder.path(file), str(error))
+                self.num_gone += policy == "last"
+                continue
+            try:
+                model, config = unpack_model(data, file, trust_code=self.trust_code)
+            except ValueError as error:
+                print(f"  {error}", file=sys.stderr)
+                self.num_refused += policy == "last"
+                continue
+            yield policy, model.to(self.device), config
+
+    def tell(self, name: str, began: float) -> None:
+        """A file of this trial was written."""
+        self.num_made += 1
+        print(f"  {name}  ({time.monotonic() - began:.1f} s)", flush=True)
+
+    def end(self, done: str, place: str) -> int:
+        """Print the counts; 1 if weights were refused."""
+        before = len(self.trials) - self.num_made - self.num_gone - self.num_refused
+        print(
+            f"{len(self.trials)} trained models: {self.num_made} {done} now, {before} before, "
+            f"{self.num_gone} without weights, {self.num_refused} with refused weights; "
+            f"{self.store.folder.path(place)}"
+        )
+        return 1 if self.num_refused else 0

@@ -1,0 +1,177 @@
+"""The Ray cluster of a launch: connects or starts one, checks and describes its nodes.
+
+This file and ray_tune.py are the only ones that import ray.
+"""
+
+import contextlib
+import logging
+import os
+import platform
+import uuid
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # Ctrl-C ends the launch, not a pass
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Tune's own table would break the progress line
+os.environ.setdefault(
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+)  # workers without a GPU keep theirs
+
+import ray
+import torch
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import pcore
+from pcore.cli.parser import first_line
+from sweeps.engine.executors.base import Resources
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.sources import hash_sources
+
+
+@contextlib.contextmanager
+def ray_session(address: str | None, resources: Resources, store: Store) -> Generator[int]:
+    """Connect to a cluster, or start an embedded one if `address` is None; yields how many trials
+    run at once. Inside an open session it is that one.
+
+    Authentication is left to Ray: an embedded cluster makes and asks for a token of its own, a
+    running one needs the same RAY_AUTH_MODE and token as its head. Raises ValueError if no node has
+    what one trial needs, or one differs from this process.
+    """
+    if ray.is_initialized():
+        yield count_slots(resources, ray.nodes())
+        return
+    _start(address)
+    try:
+        check_nodes(store.folder)
+        yield count_slots(resources, ray.nodes())
+    finally:
+        ray.shutdown()
+
+
+def _start(address: str | None) -> None:
+    """Start or join Ray. Raises ValueError where Ray has many kinds of errors."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(
+                address=address or "local",
+                include_dashboard=False if address is None else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                configure_logging=True,
+            )
+    except Exception as error:
+        what = f"the Ray cluster at {address} cannot be joined" if address else "Ray cannot start"
+        hint = "the head's address and token" if address else "--executor inline needs none"
+        raise ValueError(f"{what}: {first_line(error)} ({hint})") from error
+
+
+def check_nodes(results: Folder) -> list[str]:
+    """Prove on every node that workers run the code of this process and can write where it reads;
+    the names of the nodes.
+
+    Raises ValueError with the first difference.
+    """
+    probe, names = f"probe-{uuid.uuid4().hex[:8]}", list[str]()
+    here = describe_node(None, None)
+    try:
+        for node in ray.nodes():
+            if not node["Alive"]:
+                continue
+            affinity = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+            task = ray.remote(describe_node).options(num_cpus=0, scheduling_strategy=affinity)
+            there, name = ray.get(task.remote(results.uri, probe)), node["NodeManagerHostname"]
+            names.append(name)
+            if there["error"]:
+                raise ValueError(f"node {name} cannot write to {results}: {there['error']}")
+            if not results.exists(probe):
+                raise ValueError(
+                    f"{results} on node {name} is another folder: storage must be shared"
+                )
+            for key in ("pcore", "python", "torch"):
+                if there[key] != here[key]:
+                    raise ValueError(
+                        f"{key} differs: node {name} has {there[key]} ({there['path']}), "
+                        f"this process {here[key]} ({here['path']})"
+                    )
+    finally:
+        results.delete(probe)
+    return names
+
+
+def describe_node(results: str | None, probe: str | None) -> dict[str, str]:
+    """Runs on a node: versions, and whether the results folder can be written."""
+    error = ""
+    if results is not None and probe is not None:
+        try:
+            Folder(results).write(probe, b"ok")
+        except (OSError, ValueError) as failure:
+            error = str(failure)
+    return {
+        "pcore": hash_sources(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "path": pcore.__path__[0],
+        "error": error,
+    }
+
+
+def count_slots(resources: Resources, nodes: Sequence[Mapping[str, Any]]) -> int:
+    """How many trials run at once: a trial has to fit into one node, so nodes are counted one by
+    one.
+
+    Raises ValueError if it fits into none.
+    """
+    needs = {"CPU": resources.cpus, "GPU": resources.gpus}
+    needs = {name: need for name, need in needs.items() if need}
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    room = [min(int(n.get(name, 0.0) / need + 1e-9) for name, need in needs.items()) for n in alive]
+    if sum(room):
+        return sum(room)
+    wanted = " and ".join(f"{need:g} {name}" for name, need in needs.items())
+    have = "; ".join(
+        ", ".join(f"{node.get(name, 0):g} {name}" for name in ("CPU", "GPU")) for node in alive
+    )
+    raise ValueError(f"one trial needs {wanted} on one node; the nodes have: {have}")
+
+
+def describe_cluster() -> list[str]:
+    """A line per living node: its name, CPUs, GPUs and memory."""
+    lines = list[str]()
+    for node in ray.nodes():
+        if node["Alive"]:
+            have = node["Resources"]
+            memory = have.get("memory", 0.0) / 1e9
+            lines.append(
+                f"{node['NodeManagerHostname']}: {have.get('CPU', 0):g} CPU, "
+                f"{have.get('GPU', 0):g} GPU, {memory:.1f} GB; code and storage agree"
+            )
+    return lines
+
+
+def describe_use() -> str:
+    """Free resources of the cluster, and the actors that hold the rest."""
+    total, free = ray.cluster_resources(), ray.available_resources()
+    shown = ", ".join(
+        f"{free.get(k, 0):g} of {total[k]:g} {k}" for k in ("CPU", "GPU") if k in total
+    )
+    try:
+        from ray.util.state import list_actors
+
+        mine: Any = ray.get_runtime_context().get_job_id()
+        actors: Any = list_actors(
+            filters=[("state", "=", "ALIVE")], detail=True, limit=1000, timeout=10
+        )
+        held = dict.fromkeys(
+            f"{actor.class_name} (job {actor.job_id}, process {actor.pid})"
+            for actor in actors
+            if actor.required_resources and actor.job_id != mine
+        )
+        holders = ", ".join(held) or "no actors of other jobs"
+    except Exception as error:  # the state service is not there in an embedded cluster
+        holders = f"unknown ({type(error).__name__})"
+    return f"free in the Ray cluster: {shown}; held by: {holders}"

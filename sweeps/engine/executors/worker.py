@@ -1,0 +1,147 @@
+"""What executors share whose workers are other processes: trials go out as text in chunks, events
+come back as text, and trials whose worker died are accounted for.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pcore.config import TrialConfig, flatten, unflatten
+from sweeps.engine.executors.base import Listener, Policy, Tracker
+from sweeps.engine.executors.news import Measured, TrialReport
+from sweeps.engine.executors.stacks import measure_gain, run_stacks
+from sweeps.engine.plan import PlannedTrial
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Outcome, Settings
+from sweeps.engine.trial.markers import record_lost
+
+CHUNK_SECONDS = 20.0  # short trials are bundled until a chunk takes about this long
+REPORT_SECONDS = 1.0  # the least time between two progress reports of a worker
+
+
+def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> list[list[list[str]]]:
+    """Stacks of trials as JSON, bundled in their order so that a chunk takes about CHUNK_SECONDS,
+    but every slot gets a few chunks.
+    """
+    seconds = [
+        sum(planned.price.seconds if planned.price else CHUNK_SECONDS for planned in stack)
+        for stack in stacks
+    ]
+    enough = min(CHUNK_SECONDS, sum(seconds) / (4 * num_slots))
+    chunks: list[list[list[str]]] = []
+    filled = enough
+    for stack, cost in zip(stacks, seconds, strict=True):
+        if filled >= enough:
+            chunks.append([])
+            filled = 0.0
+        chunks[-1].append(to_texts([planned.trial.config for planned in stack]))
+        filled += cost
+    return chunks
+
+
+def run_chunk(
+    parameters: dict[str, Any],
+    settings: dict[str, Any],
+    policy: Policy,
+    send: Callable[[str], None],
+) -> None:
+    """Runs in a worker: the stacks of `parameters["chunk"]`, trials that an earlier try of the
+    chunk finished excepted. settings: fields of `Settings`. send: brings a text to `replay`.
+    """
+    reporter = WorkerReporter(send)
+    stacks = map(from_texts, parameters["chunk"])
+    run_stacks(stacks, Settings(**settings), policy, reporter)
+    reporter.flush()
+
+
+def measure_texts(texts: Sequence[str], settings: dict[str, Any]) -> float:
+    """Runs in a worker: `measure_gain` of trials as text."""
+    return measure_gain(from_texts(texts), Settings(**settings))
+
+
+def to_texts(configs: Sequence[TrialConfig]) -> list[str]:
+    """Each configuration as JSON."""
+    return [json.dumps(flatten(config)) for config in configs]
+
+
+def from_texts(texts: Sequence[str]) -> list[TrialConfig]:
+    """In a worker: own code that a trial names is that of the sweep the user launched."""
+    return [unflatten(json.loads(text), trust_code=True) for text in texts]
+
+
+class WorkerReporter(Listener):
+    """Sends what it is told to the launching process. A message can cost milliseconds, so reports
+    are collected, and the end of a trial is sent together with the start of the next one.
+    """
+
+    def __init__(self, send: Callable[[str], None]):
+        self.send = send
+        self.events: list[dict[str, Any]] = []
+        self.sent = float("-inf")  # when the last events were
+
+    def begin(self, trial_id: str, stacked: int = 1) -> None:
+        self.events.append({"trial": trial_id, "stacked": stacked})
+        self.flush()
+
+    def advanced(self, trial_id: str, report: TrialReport) -> None:
+        self.events.append({"trial": trial_id, "report": asdict(report)})
+        if time.monotonic() - self.sent > REPORT_SECONDS:
+            self.flush()
+
+    def say(self, text: str) -> None:
+        self.events.append({"say": text})
+        self.flush()
+
+    def finished(self, outcome: Outcome) -> None:
+        self.events.append({"outcome": asdict(outcome)})
+
+    def flush(self) -> None:
+        """Send what was collected."""
+        if self.events:
+            self.send(json.dumps(self.events))
+            self.events, self.sent = [], time.monotonic()
+
+
+def replay(text: str, listener: Listener) -> None:
+    """In the launching process: tell the listener what a `WorkerReporter` was told. No exception
+    of the listener escapes: it would end the work of others.
+    """
+    for event in json.loads(text):
+        try:
+            _tell(event, listener)
+        except Exception as error:
+            listener.say(f"progress line: {type(error).__name__}: {error}")
+
+
+def _tell(event: dict[str, Any], listener: Listener) -> None:
+    if "outcome" in event:
+        listener.finished(Outcome(**event["outcome"]))
+    elif "say" in event:
+        listener.say(event["say"])
+    elif "stacked" in event:
+        listener.begin(event["trial"], event["stacked"])
+    else:
+        measured = tuple(Measured(**one) for one in event["report"].pop("measured"))
+        listener.advanced(event["trial"], TrialReport(**event["report"], measured=measured))
+
+
+def account_for_missing(
+    pending: Sequence[PlannedTrial], settings: Settings, progress: Tracker
+) -> None:
+    """End trials of which nothing was heard: as the store says, or as lost if their workers died
+    with them.
+    """
+    store = Store(settings.results)
+    for planned in pending:
+        name = planned.trial.id
+        if name in progress.outcomes:
+            continue
+        shard = store.visible_shard(name)
+        if shard is None or not shard.finished:
+            record_lost(store, planned.trial.config, settings.launch)
+            shard = store.visible_shard(name)
+        status = shard.status if shard is not None else "lost"
+        error = "its worker died" if status == "lost" else ""
+        progress.finished(Outcome(trial_id=name, status=status, seconds=0.0, error=error))

@@ -1,0 +1,193 @@
+"""Statistics against closed forms, statsmodels and by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
+
+from analysis.statistics import runs as statistics
+from analysis.statistics.intervals import median_interval
+from analysis.statistics.runs import L95, generalizable_length, wilson_interval
+from analysis.statistics.training import drawn_lengths, length_shares
+from pcore.tasks import Task
+from pcore.tasks.addition import Addition
+from pcore.tasks.copying import Copy
+from pcore.tasks.minesweeper import Minesweeper
+from pcore.tasks.multiplication import Multiplication
+from pcore.tasks.parity import Parity
+from tests.support.rows.example_store import example
+
+
+@settings(deadline=None)
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_agrees_with_statsmodels(counts: tuple[int, int]):
+    reference = proportion_confint(*counts, alpha=0.05, method="wilson")
+    assert wilson_interval(*counts) == pytest.approx(reference, abs=1e-12)
+
+
+def test_wilson_solves_its_defining_equation():
+    """Each end p satisfies |share - p| = z sqrt(p (1 - p) / n)."""
+    for end in wilson_interval(3, 10):
+        assert abs(0.3 - end) == pytest.approx(1.959964 * (end * (1 - end) / 10) ** 0.5, rel=1e-6)
+    assert wilson_interval(0, 0) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("curve", "expected"),
+    [
+        ({}, L95(0, False)),
+        ({1: 0.95, 2: 1.0}, L95(0, False)),  # above 95 %, not at it
+        ({1: 1.0, 2: 0.96, 4: 0.9, 8: 1.0}, L95(2, False)),  # nothing behind a failure counts
+        ({4: 1.0, 1: 1.0, 2: 0.99}, L95(4, True)),  # any order; the largest tested passes
+        ({1: 1.0, 2: float("nan"), 3: 1.0}, L95(1, False)),
+    ],
+)
+def test_l95(curve: dict[int, float], expected: L95):
+    assert generalizable_length(list(curve), list(curve.values())) == expected
+
+
+def test_summary_by_hand():
+    row = statistics.summarize([0.96, 1.0, 0.2])
+    assert (row["n"], row["median"], row["worst"], row["best"]) == (3, 0.96, 0.2, 1.0)
+    assert (row["num_solved"], row["share_solved"]) == (2, pytest.approx(2 / 3))
+    assert (row["low"], row["high"], row["interval"]) == (0.2, 1.0, "range")
+
+
+def make_grid() -> pd.DataFrame:
+    """One run on lengths 2 and 4, each with second lengths 1 and 3."""
+    rows = [
+        {"length": length, "second_length": second, "exact_match": value}
+        for length, second, value in [(2, 1, 1.0), (2, 3, 0.99), (4, 1, 1.0), (4, 3, 0.5)]
+    ]
+    common = {"cell": "a", "cell_order": 0, "trial_id": "t", "seed": 0, "data_seed": 0}
+    common |= {"status": "ok", "checkpoint": "last", "range": "test"}
+    return pd.DataFrame([common | row for row in rows]).astype({"second_length": "Int64"})
+
+
+def test_with_second_lengths_the_worst_decides():
+    grid = make_grid()
+    assert statistics.run_curves(grid)["exact_match"].tolist() == [0.99, 0.5]
+    assert statistics.run_l95(grid)["l95"].tolist() == [2]
+
+
+def test_l95_of_each_run():
+    evaluation = example(complete=True).evaluation
+    frame = statistics.run_l95(evaluation)
+    assert len(frame) == 18
+    three = frame[frame["cell"] == "coupling, 3 layers"]
+    assert three["l95"].tolist() == [20, 20, 20]
+    assert three["l95_is_lower_bound"].all()
+
+
+def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> pd.DataFrame:
+    """Evaluation rows of cells: runs in rows, lengths 2, 4, 6, ... in columns."""
+    rows = [
+        {"cell": cell, "cell_order": order, "trial_id": f"{cell}{seed}", "exact_match": value}
+        | {"seed": seed[0], "data_seed": seed[1], "length": 2 * column + 2}
+        for order, (cell, table) in enumerate(tables.items())
+        for seed, curve in zip(seeds, table, strict=True)
+        for column, value in enumerate(curve)
+    ]
+    common = {"status": "ok", "checkpoint": "last", "range": "test", "second_length": None}
+    return pd.DataFrame([common | row for row in rows]).astype({"second_length": "Int64"})
+
+
+@pytest.mark.parametrize("num_runs", [2, 3, 5, 7, 12])
+def test_l95_lies_in_its_interval_and_both_follow_from_the_curve(num_runs: int):
+    """Curves that cross, so that the L95 of the median may exceed that of every run."""
+    rng = np.random.default_rng(num_runs)
+    for _ in range(30):
+        values = 1.02 - 0.02 * np.arange(6) + rng.normal(0, 0.03, size=(num_runs, 6))
+        evaluation = make_cells({"a": values}, [(i, i) for i in range(num_runs)])
+        (row,) = statistics.cell_l95(evaluation.sample(frac=1, random_state=0)).to_dict("records")
+        ends = [median_interval(column) for column in values.T]
+        for name, curve in {
+            "l95_low": [end.low for end in ends],
+            "l95": np.median(values, axis=0),
+            "l95_high": [end.high for end in ends],
+        }.items():
+            assert row[name] == generalizable_length(range(2, 13, 2), curve).length
+        assert row["l95_low"] <= row["l95"] <= row["l95_high"]
+
+
+def test_an_l95_beyond_that_of_every_run_lies_in_its_interval():
+    """Two runs each fail once, at different lengths: the median of three fails nowhere."""
+    values = np.array([[1, 0.5, 1, 1], [1, 1, 0.5, 1], [1, 1, 1, 0.5]], dtype=float)
+    evaluation = make_cells({"a": values}, [(i, i) for i in range(3)])
+    (row,) = statistics.cell_l95(evaluation).to_dict("records")
+    assert statistics.run_l95(evaluation)["l95"].tolist() == [2, 4, 6]
+    assert (row["l95_low"], row["l95"], row["l95_high"]) == (2, 8, 8)
+
+
+def test_an_l95_in_the_near_range_is_marked():
+    tables = {"a": np.array([[1, 1, 0.5]]), "b": np.array([[1, 0.5, 0.5]])}
+    evaluation = make_cells(tables, [(0, 0)])
+    evaluation.loc[evaluation["length"] == 4, "range"] = "near"
+    frame = statistics.cell_l95(evaluation)
+    assert frame[["l95", "l95_is_near"]].to_numpy().tolist() == [[4, True], [2, False]]
+
+
+def test_l95_of_each_cell():
+    evaluation = example().evaluation
+    frame = statistics.cell_l95(evaluation)
+    runs = statistics.run_l95(evaluation).groupby("cell_order")["l95"]
+    assert frame["cell"].tolist() == example().cells
+    assert frame["l95_low"].tolist() == runs.min().tolist()
+    assert frame["l95_high"].tolist() == runs.max().tolist()
+    assert set(frame["interval"]) == {"range"}
+    three = frame[frame["cell"] == "coupling, 3 layers"].iloc[0]
+    assert (three["l95"], three["l95_is_lower_bound"], three["n"]) == (20, True, 3)
+    assert three["l95_high_is_lower_bound"]
+    assert not frame.loc[frame["cell"] == "NoPE, 3 layers", "l95_high_is_lower_bound"].any()
+    assert statistics.cell_l95(evaluation[:0]).empty
+
+
+def test_l95_of_a_cell_that_always_or_never_solves_or_fails_in_between():
+    curves = {"always": [1.0, 1.0, 1.0], "never": [0.5, 0.5, 0.5], "between": [1.0, 0.5, 1.0]}
+    tables = {cell: np.tile(curve, (6, 1)) for cell, curve in curves.items()}
+    frame = statistics.cell_l95(make_cells(tables, [(i, i) for i in range(6)]))
+    ends = frame[["l95_low", "l95", "l95_high"]].to_numpy().tolist()
+    assert ends == [[6, 6, 6], [0, 0, 0], [2, 2, 2]]
+    assert frame["l95_is_lower_bound"].tolist() == [True, False, False]
+    assert frame["l95_high_is_lower_bound"].tolist() == [True, False, False]
+
+
+def test_train_is_weighted_by_how_often_training_drew_each_length():
+    rows = make_cells({"a": np.array([[1.0, 0.5, 0.0]])}, [(0, 0)])
+    rows = rows.assign(range="train", num_examples=10, num_correct=10 * rows["exact_match"])
+    train = statistics.train_exact_match(rows, {"a": {2: 0.1, 4: 0.3, 6: 0.6}})
+    assert train["exact_match"].tolist() == pytest.approx([0.1 + 0.15])
+    untested = statistics.train_exact_match(rows, {"a": {2: 0.1, 4: 0.3, 8: 0.6}})
+    assert untested["exact_match"].tolist() == pytest.approx([(0.1 + 0.15) / 0.4])
+    assert statistics.train_exact_match(rows, {}).empty
+
+
+@pytest.mark.parametrize(
+    ("task", "has_seconds"),
+    [
+        *((Addition(), False), (Addition(num_operands=3), False), (Copy(), False)),
+        (Addition(num_operands=4, min_operands=2), True),
+        (Addition(num_operands=4, min_operands=2, scratchpad=True), True),
+        *((Multiplication(), False), (Parity(), False), (Minesweeper(), False)),
+        *((Multiplication(scratchpad=True), True), (Multiplication(scratchpad=True), False)),
+        (Minesweeper(), True),
+    ],
+    ids=str,
+)
+def test_shares_of_lengths_are_those_that_the_task_draws(task: Task, has_seconds: bool):
+    found = length_shares(task, 3, 12, has_seconds)
+    sizes = task.draw_sizes(50_000, 3, 12, torch.Generator().manual_seed(1))
+    first_only = has_seconds or (isinstance(task, Multiplication) and not task.scratchpad)
+    longest = sizes[:, 0] if first_only and not isinstance(task, Addition) else sizes.amax(dim=1)
+    drawn = [float((longest == length).float().mean()) for length in found]
+    assert list(found) == list(range(3, 13))
+    assert list(found.values()) == pytest.approx(drawn, abs=0.007)
+
+
+def test_drawn_lengths_of_a_sweep_are_those_of_its_cells():
+    shares = drawn_lengths(example())
+    assert list(shares) == example().cells
+    assert shares["coupling, 1 layer"] == length_shares(Addition(), 1, 8, False)
