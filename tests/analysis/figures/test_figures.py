@@ -12,7 +12,6 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 
 from analysis.figures import axis as axis_figures
 from analysis.figures import compute as compute_figures
@@ -126,13 +125,12 @@ def test_eight_runs_are_dots_with_the_interval_as_a_band():
 
 def test_of_many_runs_the_first_ones_are_drawn_and_the_figure_says_so(monkeypatch):
     monkeypatch.setattr("analysis.figures.marks.MOST_DRAWN", 2)
-    for draw in (figures.plot_lengths, figures.plot_losses, compute_figures.plot_compute):
-        figure = draw(examples.example())
-        texts = " ".join(text.get_text() for text in figure.findobj(Text))
-        assert "of which 2 are drawn" in texts.replace("\n", " ")
-    figure = figures.plot_losses(examples.example())
-    runs = [line for line in figure.axes[0].get_lines() if line.get_label() == "_run"]
-    assert len(runs) == 2 * len(examples.example().reports["cell"].unique())
+    results = example(complete=True)
+    for draw in (figures.plot_lengths, figures.plot_losses):
+        figure = draw(results)
+        assert "of which 2 are drawn" in caption_of(figure)
+        thin = [line for line in figure.axes[0].get_lines() if line.get_label() == "_run"]
+        assert len(thin) == 2 * len(CELLS)
 
 
 def test_the_length_axis_is_logarithmic_far_beyond_the_trained_lengths():
