@@ -316,7 +316,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     command.add_argument(
         "--cpus-per-trial",
-        type=parse_cpus,
+        type=parse_count,
         help="threads of the reruns; another number rounds differently (default: as stored)",
     )
     add_results(command)

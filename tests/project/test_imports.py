@@ -153,7 +153,7 @@ def test_no_folder_is_too_full():
             entries = [
                 path.name
                 for path in folder.iterdir()
-                if path.name not in ("__init__.py", "__pycache__", "py.typed")
+                if path.name not in ("__init__.py", "__main__.py", "__pycache__", "py.typed")
                 and not is_script(path)
             ]
             if folder.name != "__pycache__":

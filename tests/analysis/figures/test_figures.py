@@ -124,7 +124,7 @@ def test_eight_runs_are_dots_with_the_interval_as_a_band():
 
 
 def test_of_many_runs_the_first_ones_are_drawn_and_the_figure_says_so(monkeypatch):
-    monkeypatch.setattr("analysis.figures.marks.MOST_DRAWN", 2)
+    monkeypatch.setattr("analysis.figures.shared.marks.MOST_DRAWN", 2)
     results = example(complete=True)
     for draw in (figures.plot_lengths, figures.plot_losses):
         figure = draw(results)
