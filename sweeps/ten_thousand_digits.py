@@ -40,7 +40,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 SWEEP = Sweep(
     name="ten_thousand_digits",
-    title="Ten thousand digits from twelve: six rings, sharper attention",
+    title="Toward ten thousand digits from twelve: six rings, sharper attention",
     claim=__doc__,
     cells=cells,
     seeds={"smoke": "2@400", "laptop": "2x2@400", "paper": "4x2@400"},

@@ -59,7 +59,7 @@ def test_a_planted_wrong_row_is_found(monkeypatch):
     """Every run with coupled IDs a little worse than published."""
     results = sentences.load("depth_ablation")
     worse = results.evaluation.assign(exact_match=0.95 * results.evaluation["exact_match"])
-    monkeypatch.setattr(sentences, "load", lambda sweep: replace(results, evaluation=worse))
+    monkeypatch.setattr(sentences, "load", lambda *_: replace(results, evaluation=worse))
     text = flow((ROOT / "README.md").read_text())
     (passage,) = sentences.depth_at_24()
     assert passage not in text
