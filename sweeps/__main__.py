@@ -36,7 +36,6 @@ from sweeps.engine.options import (
     add_run,
     add_size,
     parse_count,
-    parse_cpus,
     parse_duration,
     read_options,
 )
