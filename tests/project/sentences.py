@@ -280,10 +280,9 @@ def packed_without_coupling() -> list[str]:
     nope, rope = at.loc["NoPE, packed"], at.loc["RoPE, packed"]
     assert (rope[13] == 0).all()
     assert rope[12].min() == rope[12].max()
-    low, high = nope[12].min(), nope[12].max()
-    shares = percent(low) if low == high else f"{percent(low)} to {percent(high)}"
     return [
-        f"NoPE has {shares} % at 12 digits, RoPE {percent(rope[12].min())} %. RoPE gets "
+        f"NoPE has {percent(nope[12].min())} to {percent(nope[12].max())} % at 12 digits, RoPE "
+        f"{percent(rope[12].min())} %. RoPE gets "
         "no sum of 13 digits right, NoPE none of 16, and neither any longer one."
     ]
 
