@@ -34,6 +34,7 @@ def show_table(options: argparse.Namespace) -> int:
     print(render.render_text(section.table), flush=True)
     try:
         write_tables(folder, texts)
+        del texts  # of a large sweep too large to keep while figures are drawn
         _print_written(draw_section(section, folder).files)
     except OSError as error:
         if options.out:

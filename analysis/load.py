@@ -11,7 +11,7 @@ decided here, once:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,10 +19,13 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sweeps.engine.store.beside import MECHANISM, MECHANISMS, METRICS
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW
+from sweeps.engine.store.names import Shard
+from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW, schema
 from sweeps.engine.store.store import Store
 
 Coordinate: TypeAlias = int | float | str  # of a cell on an axis
@@ -73,7 +76,7 @@ class Results:
     # of somebody's own (`metric_names`)
     evaluation: pd.DataFrame
     all_evaluation: pd.DataFrame  # the same at every checkpoint policy
-    reports: pd.DataFrame  # training curves: a row per run and step
+    reports: pd.DataFrame  # training loss: a row per run and step
     # rows of analysed models (`sweeps.engine.store.beside`) with the columns of their run
     mechanism: pd.DataFrame = field(default_factory=no_mechanism)
 
@@ -105,7 +108,8 @@ class Results:
                 f"checkpoint {checkpoint!r} was not evaluated in sweep {self.sweep!r}; "
                 f"there: {', '.join(sorted(policies.unique()))}"
             )
-        rows = self.all_evaluation[policies == checkpoint]
+        rows, chosen = self.all_evaluation, policies == checkpoint
+        rows = rows if chosen.all() else rows[chosen]
         return replace(self, checkpoint=checkpoint, evaluation=rows)
 
 
@@ -124,17 +128,12 @@ def load_sweep(
     view = view.sort_values(["cell_order", "seed", "data_seed", "trial_id"], kind="stable")
     view = view.drop_duplicates([*CELL, "trial_id"]).reset_index(drop=True)
     ids = list(view["trial_id"].unique())
-    rows = store.load(ids, "trial").to_pandas()
-    rows = rows.drop(columns=["record", "seed", "data_seed", *EVALUATION, *REPORT])
-    trials = view[[c for c in VIEW if c not in ("sweep", "scale", "title", "claim")]]
-    trials = trials.merge(rows, on="trial_id", how="left", validate="many_to_one")
-    trials["status"] = trials["status"].fillna("missing")
-    evaluation = store.load(ids, "evaluation", ["trial_id", *EVALUATION]).to_pandas()
-    evaluation["second_length"] = evaluation["second_length"].astype("Int64")
-    evaluation = _join_metrics(evaluation, store, ids)
-    reports = store.load(ids, "report", ["trial_id", *REPORT]).to_pandas()
+    shards = store.visible_of(ids)
+    trials = _load_trials(store, shards, view)
+    joined = _join_evaluation(trials, lambda: _load_evaluation(store, shards))
+    reports = _load_reports(store, shards, trials[RUN])
     mechanism = MECHANISMS.load(store.folder, ids).to_pandas()
-    joined = _join_evaluation(trials, evaluation)
+    pa.default_memory_pool().release_unused()
     return Results(
         sweep=sweep,
         scale=scale,
@@ -145,7 +144,7 @@ def load_sweep(
         checkpoint=checkpoint,
         evaluation=joined,
         all_evaluation=joined,
-        reports=trials[RUN].merge(reports, on="trial_id"),
+        reports=reports,
         mechanism=trials[RUN].merge(mechanism, on="trial_id") if len(mechanism) else no_mechanism(),
     ).at(checkpoint)
 
@@ -230,6 +229,47 @@ def metric_names(evaluation: pd.DataFrame) -> list[str]:
     return [name for name in evaluation.columns if ":" in name]
 
 
+def _load_trials(store: Store, shards: Sequence[Shard], view: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a view with what is known of their trials. `config_json`, which is long and of
+    which a cell needs one, is null in all but the first run of each cell.
+    """
+    dropped = {"record", "seed", "data_seed", "config_json", *EVALUATION, *REPORT}
+    columns = [name for name in schema().names if name not in dropped]
+    rows = _to_frame(store.load_shards(shards, "trial", columns))
+    trials = view[[c for c in VIEW if c not in ("sweep", "scale", "title", "claim")]]
+    trials = trials.merge(rows, on="trial_id", how="left", validate="many_to_one")
+    first = trials.dropna(subset="status").drop_duplicates("cell").index
+    names = set(trials.loc[first, "trial_id"])
+    few = [shard for shard in shards if shard.trial_id in names]
+    texts = store.load_shards(few, "trial", ["trial_id", "config_json"]).to_pandas()
+    by_trial = texts.set_index("trial_id")["config_json"]
+    trials["config_json"] = trials.loc[first, "trial_id"].map(by_trial)
+    trials["status"] = trials["status"].fillna("missing")
+    return trials
+
+
+def _load_evaluation(store: Store, shards: Sequence[Shard]) -> pd.DataFrame:
+    rows = _to_frame(store.load_shards(shards, "evaluation", ["trial_id", *EVALUATION]))
+    rows["second_length"] = rows["second_length"].astype("Int64")
+    return _join_metrics(rows, store, [shard.trial_id for shard in shards])
+
+
+def _load_reports(store: Store, shards: Sequence[Shard], runs: pd.DataFrame) -> pd.DataFrame:
+    """Training loss with the columns of each run; texts are categories, since rows are many."""
+    rows = store.load_shards(shards, "report", ["trial_id", "step", "loss"])
+    ids = pa.array([shard.trial_id for shard in shards], pa.string())
+    numbers = pc.index_in(rows.column("trial_id"), ids)
+    rows = _to_frame(rows.drop_columns("trial_id").append_column("run", numbers))
+    runs = runs.assign(run=pd.Index(ids.to_pylist()).get_indexer(runs["trial_id"]))
+    runs = runs.astype(dict.fromkeys(("cell", "trial_id", "status"), "category"))
+    return runs.merge(rows, on="run").drop(columns="run")
+
+
+def _to_frame(table: pa.Table) -> pd.DataFrame:
+    """Column by column, so that a large table is not in memory twice."""
+    return table.to_pandas(split_blocks=True, self_destruct=True)
+
+
 def _join_metrics(evaluation: pd.DataFrame, store: Store, ids: Sequence[str]) -> pd.DataFrame:
     """A column for each metric that some trial has: its mean over the examples to which it applies;
     nan where there are none, and in trials that were not measured.
@@ -246,21 +286,32 @@ def _join_metrics(evaluation: pd.DataFrame, store: Store, ids: Sequence[str]) ->
     return evaluation.merge(wide, on=keys, how="left", validate="many_to_one")
 
 
-def _join_evaluation(trials: pd.DataFrame, evaluation: pd.DataFrame) -> pd.DataFrame:
-    """Rows of ok trials with their cell, zeros for diverged ones; sorted by cell, run and key."""
-    ok = trials.loc[trials["status"] == "ok", [*RUN, *LENGTHS]].merge(evaluation, on="trial_id")
+def _join_evaluation(trials: pd.DataFrame, load: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """Rows of ok trials with their cell, zeros for diverged ones; sorted by cell, run and key.
+
+    load: gives the evaluations of all trials, which are many: they are not kept.
+    """
+    finished = trials[trials["status"] == "ok"]
+    ok = finished[RUN].merge(load(), on="trial_id")
     diverged = trials.loc[trials["status"] == "diverged", [*RUN, *LENGTHS]]
-    parts = [ok] + [_zeros(run, ok) for _, run in diverged.iterrows()]
-    joined = pd.concat([p for p in parts if len(p)] or [ok], ignore_index=True)
+    zeros = [_zeros(run, ok, finished) for _, run in diverged.iterrows()]
+    parts = [part for part in (ok, *zeros) if len(part)]
+    joined = pd.concat(parts, ignore_index=True) if len(parts) > 1 else ok
     joined["exact_match"] = joined["num_correct"] / joined["num_examples"]
-    questions = _name_all_questions(trials)
-    columns = (joined[name] for name in ("trial_id", "num_examples", "test_set"))
-    joined["asked"] = [
-        f"{questions[trial]} n={count}" if questions[trial] else test_set
-        for trial, count, test_set in zip(*columns, strict=True)
-    ]
+    joined["asked"] = _name_asked(joined, _name_all_questions(trials))
     order = ["cell_order", "cell", "seed", "data_seed", "trial_id", *KEYS]
-    return joined.drop(columns=LENGTHS).sort_values(order, kind="stable", ignore_index=True)
+    return joined.sort_values(order, kind="stable", ignore_index=True)
+
+
+def _name_asked(rows: pd.DataFrame, questions: dict[str, str | None]) -> pd.Series:
+    """A name for what each evaluation asks: the same for the same questions in any format."""
+    names = ["trial_id", "num_examples", "test_set"]
+    asked = pd.DataFrame({name: rows[name] for name in names})
+    asked["trial_id"] = asked["trial_id"].map(questions)
+    kinds = asked.groupby(names, dropna=False, sort=False).ngroup()
+    first = asked[~kinds.duplicated()].itertuples(index=False)  # in the order of kinds
+    texts = [f"{text} n={count}" if isinstance(text, str) else own for text, count, own in first]
+    return pd.Series(texts, dtype="str").take(kinds).set_axis(rows.index)
 
 
 def _name_all_questions(trials: pd.DataFrame) -> dict[str, str | None]:
@@ -284,13 +335,16 @@ def _name_questions(run: pd.Series) -> str | None:
     return " ".join(f"{name}={run[name]}" for name in names if pd.notna(run[name]))
 
 
-def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
+def _zeros(run: pd.Series, ok: pd.DataFrame, finished: pd.DataFrame) -> pd.DataFrame:
     """A diverged run: nothing right wherever trials with the same lengths were tested.
+
+    ok: evaluations of the `finished` trials.
 
     If no such trial finished, the lengths of all others are taken, and its own trained lengths say
     which are `train`.
     """
-    same = ok[(ok[LENGTHS].fillna("") == run[LENGTHS].fillna("")).all(axis=1)]
+    alike = (finished[LENGTHS].fillna("") == run[LENGTHS].fillna("")).all(axis=1)
+    same = ok[ok["trial_id"].isin(finished.loc[alike, "trial_id"])]
     rows = (same if len(same) else ok).drop_duplicates(
         KEYS if len(same) else [k for k in KEYS if k != "range"]
     )
@@ -299,7 +353,7 @@ def _zeros(run: pd.Series, ok: pd.DataFrame) -> pd.DataFrame:
         inside = rows["length"].between(run["data.min_length"], run["data.max_length"])
         outside = rows["range"].where(rows["range"] != "train", "test")
         rows["range"] = np.where(inside, "train", outside)
-    rows[[*RUN, *LENGTHS]] = run[[*RUN, *LENGTHS]].to_numpy()
+    rows[RUN] = run[RUN].to_numpy()
     rows[["num_correct", "num_correct_tokens", *KINDS]] = 0
     rows[["outcomes", "samples"]] = None
     rows[["loss_sum", *metric_names(rows)]] = np.nan

@@ -65,8 +65,9 @@ def plot_losses(results: Results) -> Figure:
 
     A run that diverged ends in a cross.
     """
-    reports = results.reports[results.reports["status"].isin(COUNTED)]
-    reports = reports[np.isfinite(reports["loss"]) & (reports["loss"] > 0)]
+    reports = results.reports
+    is_drawn = np.isfinite(reports["loss"]) & (reports["loss"] > 0)
+    reports = reports[is_drawn & reports["status"].isin(COUNTED)]
     cells = [cell for cell in results.cells if (reports["cell"] == cell).any()]
     with style.apply():
         figure, axes = style.new_figure(2.3, len(cells), max(map(len, cells), default=1))

@@ -15,6 +15,7 @@ POLICIES = {
 }
 NEAR = "*"  # after an L95 in the near range
 LONGEST_ERROR = 100  # characters of an error text that a note shows
+MACHINE = ("device", "dtype", "cpu_model", "cpu_capability")
 
 
 def describe(results: Results) -> Iterator[str]:
@@ -137,14 +138,15 @@ def _describe_code(trials: pd.DataFrame) -> Iterator[str]:
     ]
     differ = versions["code"].nunique() > 1
     mixture = f"MIXED, {versions['code'].nunique()} versions of pcore: " if differ else ""
-    machines = sorted({_machine(run) for _, run in ran.iterrows()})
+    kinds = ran[[name for name in MACHINE if name in ran]].drop_duplicates()
+    machines = sorted({_machine(run) for _, run in kinds.iterrows()})
     yield f"Code: {mixture}{'; '.join(parts)}. Device: {', '.join(machines)}."
 
 
 def _machine(run: pd.Series) -> str:
     """Device and number format, and the CPU of rows that say it."""
     text = f"{run['device']} {run['dtype']}"
-    cpu = [run.get(name) for name in ("cpu_model", "cpu_capability")]
+    cpu = [run.get(name) for name in MACHINE[2:]]
     if run["device"] != "cpu" or not isinstance(cpu[0], str):
         return text
     return f"{text} ({', '.join(map(str, cpu))})"

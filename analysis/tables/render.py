@@ -152,8 +152,9 @@ def frame_csv(frame: pd.DataFrame) -> str:
 
     Before text that a spreadsheet would compute (`=HYPERLINK(...)`) stands an apostrophe.
     """
-    texts = frame.select_dtypes(include=["object", "str"]).columns
-    frame = frame.assign(**{name: frame[name].map(_inert) for name in texts})
+    for name in frame.select_dtypes(include=["object", "str"]).columns:
+        if any(_inert(value) is not value for value in frame[name]):
+            frame = frame.assign(**{name: frame[name].map(_inert)})
     return frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
 

@@ -107,7 +107,7 @@ def test_unknown_names_are_answered_with_the_right_ones(tmp_path: Path):
 def test_a_sweep_changed_by_set_is_compared_under_the_labels_of_its_script():
     results = example()
     frames = {n: getattr(results, n) for n in FRAMES}
-    longer = {n: f.assign(cell=f["cell"] + ", d_ff=64") for n, f in frames.items()}
+    longer = {n: f.assign(cell=f["cell"].astype(str) + ", d_ff=64") for n, f in frames.items()}
     changed = dataclasses.replace(results, **longer)
     assert unchanged_labels(changed, results.cells).cells == results.cells
     assert unchanged_labels(changed, results.cells[1:]).cells == changed.cells  # one is another's

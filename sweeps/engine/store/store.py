@@ -160,12 +160,14 @@ class Store:
 
         Raises ValueError naming a shard that is whole but cannot be read.
         """
+        return self.load_shards(self.visible_of(trial_ids), record, columns)
+
+    def visible_of(self, trial_ids: Iterable[str] | None = None) -> list[Shard]:
+        """The visible shards of these trials, or of all."""
         wanted = None if trial_ids is None else set(trial_ids)
         if wanted is not None and len(wanted) <= FEW:
-            visible = [s for name in wanted if (s := self.visible_shard(name))]
-        else:
-            visible = [s for s in self.visible().values() if wanted is None or s.trial_id in wanted]
-        return self.load_shards(visible, record, columns)
+            return [s for name in wanted if (s := self.visible_shard(name))]
+        return [s for s in self.visible().values() if wanted is None or s.trial_id in wanted]
 
     def load_shards(
         self,
@@ -191,7 +193,7 @@ class Store:
                 name_once(self.folder.path(f"packs/{pack}-*.parquet"), str(error))
                 loose += self._check_loose(members)
         tables += read_shards(self.folder, loose, columns, record)
-        return pa.concat_tables(tables).combine_chunks()
+        return pa.concat_tables(tables)
 
     def _check_loose(self, shards: Sequence[Shard]) -> list[Shard]:
         """Those of packed shards that are sound themselves."""
