@@ -107,6 +107,7 @@ PACKED: dict[Scale, dict[str, Any]] = {
         "eval.test_lengths": (45, 60, 100, 200, 500, 1000, 2000, 5000, 10_000),
     },
 }
+ALONE: dict[str, Any] = {"data.problems_per_row": (1,), "data.packing_begins": ()}
 
 
 def packed(scale: Scale) -> TrialConfig:

@@ -16,12 +16,19 @@ cells are compared with the first. Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import BASELINE_DEPTH, OTHERS, PAPER_BASELINE, addition, methods, packed
+from sweeps.baseline import (
+    ALONE,
+    BASELINE_DEPTH,
+    OTHERS,
+    PAPER_BASELINE,
+    addition,
+    methods,
+    packed,
+)
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 IN_TABLE: dict[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 4}  # problems that fit its rows
-ALONE: dict[str, Any] = {"data.problems_per_row": (1,), "data.packing_begins": ()}
 LONGEST = 1000  # of the arms with rings
 LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin once a model fits
     "NoPE": {

@@ -129,6 +129,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "num_examples_ablation": ("endless examples", "endless examples", "1 000 000 examples"),
     "operand_lengths": ("coupling",) * 3,
     "operands_ablation": ("coupling, 2 layers", "coupling, 2 layers", "coupling, 3 layers"),
+    "packed_tasks": ("copy, packed",) * 3,
     "packing_ablation": ("rings, packed",) * 3,
     "parity": ("scratchpad, coupling",) * 3,
     "quickstart": ("coupling, 1 layer",) * 3,
