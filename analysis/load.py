@@ -258,9 +258,9 @@ def _load_reports(store: Store, shards: Sequence[Shard], runs: pd.DataFrame) -> 
     """Training loss with the columns of each run; texts are categories, since rows are many."""
     rows = store.load_shards(shards, "report", ["trial_id", "step", "loss"])
     ids = pa.array([shard.trial_id for shard in shards], pa.string())
-    numbers = pc.index_in(rows.column("trial_id"), ids)
+    numbers = pc.call_function("index_in", [rows.column("trial_id")], pc.SetLookupOptions(ids))
     rows = _to_frame(rows.drop_columns("trial_id").append_column("run", numbers))
-    runs = runs.assign(run=pd.Index(ids.to_pylist()).get_indexer(runs["trial_id"]))
+    runs = runs.assign(run=pd.Index(ids.to_pylist()).get_indexer(pd.Index(runs["trial_id"])))
     runs = runs.astype(dict.fromkeys(("cell", "trial_id", "status"), "category"))
     return runs.merge(rows, on="run").drop(columns="run")
 
@@ -311,7 +311,7 @@ def _name_asked(rows: pd.DataFrame, questions: dict[str, str | None]) -> pd.Seri
     kinds = asked.groupby(names, dropna=False, sort=False).ngroup()
     first = asked[~kinds.duplicated()].itertuples(index=False)  # in the order of kinds
     texts = [f"{text} n={count}" if isinstance(text, str) else own for text, count, own in first]
-    return pd.Series(texts, dtype="str").take(kinds).set_axis(rows.index)
+    return pd.Series(texts, dtype="str").take(kinds.to_numpy()).set_axis(rows.index)
 
 
 def _name_all_questions(trials: pd.DataFrame) -> dict[str, str | None]:

@@ -25,9 +25,12 @@ from sweeps.engine.store.names import Shard, parse_view
 from sweeps.engine.store.schema import COUNTS, Record, schema, view_schema
 from sweeps.engine.store.seal import BadFile, conform, read_parquet
 
+# What commands ask of all trials: read with what is checked, so that no file is opened twice.
+ORIGIN = ["trial_id", "status", "error", "code_hash", "git_commit", "git_dirty"]
 CHECKED = [
     *("record", "trial_id", "attempt", "status", "config_json"),
     *("checkpoint", "range", "length", "outcomes", *COUNTS),
+    *ORIGIN[2:],
 ]
 
 
@@ -54,8 +57,8 @@ def rows_of(rows: pa.Table, record: str) -> pa.Table:
     return rows.filter(pa.array(rows.column("record").to_numpy() == record))
 
 
-def check_shard(folder: Folder, shard: Shard) -> None:
-    """Raise BadFile if a shard is damaged or impossible."""
+def check_shard(folder: Folder, shard: Shard) -> dict[str, Any]:
+    """The columns `ORIGIN` of its trial. Raises BadFile if the shard is damaged or impossible."""
     rows = read_shard(folder, shard, CHECKED, known=False)
     for column in ("trial_id", "attempt", "status"):
         values = rows.column(column).unique().to_pylist()
@@ -70,8 +73,9 @@ def check_shard(folder: Folder, shard: Shard) -> None:
     if shard.status == "ok" and not evaluations.num_rows:
         raise BadFile("ok, but without evaluations")
     _check_counts(evaluations)
-    text = rows.column("config_json")[records.index("trial")].as_py()
-    _check_config(text, shard.trial_id)
+    at = records.index("trial")
+    _check_config(rows.column("config_json")[at].as_py(), shard.trial_id)
+    return {name: rows.column(name)[at].as_py() for name in ORIGIN}
 
 
 def _check_counts(rows: pa.Table) -> None:

@@ -25,7 +25,9 @@ from sweeps.engine.store.schema import Record
 from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet, seal
 
 CHUNK = 1000  # shards of a pack
-READERS = 8  # shards that are read at once: most of the time goes into waiting for a storage
+# Shards that are read at once: a remote storage is waited for, on a local disk more threads than
+# two take longer, as they wait for one another.
+READERS = {"remote": 8, "local": 1}
 SHARD = pa.field("shard", pa.string())
 
 
@@ -110,14 +112,15 @@ def read_shards(
             rows = rows_of(rows, record)
         return rows if columns is None else rows.select(columns)
 
-    return map_parallel(read, shards)
+    return map_parallel(folder, read, shards)
 
 
-def map_parallel(work: Any, items: Sequence[Any]) -> list[Any]:
-    """`work` on each item, several at once if there are many."""
-    if len(items) < READERS:
+def map_parallel(folder: Folder, work: Any, items: Sequence[Any]) -> list[Any]:
+    """`work`, which reads from the folder, on each item; several at once if there are many."""
+    readers = READERS["remote" if folder.remote else "local"]
+    if len(items) < readers:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(readers) as pool:
         return list(pool.map(work, items))
 
 

@@ -20,7 +20,9 @@ import pyarrow as pa
 
 from pcore.config import TrialConfig, flatten, trial_id, without_seeds
 from sweeps.engine.store.checks import (
+    ORIGIN,
     check_shard,
+    columns_of,
     name_once,
     read_view,
     say_once,
@@ -43,6 +45,7 @@ class Store:
         self.packs = Packs(self.folder)
         self._sound: set[str] = set()  # shards that were checked: they never change
         self._bad: dict[str, str] = {}  # why others are left out
+        self._origins: dict[str, dict[str, Any]] = {}  # of shards that were checked one by one
 
     @property
     def root(self) -> str:
@@ -110,7 +113,8 @@ class Store:
         loose = [shard for shard in new if shard.name not in index]
         if len(loose) > 2 * CHUNK:
             say_once(f"reading {len(loose):,} files one by one; a launch packs them")
-        for shard, problem in zip(loose, map_parallel(self._problem, loose), strict=True):
+        problems = map_parallel(self.folder, self._problem, loose)
+        for shard, problem in zip(loose, problems, strict=True):
             if not problem or (not index and shard.name in self.packs.index()):
                 self._sound.add(shard.name)
             elif problem != GONE:
@@ -123,7 +127,7 @@ class Store:
     def _problem(self, shard: Shard) -> str:
         """Why a shard is left out; empty if it is undamaged."""
         try:
-            check_shard(self.folder, shard)
+            self._origins[shard.name] = check_shard(self.folder, shard)
         except FileNotFoundError:
             return GONE
         except BadFile as error:
@@ -192,12 +196,16 @@ class Store:
             except (FileNotFoundError, BadFile) as error:
                 name_once(self.folder.path(f"packs/{pack}-*.parquet"), str(error))
                 loose += self._check_loose(members)
+        if record == "trial" and set(columns) <= set(ORIGIN):
+            known_rows = [self._origins[s.name] for s in loose if s.name in self._origins]
+            loose = [shard for shard in loose if shard.name not in self._origins]
+            tables.append(pa.Table.from_pylist(known_rows, schema=columns_of(columns)))
         tables += read_shards(self.folder, loose, columns, record)
         return pa.concat_tables(tables)
 
     def _check_loose(self, shards: Sequence[Shard]) -> list[Shard]:
         """Those of packed shards that are sound themselves."""
-        problems = map_parallel(self._problem, shards)
+        problems = map_parallel(self.folder, self._problem, shards)
         for shard, problem in zip(shards, problems, strict=True):
             if problem and problem != GONE:
                 self._sound.discard(shard.name)
