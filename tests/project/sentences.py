@@ -279,10 +279,9 @@ def packed_without_coupling() -> list[str]:
     assert (beyond == 0).all(axis=None)
     nope, rope = at.loc["NoPE, packed"], at.loc["RoPE, packed"]
     assert (rope[13] == 0).all()
-    assert rope[12].min() == rope[12].max()
     return [
         f"NoPE has {percent(nope[12].min())} to {percent(nope[12].max())} % at 12 digits, RoPE "
-        f"{percent(rope[12].min())} %. RoPE gets "
+        f"{percent(rope[12].min())} % or more. RoPE gets "
         "no sum of 13 digits right, NoPE none of 16, and neither any longer one."
     ]
 
