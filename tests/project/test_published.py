@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from analysis.fill import START, fill
@@ -122,19 +123,24 @@ def test_the_runs_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
     assert f"at one digit ({100 * runs[1].min():.1f} %)" in page
 
 
-def test_the_controls_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
+@pytest.mark.parametrize(
+    ("sweep", "corner", "planned"),
+    [("packing_ablation", "| arm |", 4), ("packed_tasks", "| task |", 2)],
+)
+def test_the_arms_on_the_page_of_a_thousand_digits_are_those_of_the_rows(sweep, corner, planned):
     page = (ROOT / "docs" / "thousand_digits.md").read_text()
-    rows = load_sweep(LAPTOP, "packing_ablation", "laptop").evaluation
+    rows = load_sweep(LAPTOP, sweep, "laptop").evaluation
     runs = rows.pivot_table(
         index=["cell", "seed", "data_seed"], columns="length", values="exact_match"
     )
-    table = page[page.index("| arm |") :].partition("\n\n")[0].splitlines()
+    table = page[page.index(corner) :].partition("\n\n")[0].splitlines()
     header, _, *lines = (line.strip("| ").split(" | ") for line in table)
     assert {cell.partition(" (")[0] for cell, *_ in lines} == set(runs.index.get_level_values(0))
     for cell, *shown in lines:
         cell, _, fewer = cell.partition(" (")
-        assert len(runs.loc[cell]) == (int(fewer.split()[0]) if fewer else 4)
+        of_cell = runs.loc[cell]
+        assert len(of_cell) == (int(fewer.split()[0]) if fewer else planned)
         for length, text in zip(header[1:], shown, strict=True):
-            column = runs.loc[cell][int(length.replace(",", ""))].dropna()
+            column = of_cell.get(int(length.replace(",", "")), pd.Series(dtype=float)).dropna()
             ends = [f"{100 * x:.1f}".removesuffix(".0") for x in (column.min(), column.max())]
             assert text == ("–".join(dict.fromkeys(ends)) if len(column) else "–")

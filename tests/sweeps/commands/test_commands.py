@@ -301,11 +301,15 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # mlflow's own
-def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(tmp_path, capsys):
+def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
+    tmp_path, capsys, monkeypatch
+):
     from mlflow.tracking import MlflowClient
 
+    from sweeps.engine.launch.mirror import hook
     from sweeps.engine.launch.mirror.place import local_uri
 
+    monkeypatch.setattr(hook, "PATIENCE", 240.0)  # a busy machine makes a database in a minute
     store = Store(tmp_path)
     flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]
     assert command("run", tmp_path, "tiny", *flags) == 0
