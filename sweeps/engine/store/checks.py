@@ -11,7 +11,7 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -69,13 +69,23 @@ def check_shard(folder: Folder, shard: Shard) -> dict[str, Any]:
         raise BadFile(f"its rows have record {few(unknown)}")
     if records.count("trial") != 1:
         raise BadFile(f"{records.count('trial')} rows of the trial instead of one")
-    evaluations = rows_of(rows, "evaluation")
+    first, count = _find_run(records, "evaluation")
+    evaluations = rows_of(rows, "evaluation") if first is None else rows.slice(first, count)
     if shard.status == "ok" and not evaluations.num_rows:
         raise BadFile("ok, but without evaluations")
     _check_counts(evaluations)
     at = records.index("trial")
     _check_config(rows.column("config_json")[at].as_py(), shard.trial_id)
     return {name: rows.column(name)[at].as_py() for name in ORIGIN}
+
+
+def _find_run(records: Sequence[str], record: str) -> tuple[int | None, int]:
+    """Where the rows of one kind begin, and how many they are; None if others stand between them.
+    A slice of a small table takes a hundredth of the time of a mask.
+    """
+    count = records.count(record)
+    first = records.index(record) if count else 0
+    return (first if records[first : first + count] == [record] * count else None), count
 
 
 def _check_counts(rows: pa.Table) -> None:
