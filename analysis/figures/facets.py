@@ -70,7 +70,6 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
         )
         for i, value in enumerate(panels):
             axes = drawn[i]
-            scale_lengths(axes, results)
             axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)))
             for place, look in zip(others, looks, strict=True):
                 cell = facets.cells.get((value, *place))
@@ -85,6 +84,7 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
             axes.set_xlabel("length" if i + across >= len(panels) else "")
             axes.set_ylabel("exact match (%)" if i % across == 0 else "")
             axes.margins(x=0.02)
+            scale_lengths(axes, results, narrow=across > 1)
         for axes in drawn[len(panels) :]:
             axes.remove()
         text = f"panel: {facets.names[0]}; lines: {', '.join(facets.names[1:])}"

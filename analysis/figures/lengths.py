@@ -119,13 +119,17 @@ def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
         )
 
 
-def scale_lengths(axes: Axes, results: Results) -> None:
-    """A logarithmic axis where a linear one would squeeze the trained lengths into a corner."""
+def scale_lengths(axes: Axes, results: Results, narrow: bool = False) -> None:
+    """A logarithmic axis where a linear one would squeeze the trained lengths into a corner.
+
+    narrow: only powers of ten fit where what has been drawn spans two of them.
+    """
     longest = results.evaluation["length"].max()
     trained = [high for _, high in trained_ranges(results).values()]
     if trained and longest >= LOG_SPAN * max(trained):
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=LOG_TICKS))
+        wide = axes.dataLim.x1 >= 100 * axes.dataLim.x0
+        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if narrow and wide else LOG_TICKS))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.minorticks_off()
     else:
