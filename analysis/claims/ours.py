@@ -16,29 +16,20 @@ PACKED_ROWS = (
     ),
     *(
         Claim(
-            text=f"{name} in packed rows go further than alone",
+            text=f"{what} further than alone",
             published="compared at 8 times the trained length",
             certainty="ours",
             source="docs/thousand_digits.md",
-            sweep="packing_ablation",
+            sweep=sweep,
             ordering=beats(f"{cells}, packed", f"{cells}, alone", times=8),
         )
-        for name, cells in (("Residue rings", "rings"), ("Rows of a learned table", "table"))
-    ),
-    *(
-        Claim(
-            text=f"{name} in packed rows goes further than alone",
-            published="compared at 8 times the trained length",
-            certainty="ours",
-            source="docs/thousand_digits.md",
-            sweep="packed_tasks",
-            ordering=beats(f"{task}, packed", f"{task}, alone", times=8),
-        )
-        for name, task in (
-            ("Copying", "copy"),
-            ("Reversing", "reverse"),
-            ("Parity with a scratchpad", "parity, scratchpad"),
-            ("Addition of three operands", "three operands"),
+        for sweep, cells, what in (
+            ("packing_ablation", "rings", "Residue rings in packed rows go"),
+            ("packing_ablation", "table", "Rows of a learned table in packed rows go"),
+            ("packed_tasks", "copy", "Copying in packed rows goes"),
+            ("packed_tasks", "reverse", "Reversing in packed rows goes"),
+            ("packed_tasks", "parity, scratchpad", "Parity with a scratchpad in packed rows goes"),
+            ("packed_tasks", "three operands", "Addition of three operands in packed rows goes"),
         )
     ),
 )
