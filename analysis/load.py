@@ -11,7 +11,7 @@ decided here, once:
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -130,7 +130,7 @@ def load_sweep(
     ids = list(view["trial_id"].unique())
     shards = store.visible_of(ids)
     trials = _load_trials(store, shards, view)
-    joined = _join_evaluation(trials, lambda: _load_evaluation(store, shards))
+    joined = _join_evaluation(trials, store, shards)
     reports = _load_reports(store, shards, trials[RUN])
     mechanism = MECHANISMS.load(store.folder, ids).to_pandas()
     pa.default_memory_pool().release_unused()
@@ -286,13 +286,10 @@ def _join_metrics(evaluation: pd.DataFrame, store: Store, ids: Sequence[str]) ->
     return evaluation.merge(wide, on=keys, how="left", validate="many_to_one")
 
 
-def _join_evaluation(trials: pd.DataFrame, load: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """Rows of ok trials with their cell, zeros for diverged ones; sorted by cell, run and key.
-
-    load: gives the evaluations of all trials, which are many: they are not kept.
-    """
+def _join_evaluation(trials: pd.DataFrame, store: Store, shards: Sequence[Shard]) -> pd.DataFrame:
+    """Rows of ok trials with their cell, zeros for diverged ones; sorted by cell, run and key."""
     finished = trials[trials["status"] == "ok"]
-    ok = finished[RUN].merge(load(), on="trial_id")
+    ok = finished[RUN].merge(_load_evaluation(store, shards), on="trial_id")
     diverged = trials.loc[trials["status"] == "diverged", [*RUN, *LENGTHS]]
     zeros = [_zeros(run, ok, finished) for _, run in diverged.iterrows()]
     parts = [part for part in (ok, *zeros) if len(part)]

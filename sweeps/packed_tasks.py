@@ -30,15 +30,20 @@ TASKS: dict[str, dict[str, Any]] = {
     "sorting": {"task.name": "sorting", "model.num_layers": 3},
     "minesweeper": {"task.name": "minesweeper", "model.num_layers": 3},
 }
-# Changes to the trained and tested lengths of addition.
+SETTING: dict[Scale, dict[str, Any]] = {
+    "smoke": {},
+    "laptop": {
+        "optim.num_steps": 2000,
+        "eval.test_lengths": (18, 24, 36, 48, 96, 200, 500, 1000),
+        "eval.num_examples": 500,
+        "eval.length_budget": 50_000,
+    },
+    "paper": {},
+}
+# Of tasks whose lengths are not those of addition.
 LENGTHS: dict[Scale, dict[str, dict[str, Any]]] = {
     "smoke": {},
     "laptop": {
-        "": {
-            "eval.test_lengths": (18, 24, 36, 48, 96, 200, 500, 1000),
-            "eval.num_examples": 500,
-            "eval.length_budget": 50_000,
-        },
         "N x 2": {
             "data.max_length": 8,
             "eval.near_lengths": (9, 10, 11),
@@ -71,19 +76,13 @@ LENGTHS: dict[Scale, dict[str, dict[str, Any]]] = {
         },
     },
 }
-STEPS: dict[Scale, dict[str, Any]] = {
-    "smoke": {},
-    "laptop": {"optim.num_steps": 2000},
-    "paper": {},
-}
 
 
 def cells(scale: Scale) -> list[Cell]:
     """Each task with packed rows and without."""
-    base = override(packed(scale), STEPS[scale])
-    lengths = LENGTHS[scale]
+    base = override(packed(scale), SETTING[scale])
     tasks = {
-        name: _with_log_base(base, lengths.get("", {}) | changes | lengths.get(name, {}))
+        name: _with_log_base(base, changes | LENGTHS[scale].get(name, {}))
         for name, changes in TASKS.items()
     }
     return grid(base, task=arms(tasks), rows=arms({"packed": {}, "alone": ALONE}))

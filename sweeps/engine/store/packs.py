@@ -25,9 +25,9 @@ from sweeps.engine.store.schema import Record
 from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet, seal
 
 CHUNK = 1000  # shards of a pack
-# Shards that are read at once: a remote storage is waited for, on a local disk more threads than
-# two take longer, as they wait for one another.
-READERS = {"remote": 8, "local": 1}
+# Shards that are read at once from a remote storage, which is waited for; on a local disk threads
+# wait for one another and take longer.
+READERS = 8
 SHARD = pa.field("shard", pa.string())
 
 
@@ -116,11 +116,12 @@ def read_shards(
 
 
 def map_parallel(folder: Folder, work: Any, items: Sequence[Any]) -> list[Any]:
-    """`work`, which reads from the folder, on each item; several at once if there are many."""
-    readers = READERS["remote" if folder.remote else "local"]
-    if len(items) < readers:
+    """`work`, which reads from the folder, on each item; several at once if they are many and
+    remote.
+    """
+    if not folder.remote or len(items) < READERS:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(readers) as pool:
+    with ThreadPoolExecutor(READERS) as pool:
         return list(pool.map(work, items))
 
 
