@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,13 @@ def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", not checked)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(autouse=True)
+def small_numbers() -> Iterator[None]:
+    """No test leaves a process in which the smallest numbers are zeros, as training wants them."""
+    yield
+    assert sys.float_info.min / 2 > 0
 
 
 def import_with_annotations() -> None:

@@ -4,8 +4,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-import torch
-
 from pcore.config import TrialConfig
 from pcore.diagnosis.metrics import check_metric, find_metric, measure
 from pcore.model.checkpoint import unpack_model
@@ -18,7 +16,9 @@ from sweeps.engine.store.checks import check_checkpoint, name_once
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
+from sweeps.engine.trial.attempt import process_settings
 
+NUM_THREADS = 1  # more only wait for each other at these sizes
 POLICIES = ("last", "best", "oracle")
 
 
@@ -44,7 +44,8 @@ def diagnose_trials(
             continue
         began = time.monotonic()
         for _, model, config in models.open(name, ("last",)):
-            write_diagnosis(folder, name, model, config, num_examples)
+            with process_settings(NUM_THREADS):
+                write_diagnosis(folder, name, model, config, num_examples)
             models.tell(name, began)
     return models.end("analysed", MECHANISMS.folder)
 
@@ -74,7 +75,8 @@ def measure_trials(
             if repr(config.task) not in checked:
                 check_metric(metric, config)
                 checked.add(repr(config.task))
-            found = measure(metric, model, config, num_examples)
+            with process_settings(NUM_THREADS):
+                found = measure(metric, model, config, num_examples)
             rows += [{"checkpoint": policy, **row} for row in found]
         if rows:
             METRICS.write(folder, name, rows, part=metric.name)
@@ -110,8 +112,6 @@ class _Models:
         kinds = store.load_shards(shards, "trial", ["trial_id", "model.kind"]).to_pylist()
         built = {row["trial_id"] for row in kinds if row["model.kind"] == "constructed"}
         self.trials = [name for name in ok if name not in built]  # the theorem says what those do
-        torch.set_num_threads(1)  # more only wait for each other at these sizes
-        torch.set_flush_denormal(True)  # as an attempt does
 
     def open(
         self, name: str, policies: Sequence[str]

@@ -77,7 +77,7 @@ def measure_gain(configs: Sequence[TrialConfig], settings: Settings) -> float:
     if device == "cpu" and flops > PROBE_FLOPS:
         return 0.0
     small = [_without_side_work(config) for config in configs]
-    with process_settings(settings):
+    with process_settings(settings.num_threads):
         try:
             run = Run(small[0], device, compile)
             rate = learning_rate(optim, 0)

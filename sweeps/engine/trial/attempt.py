@@ -98,7 +98,7 @@ def run_attempt(
     try:
         if outcome := admit(config, settings, store)[0]:
             return outcome
-        with running_marker(store.folder, name, settings.launch), process_settings(settings):
+        with running_marker(store.folder, name, settings.launch), process_settings(settings.num_threads):
             attempt = Attempt(config, settings, store)
             try:
                 return attempt.train(on_report)
@@ -304,10 +304,10 @@ class Attempt:
 
 
 @contextmanager
-def process_settings(settings: Settings) -> Generator[None]:
-    """Threads and arithmetic of this process while it trains."""
+def process_settings(num_threads: int) -> Generator[None]:
+    """Threads and arithmetic of this process while it trains or applies models."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(settings.num_threads)
+    torch.set_num_threads(num_threads)
     # Softmax leaves numbers below 1e-38 that a CPU multiplies ten times slower than others.
     torch.set_flush_denormal(True)
     try:

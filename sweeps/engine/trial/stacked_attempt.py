@@ -99,7 +99,7 @@ class _Members:
     def run(self, on_report: Callable[[str, Report], None]) -> Iterator[Outcome]:
         """Train together until no member is active, the time is over or the stack breaks."""
         try:
-            with process_settings(self.settings):
+            with process_settings(self.settings.num_threads):
                 yield from self._train(on_report)
         except StorageFailed as error:
             for i in list(self.active):
