@@ -36,6 +36,7 @@ from sweeps.engine.trial.attempt import Settings
 from sweeps.engine.trial.failures import FailurePolicy
 from sweeps.engine.trial.markers import MAX_LOST
 
+ASK_SECONDS = 1.0  # between two questions of a worker what is stopped
 SILENCE = 60.0  # seconds without an event after which the watchdog says so
 
 
@@ -88,17 +89,26 @@ def measure_remotely(
 
 
 class SharedPolicy:
-    """The `FailurePolicy` in an actor, asked by all workers."""
+    """The `FailurePolicy` in an actor that all workers tell, and copies of it which they ask: the
+    others' failures count after ASK_SECONDS, a worker's own at once.
+    """
 
     def __init__(self, actor: Any):
-        self.actor = actor
+        self.actor, self.asked = actor, float("-inf")
+        self.copy = FailurePolicy()
 
     def stop_reason(self, cell: str) -> str:
-        return str(ray.get(self.actor.stop_reason.remote(cell)))
+        if time.monotonic() - self.asked > ASK_SECONDS:
+            copy: Any = ray.get(self.actor.current.remote())
+            self.copy = copy
+            self.asked = time.monotonic()
+        return self.copy.stop_reason(cell)
 
     def record(self, cell: str, status: str, error: str) -> None:
         """Not waited for: calls of one worker arrive in order, so before its next question."""
-        self.actor.record.remote(cell, status, error)
+        if not (status == "ok" and self.copy.any_ok):  # that tells nothing new
+            self.actor.record.remote(cell, status, error)
+            self.asked = float("-inf")
 
 
 def send_events(text: str) -> None:

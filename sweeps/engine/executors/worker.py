@@ -3,10 +3,10 @@ come back as text, and trials whose worker died are accounted for.
 """
 
 import json
-import time
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 from pcore.config import TrialConfig, flatten, unflatten
 from sweeps.engine.executors.base import Listener, Policy, Tracker
@@ -18,7 +18,7 @@ from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.markers import record_lost
 
 CHUNK_SECONDS = 20.0  # short trials are bundled until a chunk takes about this long
-REPORT_SECONDS = 1.0  # the least time between two progress reports of a worker
+SEND_SECONDS = 1.0  # the least time between two messages of a worker
 
 
 def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> list[list[list[str]]]:
@@ -50,10 +50,9 @@ def run_chunk(
     """Runs in a worker: the stacks of `parameters["chunk"]`, trials that an earlier try of the
     chunk finished excepted. settings: fields of `Settings`. send: brings a text to `replay`.
     """
-    reporter = WorkerReporter(send)
     stacks = map(from_texts, parameters["chunk"])
-    run_stacks(stacks, Settings(**settings), policy, reporter)
-    reporter.flush()
+    with WorkerReporter(send) as reporter:
+        run_stacks(stacks, Settings(**settings), policy, reporter)
 
 
 def measure_texts(texts: Sequence[str], settings: dict[str, Any]) -> float:
@@ -72,36 +71,56 @@ def from_texts(texts: Sequence[str]) -> list[TrialConfig]:
 
 
 class WorkerReporter(Listener):
-    """Sends what it is told to the launching process. A message can cost milliseconds, so reports
-    are collected, and the end of a trial is sent together with the start of the next one.
+    """Sends what it is told to the launching process, from a thread of its own, until the end of
+    the block. A message can cost milliseconds, so after one events are collected for a while.
     """
 
     def __init__(self, send: Callable[[str], None]):
         self.send = send
         self.events: list[dict[str, Any]] = []
-        self.sent = float("-inf")  # when the last events were
+        self.lock = threading.Lock()  # of the events
+        self.told, self.ended = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self._send_all, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.ended.set()
+        self.told.set()
+        self.thread.join()
 
     def begin(self, trial_id: str, stacked: int = 1) -> None:
-        self.events.append({"trial": trial_id, "stacked": stacked})
-        self.flush()
+        self._add({"trial": trial_id, "stacked": stacked})
 
     def advanced(self, trial_id: str, report: TrialReport) -> None:
-        self.events.append({"trial": trial_id, "report": asdict(report)})
-        if time.monotonic() - self.sent > REPORT_SECONDS:
-            self.flush()
+        self._add({"trial": trial_id, "report": asdict(report)})
 
     def say(self, text: str) -> None:
-        self.events.append({"say": text})
-        self.flush()
+        self._add({"say": text})
 
     def finished(self, outcome: Outcome) -> None:
-        self.events.append({"outcome": asdict(outcome)})
+        self._add({"outcome": asdict(outcome)})
 
-    def flush(self) -> None:
-        """Send what was collected."""
-        if self.events:
-            self.send(json.dumps(self.events))
-            self.events, self.sent = [], time.monotonic()
+    def _add(self, event: dict[str, Any]) -> None:
+        with self.lock:
+            self.events.append(event)
+        self.told.set()
+
+    def _send_all(self) -> None:
+        while not self.ended.is_set():
+            self.told.wait()
+            self.told.clear()
+            self._send_collected()
+            self.ended.wait(SEND_SECONDS)
+        self._send_collected()
+
+    def _send_collected(self) -> None:
+        with self.lock:
+            events, self.events = self.events, []
+        if events:
+            self.send(json.dumps(events))
 
 
 def replay(text: str, listener: Listener) -> None:

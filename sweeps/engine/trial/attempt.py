@@ -98,7 +98,10 @@ def run_attempt(
     try:
         if outcome := admit(config, settings, store)[0]:
             return outcome
-        with running_marker(store.folder, name, settings.launch), process_settings(settings.num_threads):
+        with (
+            running_marker(store.folder, name, settings.launch),
+            process_settings(settings.num_threads),
+        ):
             attempt = Attempt(config, settings, store)
             try:
                 return attempt.train(on_report)

@@ -7,6 +7,7 @@ it at once. diverged is a result.
 """
 
 from collections import Counter
+from typing import Self
 
 from pcore.config import TrialConfig, trial_id, without_seeds
 
@@ -43,6 +44,10 @@ class FailurePolicy:
     def stop_reason(self, cell: str) -> str:
         """Why trials of this cell should not be started; empty if they should."""
         return self.stopped_all or self.stopped_cells.get(cell, "")
+
+    def current(self) -> Self:
+        """Itself; of an actor a copy."""
+        return self
 
 
 def cell_of(config: TrialConfig) -> str:
