@@ -127,6 +127,12 @@ def packed(scale: Scale) -> TrialConfig:
     return override(base, PACKED[scale] | shared)
 
 
+def with_log_base(base: TrialConfig, changes: dict[str, Any]) -> dict[str, Any]:
+    """These changes, and logits that are as published on the longest sequence then trained on."""
+    config = override(base, changes)
+    return changes | {"model.log_base": config.task.num_tokens(config.data.max_length)}
+
+
 BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}
 # The row "depth" of the paper's settings: wider, with a smaller learning rate.
 PAPER_DEPTH: dict[str, Any] = {

@@ -12,8 +12,8 @@ examples, so compare the two arms of a task with one another). Cost: see `--plan
 
 from typing import Any
 
-from pcore.config import TrialConfig, override
-from sweeps.baseline import ALONE, packed
+from pcore.config import override
+from sweeps.baseline import ALONE, packed, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -82,16 +82,10 @@ def cells(scale: Scale) -> list[Cell]:
     """Each task with packed rows and without."""
     base = override(packed(scale), SETTING[scale])
     tasks = {
-        name: _with_log_base(base, changes | LENGTHS[scale].get(name, {}))
+        name: with_log_base(base, changes | LENGTHS[scale].get(name, {}))
         for name, changes in TASKS.items()
     }
     return grid(base, task=arms(tasks), rows=arms({"packed": {}, "alone": ALONE}))
-
-
-def _with_log_base(base: TrialConfig, changes: dict[str, Any]) -> dict[str, Any]:
-    """With logits that are as published on the longest trained sequence of the task."""
-    config = override(base, changes)
-    return changes | {"model.log_base": config.task.num_tokens(config.data.max_length)}
 
 
 SWEEP = Sweep(

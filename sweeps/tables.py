@@ -32,6 +32,7 @@ BEYOND = (
     "thousand_digits",
     "ten_thousand_digits",
     "packing_ablation",
+    "packed_train_length",
     "packed_tasks",
     "mixer_ablation",
 )

@@ -1,0 +1,51 @@
+#!/usr/bin/env python
+"""How short may the trained sums be for one layer to add a thousand digits?
+
+Not a published result. The reference is the cell of `thousand_digits`, whose runs it shares; the
+other arms change the longest trained length, and with it the base of the logits, and nothing else:
+the same rings, problems per row, steps and optimizer, none tuned again. All arms are tested on the
+same longer lengths; their near ranges end at 17. All cells are compared with the first. Cost: see
+`--plan`.
+"""
+
+from typing import Any
+
+from pcore.config import TrialConfig
+from sweeps.baseline import packed, with_log_base
+from sweeps.engine.launch.cli import main
+from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
+
+LONGEST: dict[Scale, tuple[int, ...]] = {
+    "smoke": (3, 2),
+    "laptop": (12, 6, 8, 20),
+    "paper": (30, 10, 20, 40),
+}
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """The same model trained on 1 to each of these lengths."""
+    base = packed(scale)
+    points = {f"trained on 1-{n}": _trained_on(base, n) for n in LONGEST[scale]}
+    return grid(base, trained=arms(points))
+
+
+def _trained_on(base: TrialConfig, longest: int) -> dict[str, Any]:
+    last_near = max(base.eval.near_lengths, default=0)
+    changes = {
+        "data.max_length": longest,
+        "eval.near_lengths": tuple(range(longest + 1, last_near + 1)),
+        "eval.test_lengths": tuple(n for n in base.eval.test_lengths if n > longest),
+    }
+    return with_log_base(base, changes)
+
+
+SWEEP = Sweep(
+    name="packed_train_length",
+    title="A thousand digits: longest trained length",
+    claim=__doc__,
+    cells=cells,
+    seeds={"smoke": "1@300", "laptop": "2x2@300", "paper": "4x2@300"},
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))
