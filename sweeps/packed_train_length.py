@@ -17,7 +17,7 @@ from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 LONGEST: dict[Scale, tuple[int, ...]] = {
     "smoke": (3, 2),
-    "laptop": (12, 3, 4, 6, 8, 20),
+    "laptop": (12, 1, 2, 3, 4, 6, 8, 20),
     "paper": (30, 10, 20, 40),
 }
 
