@@ -1,7 +1,8 @@
 """`python -m sweeps merge FROM INTO`: adds the results of one store to another.
 
 A trial that both machines ran keeps both attempts; readers see one. No result in INTO is ever
-changed, so a merge can be repeated at any time. Only undamaged files with known names are copied,
+changed, so a merge can be repeated at any time. Views of the same cells then list the trials of
+both. Only undamaged files with known names are copied,
 and no link is followed. States of unfinished trials are copied too, the more advanced one of two,
 so that the next slice can resume anywhere. Not copied: packs (rebuilt), markers of running trials,
 MLflow, reports.
@@ -14,9 +15,10 @@ import torch
 
 from pcore.model.checkpoint import read_progress
 from sweeps.engine.store.beside import MECHANISMS, METRICS
-from sweeps.engine.store.checks import name_once
+from sweeps.engine.store.checks import name_once, read_view
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import kind_of
+from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import find_problem
 
@@ -44,12 +46,15 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
         if folder == "checkpoints" and not weights:
             continue
         copied, same, other = _copy(source, target, folder)
+        joined = [n for n in other if folder == "views" and _join_views(source, target, n)]
+        other = [name for name in other if name not in joined]
         line = f"{kind}: {copied} copied, {same} were there"
+        line += f", {len(joined)} now list the trials of both" if joined else ""
         print(line + (f", {len(other)} differ and stay as they were" if other else ""))
         for name in other:
             print(f"  {name}")
         if other and folder == "views":
-            print("  a view lists the trials of a launch: the script run with all seeds lists all")
+            print("  their cells are not the same; the script run on INTO lists today's")
     target.pack()
     finished = sum(shard.finished for shard in target.visible().values())
     print(f"{target.root} holds {finished} finished trials")
@@ -97,6 +102,26 @@ def _copy(source: Store, target: Store, folder: str) -> tuple[int, int, list[str
         else:
             other.append(name)
     return copied, same, other
+
+
+def _join_views(source: Store, target: Store, name: str) -> bool:
+    """Let INTO's view list the trials of both, launched with other seeds; False if their cells are
+    not the same.
+    """
+    try:
+        views = [read_view(s.folder.read(name), name).to_pylist() for s in (source, target)]
+    except BadFile as error:
+        name_once(source.folder.path(name), str(error))
+        return False
+    cells = [{(row["cell"], row["cell_order"], row["axes"]) for row in rows} for rows in views]
+    if cells[0] != cells[1]:
+        return False
+    ours = {row["trial_id"]: row for rows in views for row in rows}  # of one trial, INTO's row
+    same = ("sweep", "scale", "title", "claim")
+    rows = [row | {key: views[1][0][key] for key in same} for row in ours.values()]
+    rows.sort(key=lambda row: (row["cell_order"], row["seed"], row["data_seed"]))
+    target.write_view(rows)
+    return True
 
 
 def _names(source: Store, target: Store, folder: str) -> Iterable[str]:

@@ -144,7 +144,8 @@ def add_size(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seeds",
-        help="replicates, e.g. 3, or model seeds x data seeds, e.g. 4x2; 4x2@100 counts from 100",
+        help="replicates, e.g. 3, or model seeds x data seeds, e.g. 4x2; 4x2@100 counts from 100; "
+        "2,4x2@100: both",
     )
     add_changes(parser)
 

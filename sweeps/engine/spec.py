@@ -172,15 +172,19 @@ def check_cells(cells: Sequence[Cell]) -> None:
 
 def parse_seeds(text: str) -> list[tuple[int, int]]:
     """Pairs (seed, data_seed): "3" = (0, 0), (1, 1), (2, 2); "4x2" = 4 model seeds crossed with 2
-    data seeds; "4x2@100" = the same, counted from 100.
+    data seeds; "4x2@100" = the same, counted from 100; "2,4x2@100" = both.
     """
+    return list(dict.fromkeys(pair for part in text.split(",") for pair in _parse_seeds(part)))
+
+
+def _parse_seeds(text: str) -> list[tuple[int, int]]:
     counts_text, at, first_text = text.lower().partition("@")
     parts = counts_text.split("x")
     numbers_ok = all(part.isdecimal() and int(part) > 0 for part in parts)
     if len(parts) > 2 or not numbers_ok or (at and not first_text.isdecimal()):
         raise ValueError(
             f"--seeds {text!r} is neither a count like 3 nor model seeds x data seeds like 4x2, "
-            "from a first seed on like 4x2@100"
+            "from a first seed on like 4x2@100, or several like 2,4x2@100"
         )
     first = int(first_text or 0)
     if (count := math.prod(map(int, parts))) > MAX_REPLICATES:

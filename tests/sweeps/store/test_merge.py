@@ -111,6 +111,23 @@ def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):
     assert files(two) == after
 
 
+def test_launches_with_other_seeds_are_listed_by_one_view(tmp_path, capfd):
+    one, two, both = (tmp_path / name for name in ("one", "two", "both"))
+    sweep = make_sweep(one={}, wide={"model.d_ff": 128})
+    assert run(sweep, one, "--seeds", "2") == 0
+    assert run(sweep, two, "--seeds", "1@1,1@7") == 0
+    assert run(sweep, both, "--seeds", "2,1@7") == 0
+    capfd.readouterr()
+    merge(one, two)
+    assert (
+        "views: 0 copied, 0 were there, 1 now list the trials of both\n" in capfd.readouterr().out
+    )
+    listed = [Store(folder).load_view("tiny", "smoke").to_pylist() for folder in (two, both)]
+    assert listed[0] == listed[1]
+    merge(both, two)
+    assert Store(two).load_view("tiny", "smoke").to_pylist() == listed[1]
+
+
 def test_weights_stay_behind_if_asked_to_and_broken_shards_always(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     assert run(make_sweep(one={}), one) == 0

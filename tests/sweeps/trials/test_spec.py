@@ -68,13 +68,14 @@ def test_an_axis_over_an_unknown_field_names_the_nearest():
         ("1", [(0, 0)]),
         ("3", [(0, 0), (1, 1), (2, 2)]),
         ("2x2", [(0, 0), (0, 1), (1, 0), (1, 1)]),
+        ("2,1@7,2@1", [(0, 0), (1, 1), (7, 7), (2, 2)]),
     ],
 )
 def test_seeds_are_a_count_or_a_grid(text, pairs):
     assert parse_seeds(text) == pairs
 
 
-@pytest.mark.parametrize("text", ["", "0", "x", "2x", "2x0", "1x2x3", "-1", "²"])
+@pytest.mark.parametrize("text", ["", "0", "x", "2x", "2x0", "1x2x3", "-1", "²", "2,", "1;2"])
 def test_other_seeds_are_refused(text):
     with pytest.raises(ValueError, match="--seeds"):
         parse_seeds(text)
