@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from analysis.commands import COMMANDS, SCALES
-from pcore.cli.parser import Parser, first_line
+from pcore.cli.parser import Parser, close_output, first_line
 from sweeps.engine.store.location import find_existing
 
 
@@ -28,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
         if "results" in options:
             options.results = find_existing(options.results)
         return COMMANDS[options.command](options)
+    except BrokenPipeError:
+        return close_output()
     except (ValueError, OSError) as error:
         print(f"analysis: {first_line(error)}", file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from analysis.tables import render
 from analysis.tables.change_tables import band_table, length_change_table
 from analysis.tables.files import check_place, write_text
 from sweeps.engine.store.address import parse_address
+from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_apart, find_existing
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
@@ -109,8 +110,7 @@ def make_page(options: argparse.Namespace) -> int:
 
     store = Store(options.results)
     views = sorted(store.view_names(), key=_report_order)
-    apart = find_apart(store.folder, "reports")
-    out = options.out or (apart or _reports(options.results)) / "page.html"
+    out = options.out or _reports(options.results) / "page.html"
     out = out if out.suffix else out.with_suffix(".html")
     reports = [_reports(options.results), out.parent]
     results = options.results if "://" in options.results else _relative(Path(options.results))
@@ -227,8 +227,12 @@ def draw_attention(options: argparse.Namespace) -> int:
 
 
 def _reports(results: str) -> Path:
-    """The folder for tables and figures: in the results folder, or here for an object store."""
-    return check_place(Path("reports") if "://" in results else Path(results) / "reports")
+    """The folder for tables and figures: in the results folder; here for an object store, and in
+    ./results/ for rows that git tracks.
+    """
+    if "://" in results:
+        return check_place(Path("reports"))
+    return find_apart(Folder(results), "reports") or check_place(Path(results) / "reports")
 
 
 def _report_order(view: tuple[str, str]) -> tuple[int, str, int]:

@@ -192,11 +192,12 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
             for tried in arm["tried"]
         ]
     except FileNotFoundError:
-        there = [entry.name.removeprefix("searches/") for entry in folder.list("searches")]
-        hint = (
-            f"there: {', '.join(there)}" if there else "there is none; python sweeps/lr_search.py"
-        )
-        raise ValueError(f"no search {file!r} in {folder}; {hint}") from None
+        files = [entry.name.removeprefix("searches/") for entry in folder.list("searches")]
+        there = ", ".join(file.removesuffix(".json") for file in files) or "none"
+        raise ValueError(
+            f"no finished search {name!r} at {scale} scale in {folder}; there: {there}. "
+            f"Its script runs it: --scale {scale} --results {folder}"
+        ) from None
     except (ValueError, LookupError, TypeError, AttributeError):
         again = f"python sweeps/{name}.py --scale {scale} --results {folder}"
         raise ValueError(

@@ -81,6 +81,8 @@ def run(given: argparse.Namespace) -> int:
     """Run the missing trials of these sweeps in one launch."""
     from sweeps.engine.launch.launch import run_sweeps
 
+    if given.plan:
+        return plan(given)
     return run_sweeps(_chosen(given), read_options(given))
 
 
@@ -269,6 +271,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         add_size(command)
         add_results(command)
         add_run(command)
+        if function is run:
+            command.add_argument("--plan", action="store_true", help="same as the command `plan`")
     command = add("status", status)
     command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     add_size(command)

@@ -138,7 +138,9 @@ def plot_slices(tried: pd.DataFrame) -> Figure:
             if i % len(fields) == 0:
                 axes.set_title(arm, fontsize=7.5, loc="left")
                 axes.set_ylabel("near score")
-        panels[0].set_ylim(-0.08, 1.05 * max(1.0, tried["near_score"].max()))
+        low, high = tried["near_score"].min(), tried["near_score"].max()
+        margin = 0.08 * max(0.1, high - low)
+        panels[0].set_ylim(low - margin, high + margin)
         style.add_caption(
             figure,
             "near score, smaller is better: wrong answers + wrong tokens, as shares of all on the "
@@ -149,11 +151,14 @@ def plot_slices(tried: pd.DataFrame) -> Figure:
 
 
 def _place_values(axes: Axes, values: pd.Series, label: str) -> pd.Series:
-    """Where each value lies: on a linear or a logarithmic axis, or one place after another."""
+    """Where each value lies: on a linear or a logarithmic axis if values were drawn from a range,
+    else one place after another.
+    """
     axes.set_xlabel(label)
     different = sorted(values.unique(), key=lambda v: (isinstance(v, str), v))
     is_number = pd.api.types.is_numeric_dtype(values) and values.dtype != bool
-    if is_number and len(different) > MOST_VALUES:
+    drawn = is_number and any(float(f"{value:.2g}") != value for value in different)
+    if drawn or (is_number and len(different) > MOST_VALUES):
         low, high = values.min(), values.max()
         if low > 0 and high >= LOG_SPAN * low:
             axes.set_xscale("log")

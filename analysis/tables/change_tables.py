@@ -24,12 +24,14 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
         header=tuple(TableCell(name) for name in header),
         rows=tuple(_band_row(row) for row in shown.to_dict("records")),
         notes=(
-            f"{len(equal)} cells, {int(equal.sum())} of them equal at every length and left out. "
+            f"Cells: {len(equal)}, of which {int(equal.sum())} are left out, with equal counts at "
+            "every length in every run. "
             "--by-length: every length.",
             "A, B: smallest and largest median exact match (%) of the band. B - A: the largest "
             "median difference in it, in points.",
             f"medians within a point: differences below {100 * POINT:.0f} point. not separated: no "
-            f"p up to {SURE} in the band. {TESTS}",
+            f"p up to {SURE} in the band; too few runs: it could not fall so low. "
+            f"{TESTS}",
         ),
         numbers=bands,
     )

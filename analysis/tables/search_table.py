@@ -1,4 +1,4 @@
-"""What a search tried, as a table: the best configurations of every arm."""
+"""What a search tried, as a table: configurations of every arm, the best first."""
 
 from typing import Any
 
@@ -6,23 +6,21 @@ import pandas as pd
 
 from analysis.tables.sweep_tables import Table, TableCell
 
-SHOWN = 3  # configurations of an arm
+SHOWN = 5  # configurations of an arm
 
 
 def search_table(tried: pd.DataFrame, title: str) -> Table:
-    """The configurations of every arm that were trained to the end, best first; tried as
+    """The configurations of every arm, those trained longest first and of these the best; tried as
     `load_search`.
     """
     fields = [name for name in tried.columns if "." in name]
-    most = tried.groupby("arm")["num_steps"].transform("max")
-    full = tried[tried["num_steps"] == most].sort_values("near_score", kind="stable")
     order = {arm: i for i, arm in enumerate(tried["arm"].unique())}
-    best = (
-        full.groupby("arm")
-        .head(SHOWN)
-        .sort_values("arm", key=lambda a: a.map(order), kind="stable")
+    ranked = tried.assign(place=tried["arm"].map(order)).sort_values(
+        ["place", "num_steps", "near_score"], ascending=[True, False, True], kind="stable"
     )
+    best = ranked.groupby("arm", sort=False).head(SHOWN)
     names = [name.rpartition(".")[2] for name in fields]
+    num_full = int((tried["num_steps"] == tried.groupby("arm")["num_steps"].transform("max")).sum())
     return Table(
         title=title,
         header=tuple(TableCell(name) for name in ("arm", *names, "steps", "near score", "")),
@@ -40,8 +38,8 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
             for row in best.to_dict("records")
         ),
         notes=(
-            f"{len(tried)} configurations in {len(order)} arms, {len(full)} of them trained to the "
-            f"end, of which the best {SHOWN} of an arm are shown; the others were stopped early.",
+            f"{len(tried)} configurations, {num_full} of them trained to the end, the others "
+            f"stopped after fewer steps; of each arm at most {SHOWN} are shown.",
             "near score, smaller is better, 0 to 2: wrong answers + wrong tokens, as shares of all "
             "on the near range. The test range takes no part.",
         ),

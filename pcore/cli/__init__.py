@@ -10,12 +10,18 @@ module of a command is imported when it is given, so that `pcore --help` answers
 """
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcore.cli.parser import COMMANDS, FAILED, INTERRUPTED, WRONG_USE, Parser, first_line
+from pcore.cli.parser import (
+    COMMANDS,
+    INTERRUPTED,
+    WRONG_USE,
+    Parser,
+    close_output,
+    first_line,
+)
 from pcore.registry import nearest
 
 
@@ -24,9 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
-    except BrokenPipeError:  # `pcore show ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+    except BrokenPipeError:
+        return close_output()
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ValueError, OSError) as error:

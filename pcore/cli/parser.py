@@ -1,6 +1,7 @@
 """The list of `pcore` commands, and the parser that they share."""
 
 import argparse
+import os
 import sys
 from typing import Any, NamedTuple, NoReturn
 
@@ -47,6 +48,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def close_output() -> int:
+    """After a BrokenPipeError, as in `... | head`: nothing more is written; the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
 
 
 def command_parser(name: str, text: str = "") -> Parser:

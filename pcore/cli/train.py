@@ -54,7 +54,9 @@ def train(words: list[str]) -> int:
     defaults = [f"  --{name} {value}" for name, value in flatten(TrialConfig()).items()]
     text = "\n".join([HELP, "", "fields and their published defaults:", *defaults])
     parser = command_parser("train", text)
-    parser.add_argument("--preset", default="published", help="published (default) or small")
+    parser.add_argument(
+        "--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)"
+    )
     add_device(parser, default=None)
     parser.add_argument("--threads", type=int, help="CPU threads (default: 1 for small models)")
     parser.add_argument("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")

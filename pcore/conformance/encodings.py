@@ -34,7 +34,8 @@ def _uses_ids(bench: Bench) -> str:
     gap = difference(plain, bench.logits(bench.tokens, bench.other_ids))
     if (gap > TOLERANCE) != bench.model.encoding.uses_ids:
         raise Broken(
-            f"stated {bench.model.encoding.uses_ids}, but other IDs change logits by {gap:.1e}"
+            f"the class states uses_ids = {bench.model.encoding.uses_ids}, but other IDs change "
+            f"logits by {gap:.1e}"
         )
     return f"{bench.model.encoding.uses_ids}: other IDs change logits by {gap:.0e}"
 
@@ -46,7 +47,8 @@ def _offset(bench: Bench) -> str:
     measured = "dependent" if max(gaps) > TOLERANCE else "invariant"
     detail = f"shifts of {', '.join(map(str, SHIFTS))} change logits by {max(gaps):.1e} at most"
     if measured != bench.model.encoding.offset:
-        raise Broken(f"stated {bench.model.encoding.offset}, measured {measured}: {detail}")
+        stated = bench.model.encoding.offset
+        raise Broken(f"the class states offset = {stated!r}, but it is {measured!r}: {detail}")
     return f"{measured}: {detail}"
 
 

@@ -48,7 +48,8 @@ def find_sweep(name: str) -> Sweep:
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:
-        raise ValueError(f"no sweep {name!r}.{nearest(path.stem, known)}")
+        own = "A sweep of your own is named by its script, like my_sweep.py."
+        raise ValueError(f"no sweep {name!r}.{nearest(path.stem, known)} {own}")
     sweep = getattr(module, "SWEEP", None)
     if not isinstance(sweep, Sweep):
         raise ValueError(f"{name} defines no SWEEP")

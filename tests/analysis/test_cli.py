@@ -149,7 +149,7 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     places = [str(store.root) for store in (old, new)]
     assert main(["compare", *places, "depth_ablation"]) == 0
     printed = capsys.readouterr().out
-    assert "6 cells, 6 of them equal at every length" in printed
+    assert "Cells: 6, of which 6 are left out" in printed
     assert main(["compare", *places, "depth_ablation", "--by-length"]) == 0
     printed = capsys.readouterr().out
     assert "\n  0 of " in printed
@@ -166,7 +166,7 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(pd.read_csv(out)) == len(CELLS) * NUM_LENGTHS
     assert main(["compare", *places, "depth_ablation/NoPE, 3 layers"]) == 0
     printed = capsys.readouterr().out
-    assert "1 cells, 0 of them equal" in printed
+    assert "Cells: 1, of which 0 are left out" in printed
     assert f"[laptop]/NoPE, 3 layers in {places[0]}" in printed
 
 
@@ -180,7 +180,7 @@ def test_cells_and_sweeps_of_one_store_are_compared(
     assert "coupling, 1 layer → NoPE" in printed
     assert "B lower" in printed
     assert main(["compare", "sweeps/depth_ablation.py", "depth_ablation", *where]) == 0
-    assert "6 of them equal" in capsys.readouterr().out
+    assert "of which 6 are left out" in capsys.readouterr().out
     for a, b, message in (
         (cell, "depth_ablation", "a cell and a sweep are not compared"),
         (cell, "depth_ablation/NoPE, 3 layer", "did you mean 'NoPE, 3 layers'?"),

@@ -245,7 +245,9 @@ def test_a_search_that_is_not_there_or_is_older_is_one_sentence(tmp_path, capsys
     assert show(["search", "old", *words]) == 2
     assert "lacks what was tried; this writes it anew" in capsys.readouterr().err
     assert show(["search", "new", *words]) == 2
-    assert "no search 'searches/new-smoke.json'" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert "no finished search 'new' at smoke scale" in refusal
+    assert "there: old-smoke. Its script runs it" in refusal
 
 
 def test_divergence_is_the_worst_score_and_counts(tmp_path):

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pcore.cli.parser import Parser, first_line
+from pcore.cli.parser import Parser, close_output, first_line
 from sweeps.engine.changes import change_sweeps
 from sweeps.engine.options import (
     FAILED,
@@ -69,6 +69,8 @@ def exit_code(name: str, error: BaseException) -> int:
         text = "\ninterrupted; finished trials are stored, the same command resumes"
         print(text, file=sys.stderr)
         return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return close_output()
     if isinstance(error, StorageFailed):
         print(
             f"{name}: {error}; stored results are kept, the same command resumes", file=sys.stderr

@@ -9,8 +9,10 @@ from analysis.tables.change_tables import band_table
 EQUAL = ("equal", 0.0, np.nan)
 
 
-def changes(**cells: list[tuple[str, float, float]]) -> pd.DataFrame:
-    """What `compare_results` gives: change, median difference and p of each length from 1 on."""
+def changes(least: float = 0.01, **cells: list[tuple[str, float, float]]) -> pd.DataFrame:
+    """What `compare_results` gives: change, median difference and p of each length from 1 on.
+    least: the least p that so many runs can have.
+    """
     return pd.DataFrame(
         {
             "cell": cell,
@@ -18,6 +20,7 @@ def changes(**cells: list[tuple[str, float, float]]) -> pd.DataFrame:
             "change": change,
             "difference_median": difference,
             "p_holm": p,
+            "least_p_holm": least,
             "median_a": 0.5,
             "median_b": 0.5 + difference,
             "n_a": 3,
@@ -53,6 +56,12 @@ def test_neighbours_with_one_verdict_are_one_band():
     assert (largest["n_a"], largest["n_b"], largest["p_holm"]) == (3, 4, 0.25)
 
 
+def test_runs_too_few_for_any_verdict_are_not_called_undecided():
+    growing = [("differs", 0.3, 0.25), ("differs", -0.3, 0.25)]
+    told = [verdict for *_, verdict in verdicts(changes(least=0.25, cell=growing))]
+    assert told == ["B higher, too few runs", "B lower, too few runs"]
+
+
 def test_small_differences_are_told_apart_only_where_a_test_does():
     small, other = ("differs", 0.009, 0.06), ("other runs", 0.0, np.nan)
     frame = changes(noise=[EQUAL, small, other, small], same=[other, other])
@@ -71,5 +80,5 @@ def test_the_table_leaves_out_cells_that_are_equal_throughout():
         ("half", "1", "50.0", "50.0", "+0.0 at 1", "3/4", "–", "equal"),
         ("half", "2", "50.0", "60.0", "+10.0 at 2", "3/4", "0.500", "B higher, not separated"),
     ]
-    assert table.notes[0].startswith("2 cells, 1 of them equal at every length and left out.")
+    assert table.notes[0].startswith("Cells: 2, of which 1 are left out, with equal counts")
     assert not band_table(changes(same=[EQUAL]), "").rows
