@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
@@ -163,6 +164,10 @@ def _place_values(axes: Axes, values: pd.Series, label: str) -> pd.Series:
         if low > 0 and high >= LOG_SPAN * low:
             axes.set_xscale("log")
             axes.set_xlim(low / 1.3, high * 1.3)
+            many = high >= 50 * low
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
+            axes.xaxis.set_major_formatter(lambda value, place: number(value))
+            axes.xaxis.set_minor_formatter(NullFormatter())
         else:
             axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
         return values.astype(float)
