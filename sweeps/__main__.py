@@ -94,14 +94,16 @@ def _chosen(given: argparse.Namespace) -> list[Sweep]:
     sweeps += [sweep for table in given.tables for sweep in find_table(table)]
     if not sweeps:
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
-    return change_sweeps(sweeps, given.sets, given.axes)
+    return change_sweeps(sweeps, given.sets, given.axes, given.only)
 
 
 def status(given: argparse.Namespace) -> int:
     """Show done, missing, failed and stale trials per cell, and running launches."""
     from sweeps.commands.status import show_status
 
-    sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
+    sweeps = change_sweeps(
+        [find_sweep(name) for name in given.sweeps], given.sets, given.axes, given.only
+    )
     return show_status(given.results, sweeps, given.scale, given.seeds)
 
 
@@ -109,7 +111,9 @@ def trials(given: argparse.Namespace) -> int:
     """List id, seeds, state, result and weights of every trial of these sweeps."""
     from sweeps.commands.trials import show_trials
 
-    sweeps = change_sweeps([find_sweep(name) for name in given.sweeps], given.sets, given.axes)
+    sweeps = change_sweeps(
+        [find_sweep(name) for name in given.sweeps], given.sets, given.axes, given.only
+    )
     return show_trials(given.results, sweeps, given.scale, given.seeds)
 
 

@@ -1,5 +1,5 @@
 """Changed sweeps: `--set FIELD=VALUE` changes every cell, `--axis FIELD=A,B,C` crosses
-every cell with an axis.
+every cell with an axis, `--only LABEL` keeps the cells of that label.
 
 A changed sweep is another sweep, named after the script, `~` and the changes, for example
 `depth_ablation~model.d_ff=64+optim.learning_rate=0.001,0.002`. It has its own view, table and
@@ -13,10 +13,13 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from pcore.config import SEEDS, flatten, override
+from pcore.registry import nearest
 from sweeps.engine.spec import Cell, Coordinate, Scale, Sweep
 
+ONLY = "only"  # in the name of a sweep; no field is called so
 SEPARATOR = "~"  # between the name of a script and what changed
 MAX_NAME = 160  # characters of a name; files are called after it
 UNSAFE = re.compile(r"[^A-Za-z0-9._=,+:-]")  # in names of files, in a shell, in an address
@@ -38,7 +41,7 @@ class Change:
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    """--set and --axis."""
+    """--set, --axis and --only."""
     add = parser.add_argument
     add(
         "--set",
@@ -58,6 +61,13 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD=A,B,C",
         help="every cell with each of these values (A;B;C where a value has commas); may be "
         "repeated. A changed sweep has a name, a table and figures of its own",
+    )
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="only cells of this label, in which * stands for anything; may be repeated",
     )
 
 
@@ -83,10 +93,14 @@ def parse_axis(text: str) -> Change:
 
 
 def change_sweeps(
-    sweeps: Sequence[Sweep], sets: Sequence[Change], axes: Sequence[Change]
+    sweeps: Sequence[Sweep],
+    sets: Sequence[Change],
+    axes: Sequence[Change],
+    only: Sequence[str] = (),
 ) -> list[Sweep]:
-    """These sweeps with --set and --axis applied. Raises ValueError for a field that is changed
-    twice, or a seed; invalid configurations are refused later, when cells are made.
+    """These sweeps with --set, --axis and --only applied. Raises ValueError for a field that is
+    changed twice, or a seed; invalid configurations, and labels that no cell has, are refused
+    later, when cells are made.
     """
     changes = [*sets, *axes]
     fields = [change.field for change in changes]
@@ -94,34 +108,44 @@ def change_sweeps(
         raise ValueError(f"{twice[0]} is changed twice; --axis takes several values")
     if seeds := [field for field in fields if field in SEEDS]:
         raise ValueError(f"{seeds[0]} is not a field of a cell; choose seeds with --seeds 4x2@100")
-    return [_change(sweep, sets, axes) for sweep in sweeps] if changes else list(sweeps)
+    if not (changes or only):
+        return list(sweeps)
+    return [_change(sweep, sets, axes, only) for sweep in sweeps]
 
 
-def read_changes(text: str) -> tuple[list[Change], list[Change]]:
-    """Sets and axes from the part after `~` in the name of a changed sweep.
+def read_changes(text: str) -> tuple[list[Change], list[Change], list[str]]:
+    """Sets, axes and labels from the part after `~` in the name of a changed sweep.
 
     Raises ValueError if they cannot be read from the name, i.e. if it contains a hash.
     """
     parts = [part.partition("=") for part in text.split("+")]
     if not all(field and values for field, _, values in parts):
-        raise ValueError(f"{text!r} is not FIELD=VALUE+FIELD=A,B: repeat --set and --axis instead")
-    changes = [Change(field=field, values=tuple(v.split(","))) for field, _, v in parts]
+        raise ValueError(f"{text!r} is not FIELD=VALUE+FIELD=A,B: repeat --set, --axis, --only")
+    only = [label for field, _, labels in parts if field == ONLY for label in labels.split(",")]
+    changes = [
+        Change(field=field, values=tuple(v.split(","))) for field, _, v in parts if field != ONLY
+    ]
     axes = [change for change in changes if len(change.values) > 1]
-    return [change for change in changes if change not in axes], axes
+    return [change for change in changes if change not in axes], axes, only
 
 
-def _change(sweep: Sweep, sets: Sequence[Change], axes: Sequence[Change]) -> Sweep:
+def _change(
+    sweep: Sweep, sets: Sequence[Change], axes: Sequence[Change], only: Sequence[str]
+) -> Sweep:
     names = _short_names([*sets, *axes])
     parts = {
         change.field: [_shortest(value) for value in change.values]
         for change in (*sorted(sets, key=lambda change: change.field), *axes)
     }
-    shown = ", ".join(f"{names[field]}={','.join(values)}" for field, values in parts.items())
+    shown = [f"{names[field]}={','.join(values)}" for field, values in parts.items()]
+    if only:
+        parts[ONLY] = list(only)
+        shown.append(f"only {' and '.join(only)}")
 
     def cells(scale: Scale) -> list[Cell]:
         combinations = list(itertools.product(*(change.values for change in axes)))
         found: list[Cell] = []
-        for cell in sweep.cells(scale):
+        for cell in _chosen(sweep.cells(scale), only, sweep.name):
             for values in combinations:
                 fixed = {change.field: change.values[0] for change in sets}
                 varied = {change.field: value for change, value in zip(axes, values, strict=True)}
@@ -132,9 +156,23 @@ def _change(sweep: Sweep, sets: Sequence[Change], axes: Sequence[Change]) -> Swe
     return replace(
         sweep,
         name=f"{sweep.name}{SEPARATOR}{_file_name(parts, MAX_NAME - len(sweep.name))}",
-        title=f"{sweep.title}; {shown}",
+        title=f"{sweep.title}; {', '.join(shown)}",
         cells=cells,
     )
+
+
+def _chosen(cells: Sequence[Cell], only: Sequence[str], sweep: str) -> list[Cell]:
+    """The cells of these labels, all if there are none. Raises ValueError for one without cells."""
+    found = {
+        pattern: [c for c in cells if c.label == pattern or fnmatchcase(c.label, pattern)]
+        for pattern in only
+    }
+    for pattern, members in found.items():
+        if not members:
+            hint = nearest(pattern, [cell.label for cell in cells])
+            raise ValueError(f"--only {pattern!r}: {sweep} has no such cell.{hint}")
+    kept = {cell.id for members in found.values() for cell in members}
+    return [cell for cell in cells if cell.id in kept or not only]
 
 
 def _change_cell(

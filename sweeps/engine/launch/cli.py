@@ -41,7 +41,10 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     add_run(parser)
     try:
         given = parser.parse_args(argv)
-        options, sweeps = read_options(given), change_sweeps([sweep], given.sets, given.axes)
+        options, sweeps = (
+            read_options(given),
+            change_sweeps([sweep], given.sets, given.axes, given.only),
+        )
         if given.plan:
             return show_plan(sweeps, options)
         from sweeps.engine.launch.launch import run_sweeps  # torch comes with it

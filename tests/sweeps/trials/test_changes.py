@@ -1,6 +1,7 @@
-"""`--set` and `--axis`: other values without editing, under a name of their own."""
+"""`--set`, `--axis` and `--only`: other cells without editing, under a name of their own."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,10 +14,11 @@ from sweeps.engine.store.store import Store
 from tests.support.sweeps.tiny import CONFIG, make_sweep, run
 
 RATE = "optim.learning_rate"
+Texts = Sequence[str]
 
 
-def changed(sweep: Sweep, *, sets: list[str] = [], axes: list[str] = []) -> Sweep:  # noqa: B006
-    (result,) = change_sweeps([sweep], list(map(parse_set, sets)), list(map(parse_axis, axes)))
+def changed(sweep: Sweep, *, sets: Texts = (), axes: Texts = (), only: Texts = ()) -> Sweep:
+    (result,) = change_sweeps([sweep], [*map(parse_set, sets)], [*map(parse_axis, axes)], only)
     return result
 
 
@@ -76,10 +78,35 @@ def test_what_no_file_name_holds_ends_in_a_hash(sets, axes):
     sweep = changed(make_sweep(), sets=sets, axes=axes)
     assert len(sweep.name) < 200
     assert "/" not in sweep.name
-    with pytest.raises(ValueError, match="repeat --set and --axis"):
+    with pytest.raises(ValueError, match="repeat --set, --axis, --only"):
         read_changes(sweep.name.partition("~")[2])
     assert changed(make_sweep(), sets=sets, axes=axes).name == sweep.name
     assert changed(make_sweep(), sets=[*sets, "model.d_ff=16"], axes=axes).name != sweep.name
+
+
+def test_only_keeps_the_cells_of_its_labels_in_their_order():
+    script = find_sweep("depth_ablation")
+    labels = [cell.label for cell in script.cells("smoke")]
+    sweep = changed(script, only=["NoPE*", labels[0]])
+    kept = [label for label in labels if label.startswith("NoPE") or label == labels[0]]
+    assert [cell.label for cell in sweep.cells("smoke")] == kept
+    assert 1 < len(kept) < len(labels)
+    assert sweep.title.endswith(f"; only NoPE* and {labels[0]}")
+    grown = changed(script, only=[labels[0]], axes=[f"{RATE}=1e-3,2e-3"])
+    assert [c.label for c in grown.cells("smoke")] == [
+        f"{labels[0]}, learning_rate={rate}" for rate in (0.001, 0.002)
+    ]
+    assert changed(script, only=["NoPE*"]).name != changed(script, only=["coupling*"]).name
+
+
+def test_a_sweep_of_cells_with_plain_labels_is_found_again_by_its_name():
+    script = find_sweep("encoding_ablation")
+    sweep = changed(script, only=["RoPE", "NoPE"], sets=["model.d_ff=64"])
+    assert sweep.name == "encoding_ablation~model.d_ff=64+only=RoPE,NoPE"
+    again = find_sweep(sweep.name)
+    assert (again.name, again.title) == (sweep.name, sweep.title)
+    assert [c.label for c in again.cells("smoke")] == [c.label for c in sweep.cells("smoke")]
+    assert len(again.cells("smoke")) == 2
 
 
 def test_the_order_of_sets_does_not_matter_to_the_name():
@@ -121,6 +148,7 @@ def test_without_changes_a_sweep_is_itself():
         (["--set", "seed=3"], "--seeds"),
         (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
         (["--axis", "position.max_position=12,4"], "cell 'one, max_position=4'"),
+        (["--only", "on"], "--only 'on': tiny has no such cell. Did you mean 'one'?"),
     ],
 )
 def test_what_cannot_work_is_refused_in_a_sentence(tmp_path, capsys, flags, sentence):
