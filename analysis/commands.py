@@ -27,7 +27,7 @@ def show_table(options: argparse.Namespace) -> int:
     results = _load(options)
     if not _has_runs(results):
         return 0
-    folder = options.out or _reports(options.results) / f"{results.sweep}-{results.scale}"
+    folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
     if options.metric:
         return _show_metric(results, options.metric, folder)
     section, texts = make_tables(results, folder)
@@ -81,7 +81,7 @@ def make_report(options: argparse.Namespace) -> int:
     ]
     if not selected:
         raise ValueError(f"no sweep to report on in {options.results}")
-    out = options.out or _reports(options.results) / "report.html"
+    out = _out(options) or _reports(options.results) / "report.html"
     out = out if out.suffix else out.with_suffix(".html")
     loaded = {
         view: load.load_sweep(options.results, *view, options.checkpoint) for view in selected
@@ -194,7 +194,7 @@ def show_search(options: argparse.Namespace) -> int:
     name, scale = options.view
     tried = load.load_search(options.results, name, scale)
     print(render.render_text(search_table(tried, f"Search {name} [{scale}]")), flush=True)
-    stem = options.out or _reports(options.results) / f"{name}-{scale}" / "slices"
+    stem = _out(options) or _reports(options.results) / f"{name}-{scale}" / "slices"
     _print_written(style.save(plot_slices(tried), stem))
     return 0
 
@@ -221,9 +221,17 @@ def draw_attention(options: argparse.Namespace) -> int:
     model, config = open_model(options.model, choose_device("cpu"), trust_code=options.trust_code)
     length = config.data.max_length if options.length is None else options.length
     attention = average_attention(model, config, length, options.examples)
-    stem = options.out or options.model.with_name(f"{options.model.stem}-attention-{length}")
+    stem = _out(options) or options.model.with_name(f"{options.model.stem}-attention-{length}")
     _print_written(style.save(plot_attention(attention), stem))
     return 0
+
+
+def _out(options: argparse.Namespace) -> Path | None:
+    """What --out says. Raises ValueError if its folder does not exist."""
+    out: Path | None = options.out
+    if out is not None and not out.parent.is_dir():
+        raise ValueError(f"--out {out}: there is no folder {out.parent}")
+    return out
 
 
 def _reports(results: str) -> Path:
