@@ -306,6 +306,37 @@ def other_tasks() -> list[str]:
     ]
 
 
+def short_training_sums() -> list[str]:
+    at = runs("packed_train_length")
+    one, two, three, six = (at.loc[f"trained on 1-{n}"] for n in (1, 2, 3, 6))
+    assert len(three) == 4
+    low, lower, high, higher = sorted(two[24])
+    assert low == lower == 0
+    assert at.loc["trained on 1-20", 2000].min() == 1
+    medians = {n: at.loc[f"trained on 1-{n}", 3000].median() for n in (3, 4, 6, 8, 12, 20)}
+    assert sorted(medians.values()) == list(medians.values()), "further with each"
+    shown = ", ".join(percent(value) for value in medians.values())
+    return [
+        f"at least {percent(three[200].min())} % of the sums of 200 digits right, 67 times the "
+        f"trained length, and {percent(three[500].min())} to {percent(three[500].max())} % of "
+        "those of 500",
+        f"fit (at least {percent(two[[1, 2]].min(axis=None))} % on one and two digits), but only "
+        f"two of four go on: {percent(high)} and {percent(higher)} % at 24 digits",
+        f"at most {percent(one[2].max())} % at two digits",
+        f"at 1,000 digits {percent(six[1000].min())} to {percent(six[1000].max())} %",
+        f"the medians at 3,000 digits are {shown} %",
+    ]
+
+
+def three_digits() -> list[str]:
+    three = runs("packed_train_length").loc["trained on 1-3"]
+    assert len(three) == 4
+    return [
+        "Even trained on sums of at most three digits, all four runs get at least "
+        f"{percent(three[200].min())} % of those of 200 digits right."
+    ]
+
+
 def ten_thousand_digits() -> list[str]:
     table = runs("ten_thousand_digits")
     medians, seconds = table.median(), load("ten_thousand_digits").trials["train_seconds"]
@@ -362,7 +393,7 @@ def other_rounding() -> list[str]:
 
 
 RESULTS: dict[str, tuple[Callable[[], list[str]], ...]] = {
-    "README.md": (depth_at_24, thousand_digits, packed_rows_matter),
+    "README.md": (depth_at_24, thousand_digits, packed_rows_matter, three_digits),
     "docs/results.md": (
         depth_on_trained_lengths,
         plain_attention,
@@ -379,6 +410,7 @@ RESULTS: dict[str, tuple[Callable[[], list[str]], ...]] = {
         packing_controls,
         packed_without_coupling,
         other_tasks,
+        short_training_sums,
         ten_thousand_digits,
     ),
 }

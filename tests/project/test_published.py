@@ -125,7 +125,11 @@ def test_the_runs_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
 
 @pytest.mark.parametrize(
     ("sweep", "corner", "planned"),
-    [("packing_ablation", "| arm |", 4), ("packed_tasks", "| task |", 3)],
+    [
+        ("packing_ablation", "| arm |", 4),
+        ("packed_tasks", "| task |", 3),
+        ("packed_train_length", "| trained range |", 4),
+    ],
 )
 def test_the_arms_on_the_page_of_a_thousand_digits_are_those_of_the_rows(sweep, corner, planned):
     page = (ROOT / "docs" / "thousand_digits.md").read_text()

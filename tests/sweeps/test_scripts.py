@@ -130,7 +130,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "operand_lengths": ("coupling",) * 3,
     "operands_ablation": ("coupling, 2 layers", "coupling, 2 layers", "coupling, 3 layers"),
     "packed_tasks": ("copy, packed",) * 3,
-    "packed_train_length": ("trained on 1-3", "trained on 1-12", "trained on 1-30"),
+    "packed_train_length": ("trained on 1-3", "trained on 1-20", "trained on 1-40"),
     "packing_ablation": ("rings, packed",) * 3,
     "parity": ("scratchpad, coupling",) * 3,
     "quickstart": ("coupling, 1 layer",) * 3,
