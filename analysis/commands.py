@@ -110,11 +110,11 @@ def make_page(options: argparse.Namespace) -> int:
 
     store = Store(options.results)
     views = sorted(store.view_names(), key=_report_order)
-    out = options.out or _reports(options.results) / "page.html"
+    reports = _reports(options.results)
+    out = options.out or reports / "page.html"
     out = out if out.suffix else out.with_suffix(".html")
-    reports = [_reports(options.results), out.parent]
     results = options.results if "://" in options.results else _relative(Path(options.results))
-    place = find_place(str(results), reports, out)
+    place = find_place(str(results), [reports, out.parent], out)
     written = write_page(store, views, options.checkpoint, place, out)
     for sentence in written.left_out:
         print(f"left out: {sentence}", file=sys.stderr)

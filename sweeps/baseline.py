@@ -119,16 +119,17 @@ def packed(scale: Scale) -> TrialConfig:
         "position.table_init": "normal",
         "model.num_layers": 1,
         "model.attention_scale": "log-length",
-        "model.log_base": base.task.num_tokens(base.data.max_length),  # else some miss 9 + 9 + 1
         "optim.final_decay_fraction": 0.0,  # else attention stays too soft, or runs do not fit
         "eval.num_examples": {"smoke": 50, "laptop": 1000, "paper": 2000}[scale],
         "eval.length_budget": 200_000,
     }
-    return override(base, PACKED[scale] | shared)
+    return override(base, with_log_base(base, PACKED[scale] | shared))
 
 
 def with_log_base(base: TrialConfig, changes: dict[str, Any]) -> dict[str, Any]:
-    """These changes, and logits that are as published on the longest sequence then trained on."""
+    """These changes, and logits that are as published on the longest sequence then trained on; with
+    base e some runs miss sums like 9 + 9 + 1.
+    """
     config = override(base, changes)
     return changes | {"model.log_base": config.task.num_tokens(config.data.max_length)}
 

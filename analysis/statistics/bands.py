@@ -14,9 +14,9 @@ def compare_bands(frame: pd.DataFrame) -> pd.DataFrame:
 
     verdict: "equal", "other runs" and "only in A" as the `change` of every length in the band;
     "medians within a point"; "B higher" or "B lower", with ", not separated" where no length has a
-    p up to SURE, or ", too few runs" where none could have one. Of a band: its first
-    and last length, the least and the most median of each side, the least p_holm, and the largest
-    difference (median over pairs) with its length and runs.
+    p up to SURE, or ", too few runs" where none could have one. Of a band: its first and last
+    length, the least and the most median of each side, the least p_holm, and the largest difference
+    (median over pairs) with its length and runs.
     """
     kinds = frame.apply(_kind, axis=1) if len(frame) else pd.Series(dtype=str)
     is_new = (kinds != kinds.shift()) | (frame["cell"] != frame["cell"].shift())

@@ -10,6 +10,7 @@ MLflow, reports.
 
 import io
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -108,11 +109,13 @@ def _join_views(source: Store, target: Store, name: str) -> bool:
     """Let INTO's view list the trials of both, launched with other seeds; False if their cells are
     not the same.
     """
-    try:
-        views = [read_view(s.folder.read(name), name).to_pylist() for s in (source, target)]
-    except BadFile as error:
-        name_once(source.folder.path(name), str(error))
-        return False
+    views = list[list[dict[str, Any]]]()
+    for store in (source, target):
+        try:
+            views.append(read_view(store.folder.read(name), name).to_pylist())
+        except BadFile as error:
+            name_once(store.folder.path(name), str(error))
+            return False
     cells = [{(row["cell"], row["cell_order"], row["axes"]) for row in rows} for rows in views]
     if cells[0] != cells[1]:
         return False

@@ -9,6 +9,7 @@ from pcore.diagnosis.metrics import check_metric, find_metric, measure
 from pcore.model.checkpoint import unpack_model
 from pcore.model.transformer import Transformer
 from sweeps.commands.catalogue import chosen_views
+from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.options import open_store
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.beside import MECHANISMS, METRICS
@@ -16,7 +17,6 @@ from sweeps.engine.store.checks import check_checkpoint, name_once
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
-from sweeps.engine.trial.attempt import process_settings
 
 NUM_THREADS = 1  # more only wait for each other at these sizes
 POLICIES = ("last", "best", "oracle")

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-import torch
 
 from pcore.config import TrialConfig, override
 from pcore.evaluation.evaluate import evaluate_lengths
 from pcore.training.train import Run, learning_rate
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import find_sweep, sweep_names
+from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.prices.cost_model import (
     MIN_STEPS,
     Measurement,
@@ -71,10 +71,8 @@ def measure(config: TrialConfig) -> Measurement:
 
 @pytest.fixture(scope="module")
 def measured() -> list[Measurement]:
-    torch.set_flush_denormal(True)  # as an attempt does
-    found = [measure(config) for config in draw_configs()]
-    torch.set_flush_denormal(False)
-    return found
+    with process_settings(num_threads=1):  # as in an attempt
+        return [measure(config) for config in draw_configs()]
 
 
 def test_shapes_are_predicted_from_others(measured, capsys):

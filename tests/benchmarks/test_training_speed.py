@@ -23,6 +23,7 @@ from pcore.evaluation.test_sets import evaluation_ids, make_test_set
 from pcore.tasks import Batch
 from pcore.training.train import Run, learning_rate
 from sweeps.baseline import addition
+from sweeps.engine.arithmetic import process_settings
 from tests.support.obvious import ObviousTrainer, find_right
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
@@ -58,12 +59,8 @@ def read_status(name: str) -> int:
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # as an attempt does
-    yield
-    torch.set_flush_denormal(False)
-    torch.set_num_threads(before)
+    with process_settings(num_threads=1):  # as in an attempt
+        yield
 
 
 def alternate(works: list[Callable[[], object]], rounds: int) -> list[float]:

@@ -28,7 +28,7 @@ LAYERS = {
         ("cli",),
     ),
     "sweeps.engine": (
-        ("store", "spec"),
+        ("store", "spec", "arithmetic"),
         ("trial", "prices", "changes"),
         ("plan",),
         ("executors",),

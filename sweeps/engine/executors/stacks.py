@@ -14,11 +14,12 @@ from pcore.config import TrialConfig, trial_id
 from pcore.evaluation.flops import count_example_flops
 from pcore.training.stacked import Stack, StackKey, can_stack, stack_key
 from pcore.training.train import Report, Run, learning_rate
+from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.executors.base import Listener, Policy
 from sweeps.engine.executors.news import News
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.prices.price import PROBE_FLOPS, timed
-from sweeps.engine.trial.attempt import Outcome, Settings, process_settings
+from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import cell_of
 from sweeps.engine.trial.stacked_attempt import run_group
 

@@ -15,6 +15,7 @@ import torch
 from pcore.config import DataConfig, ModelConfig, TrialConfig
 from pcore.evaluation.flops import count_example_flops, count_flops
 from pcore.training.train import Run, learning_rate
+from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.prices.cost_model import (
     TYPICAL,
     Amounts,
@@ -184,16 +185,10 @@ def smaller(config: TrialConfig) -> TrialConfig:
 
 def probe(config: TrialConfig, device: str, num_threads: int = 1, num_steps: int = 5) -> float:
     """Seconds of one training step of this configuration, the median of a few."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(num_threads)
-    torch.set_flush_denormal(True)  # as an attempt does
-    try:
+    with process_settings(num_threads):  # as in an attempt
         run, rate = Run(config, device), learning_rate(config.optim, 0)
         run.update(run.data.next_batch(), rate)
         return timed(lambda: run.update(run.data.next_batch(), rate), num_steps, device)
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_flush_denormal(False)
 
 
 def timed(step: Callable[[], object], count: int, device: str) -> float:

@@ -8,8 +8,7 @@ While it runs, a marker says who runs it (see `markers`), and its state is kept 
 import json
 import time
 import traceback
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -22,6 +21,7 @@ from pcore.evaluation.flops import count_train_flops, count_train_tokens
 from pcore.model.checkpoint import pack_model, pack_state, unpack_state
 from pcore.model.transformer import make_model
 from pcore.training.train import Diverged, Report, train
+from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.store.checks import check_checkpoint
 from sweeps.engine.store.folder import StorageFailed
 from sweeps.engine.store.schema import REPORT, Status
@@ -304,20 +304,6 @@ class Attempt:
             error=error or "",
             stacked=self.stacked,
         )
-
-
-@contextmanager
-def process_settings(num_threads: int) -> Generator[None]:
-    """Threads and arithmetic of this process while it trains or applies models."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(num_threads)
-    # Softmax leaves numbers below 1e-38 that a CPU multiplies ten times slower than others.
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_flush_denormal(False)
 
 
 def _evaluation_row(result: LengthResult) -> dict[str, Any]:

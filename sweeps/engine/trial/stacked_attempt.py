@@ -15,6 +15,7 @@ from pcore.cli.parser import first_line
 from pcore.config import TrialConfig, trial_id
 from pcore.training.stacked import train_stacked
 from pcore.training.train import Diverged, Report
+from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.store.folder import StorageFailed
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import (
@@ -23,7 +24,6 @@ from sweeps.engine.trial.attempt import (
     Settings,
     Timer,
     admit,
-    process_settings,
     run_attempt,
 )
 from sweeps.engine.trial.markers import MAX_LOST, running_marker
