@@ -58,26 +58,33 @@ format: .venv/installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The environment is updated if the lock file or pyproject.toml is newer than this stamp.
-.venv/installed: requirements.lock pyproject.toml
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The environment is updated if a lock file or pyproject.toml is newer than this stamp. Every package but torch has to
+# have a hash of its lock file; torch has many builds (CPU, CUDA) with a hash each.
+.venv/installed: requirements.lock requirements-torch.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(PIP) --no-compile --no-deps --require-hashes -r requirements.lock
+	$(PIP) --no-compile -r requirements-torch.lock
+	$(PIP) --no-deps --editable .
 	touch $@
 
 .venv/services: requirements-services.lock .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-services.lock
+	$(PIP) --no-deps --require-hashes -r requirements-services.lock
 	touch $@
 
-lock:  ## re-resolve pyproject.toml and pin the result; torch keeps its installed version
-	$(BIN)/python -m pip install --quiet --upgrade --editable ".[sweep,server,dev]" "torch==2.13.0"
-	$(call freeze,Every package of the environment) | grep -v -x -F -f requirements-services.lock \
-	  > requirements.tmp && mv requirements.tmp requirements.lock
-	$(BIN)/python -m pip install --quiet --upgrade --editable ".[services]"
-	$(call freeze,On top of requirements.lock: what only the slow tests need) \
-	  | grep -v -x -F -f requirements.lock > requirements-services.lock
-freeze = (echo "\# $(1). Made by: make lock"; \
-	 $(BIN)/python -m pip freeze --exclude-editable | sed 's/^\(torch==[0-9.]*\)+.*/\1/')
+# Resolved in fresh environments, so that nothing stays which nothing needs.
+lock:  ## re-resolve pyproject.toml and pin the result with hashes; torch keeps its version
+	rm -rf .venv/lock && $(PYTHON) -m venv .venv/lock && .venv/lock/bin/python -m pip install --quiet uv==0.13.9
+	.venv/lock/bin/python -m pip install --quiet --editable ".[sweep,server,dev]" -r requirements-torch.lock
+	$(freeze) > .venv/lock/base
+	.venv/lock/bin/python -m pip install --quiet --editable ".[services]"
+	$(freeze) | grep -v -x -F -f .venv/lock/base > .venv/lock/services
+	$(call hashes,base,What every environment needs but torch) > requirements.lock
+	$(call hashes,services,On top of requirements.lock: what only the slow tests need) > requirements-services.lock
+freeze = .venv/lock/bin/python -m pip freeze --exclude-editable | grep -v -E '^(torch|uv)=='
+hashes = (echo "\# $(2). Made by: make lock"; .venv/lock/bin/uv pip compile --quiet --no-deps --universal \
+	 --python-version 3.11 --generate-hashes --no-annotate --no-header .venv/lock/$(1))
 
 clean:  ## remove the environment; results stay
 	rm -rf .venv

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -73,10 +74,9 @@ def _machine() -> Iterable[Finding]:
 
 
 def _pinned() -> dict[str, str]:
-    file = ROOT / "requirements.lock"
-    lines = file.read_text().splitlines() if file.is_file() else []
-    pairs = (line.partition("==") for line in lines if "==" in line)
-    return {name.strip().partition("[")[0]: value.strip() for name, _, value in pairs}
+    files = [ROOT / name for name in ("requirements.lock", "requirements-torch.lock")]
+    text = "\n".join(file.read_text() for file in files if file.is_file())
+    return dict(re.findall(r"^([\w.-]+)(?:\[.*\])?==([^\s;]+)", text, re.MULTILINE))
 
 
 def _free_memory() -> float:

@@ -1,10 +1,17 @@
-"""What `pip install` puts into an environment: `pcore` alone; an editable one all of a checkout."""
+"""What `pip install` puts into an environment: `pcore` alone; an editable one, all of a checkout.
 
+And what `make` puts there: packages of known version and content.
+"""
+
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 BUILD = "import setuptools.build_meta as b; b.build_wheel('wheel'); b.build_editable('editable')"
@@ -26,3 +33,19 @@ def test_the_wheel_has_pcore_alone_and_a_checkout_has_all(tmp_path):
     with zipfile.ZipFile(editable) as files:
         (path,) = [name for name in files.namelist() if name.endswith(".pth")]
         assert files.read(path).decode().strip() == str(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-services.lock"])
+def test_every_locked_package_has_a_version_and_a_hash(name):
+    """So that `pip install --require-hashes --no-deps` takes the file, and nothing is left out."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    for line in filter(None, (line.partition("#")[0] for line in text.splitlines())):
+        assert re.fullmatch(r"[\w.-]+(\[[\w,-]+\])?==\S+( +--hash=sha256:[0-9a-f]{64})+ *", line), (
+            line
+        )
+
+
+def test_torch_is_locked_apart_from_its_hash():
+    (line,) = re.findall(r"^torch==(\S+)$", (ROOT / "requirements-torch.lock").read_text(), re.M)
+    assert version("torch").partition("+")[0] == line
+    assert "\ntorch==" not in (ROOT / "requirements.lock").read_text()
