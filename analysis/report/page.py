@@ -29,6 +29,7 @@ from analysis.report.section import section_id, show_figure, show_section
 from analysis.report.section_tables import completeness_words
 from analysis.tables.files import write_text
 from analysis.tables.sweep_tables import DASH
+from pcore.cli.text import plural
 
 FOLDER = Path(__file__).parent
 CERTAINTIES = {
@@ -78,8 +79,8 @@ def _describe(sections: Iterable[Section]) -> str:
     scales = ", ".join(f"{n} {scale}" for scale, n in sorted(Counter(trials.values()).items()))
     versions = f"pcore {', '.join(sorted(codes))}" if codes else "no code yet"
     return (
-        f"{len(trials)} trials ({scales or 'none'}); {versions}. Every number comes from counts in "
-        "Parquet rows; its trials are listed at the end of its section."
+        f"{plural(len(trials), 'trial')} ({scales or 'none'}); {versions}. Every number "
+        "comes from counts in Parquet rows; its trials are listed at the end of its section."
     )
 
 

@@ -12,7 +12,7 @@ from analysis.report import section_tables
 from analysis.report.markup import Markup, element, inline_svg, join
 from analysis.report.model import SavedFigure, Section
 from analysis.report.samples import CellAnswers, ModelAnswer, pick_samples
-from pcore.cli.text import format_seconds
+from pcore.cli.text import format_seconds, plural
 
 
 def section_id(sweep: str, scale: str) -> str:
@@ -75,7 +75,7 @@ def _describe_cost(results: Results) -> str:
     names = ", ".join(f"{name} ({count})" for name, count in devices.items())
     names = str(devices.index[0]) if len(devices) == 1 else names
     took = format_seconds(ran["wall_seconds"].sum())
-    return f"{len(ran)} trials, {took} of wall time in all; {names}"
+    return f"{plural(len(ran), 'trial')}, {took} of wall time in all; {names}"
 
 
 def show_figure(figure: SavedFigure, prefix: str, out: Path) -> Markup:
@@ -136,7 +136,7 @@ def _show_provenance(results: Results, name: str) -> Iterator[Markup]:
     yield _details("Configurations", section_tables.show_configs(results))
     if (settings := settings_table(results)) is not None:
         yield _details(settings.title, section_tables.show_table(settings))
-    title = f"All {trials['trial_id'].nunique()} trials: seeds, status, code, device"
+    title = f"All {plural(trials['trial_id'].nunique(), 'trial')}: seeds, status, code, device"
     yield _details(title, section_tables.show_trials(results, name))
 
 

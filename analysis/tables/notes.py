@@ -7,6 +7,7 @@ import pandas as pd
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.intervals import Cover, cover, crossed_shape
+from pcore.cli.text import plural
 
 POLICIES = {
     "last": "last = after the final step, no selection",
@@ -134,7 +135,8 @@ def _describe_code(trials: pd.DataFrame) -> Iterator[str]:
     )
     groups = versions.groupby(["code", "commit"], sort=True)
     parts = [
-        f"pcore {code}, commit {commit} ({len(rows)} trials)" for (code, commit), rows in groups
+        f"pcore {code}, commit {commit} ({plural(len(rows), 'trial')})"
+        for (code, commit), rows in groups
     ]
     differ = versions["code"].nunique() > 1
     mixture = f"MIXED, {versions['code'].nunique()} versions of pcore: " if differ else ""

@@ -1,4 +1,4 @@
-"""Text for terminals: aligned columns and durations."""
+"""Text for terminals: aligned columns, durations and counts."""
 
 from collections.abc import Sequence
 
@@ -25,3 +25,8 @@ def format_seconds(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def plural(number: int, thing: str) -> str:
+    """ "1 trial", "2 trials", "1,000 trials"."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")

@@ -14,6 +14,7 @@ import urllib.request
 import webbrowser
 from collections.abc import Iterator, Sequence
 
+from pcore.cli.text import plural
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.launch.launch import view_folder
 from sweeps.engine.launch.mirror.charts import page
@@ -47,7 +48,9 @@ def rebuild_mirror(
                 Mirrored(place, [shown]).complete([folder], live=False, anew=not missing)
         except Exception as error:  # whatever the tracking server does
             problem = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        print(f"{shown.title}: " + (problem or f"{len(shown.labels)} trials in {place.uri}"))
+        print(
+            f"{shown.title}: " + (problem or f"{plural(len(shown.labels), 'trial')} in {place.uri}")
+        )
         failed = failed or bool(problem)
     return 1 if failed else 0
 
@@ -95,7 +98,7 @@ def _complete(store: Store, place: Place, shown: Sequence[Shown]) -> None:
     for one in shown:
         folder = view_folder(one.view, store)
         if not place.shows(store, one, folder):
-            print(f"mirroring {one.title}: {len(one.labels)} trials", flush=True)
+            print(f"mirroring {one.title}: {plural(len(one.labels), 'trial')}", flush=True)
             Mirrored(place, [one]).complete([folder], live=False)
     if place.database and not place.database.exists():
         connect(place.uri)

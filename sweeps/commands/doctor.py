@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from pcore.cli.text import plural
 from sweeps.engine.executors import Resources
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
@@ -101,7 +102,7 @@ def _storage(store: Store) -> Iterable[Finding]:
         fix = "" if free > 1 else "free some space, or python -m sweeps gc --weights --yes"
         yield Finding(what="free disk", state=f"{free:.1f} GB", fix=fix)
     for other in LaunchLease(store.folder).living(remove=False):
-        yield Finding(what="running", state=f"{other} holds {len(other.trials)} trials")
+        yield Finding(what="running", state=f"{other} holds {plural(len(other.trials), 'trial')}")
 
 
 def _tracking(store: Store, tracking_uri: str | None) -> Iterable[Finding]:
@@ -137,7 +138,7 @@ def _cluster(store: Store, address: str | None) -> Iterable[Finding]:
 
     try:
         with ray_session(address, Resources(), store) as slots:
-            yield Finding(what="Ray", state=f"{address}: {slots} trials at once")
+            yield Finding(what="Ray", state=f"{address}: {plural(slots, 'trial')} at once")
             for line in describe_cluster():
                 yield Finding(what="node", state=line)
     except (ValueError, ConnectionError, RuntimeError) as error:

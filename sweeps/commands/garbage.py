@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pcore.cli.text import plural
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.store.folder import Entry, Folder
@@ -48,7 +49,7 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
         store.pack()
     total = sum(item.size for item in garbage) / 1e6
     done = "removed" if remove else "would be removed (add --yes)"
-    print(f"{len(garbage)} files, {total:.1f} MB {done}")
+    print(f"{plural(len(garbage), 'file')}, {total:.1f} MB {done}")
     return 0
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from pcore.cli.text import plural
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
@@ -32,7 +33,7 @@ def show_status(
     else:
         print(_store_status(store))
     for other in LaunchLease(store.folder).living(remove=False):
-        print(f"\nrunning: {other} holds {len(other.trials)} trials")
+        print(f"\nrunning: {other} holds {plural(len(other.trials), 'trial')}")
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pcore.cli import text
 from pcore.cli.text import format_seconds as format_seconds
+from pcore.cli.text import plural
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
@@ -222,7 +223,7 @@ def count_states(plan: Plan) -> str:
     finished = sum(p.finished for p in plan.trials)
     left = [p.state for p in plan.trials if p.state in ("failed", "stopped")]
     cancelled = sum(p.state == "cancelled" for p in plan.trials)
-    text = f"{len(plan.trials)} trials, {finished} finished, {len(plan.to_run)} to run"
+    text = f"{plural(len(plan.trials), 'trial')}, {finished} finished, {len(plan.to_run)} to run"
     if left:
         text += f", {len(left)} not run again after an error (--retry-errors does)"
     if cancelled:

@@ -25,6 +25,7 @@ from analysis.report.first import (
 )
 from analysis.report.markup import Markup, data_table, element, join
 from analysis.tables.sweep_tables import TableCell
+from pcore.cli.text import plural
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("uplot/uPlot.iife.min.js", "../report.js", "browse.js")
@@ -100,7 +101,7 @@ def _describe(rows: Sequence[Mapping[str, Any]], place: Place) -> Markup:
     counted = sum(states.pop(name, 0) for name in COUNTED)
     parts = ", ".join(f"{count} at {scale} scale" for scale, count in sorted(scales.items()))
     failed = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    text = f"{len(trials)} trials ({parts or 'none'}), {counted} of them counted"
+    text = f"{plural(len(trials), 'trial')} ({parts or 'none'}), {counted} of them counted"
     report = (
         [" ", element("a", "Report with all tables and figures", href=place.report), "."]
         if place.report

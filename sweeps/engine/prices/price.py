@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from pcore.cli.text import plural
 from pcore.config import DataConfig, ModelConfig, TrialConfig
 from pcore.evaluation.flops import count_example_flops, count_flops
 from pcore.training.train import Run, learning_rate
@@ -145,7 +146,7 @@ def describe_error(pairs: Sequence[tuple[float, float]]) -> str:
     ratios = [took / predicted for predicted, took in pairs]
     whole = sum(took for _, took in pairs) / sum(predicted for predicted, _ in pairs)
     return (
-        f"cost model: {len(pairs)} trials took {whole:.2f}x of their predicted time "
+        f"cost model: {plural(len(pairs), 'trial')} took {whole:.2f}x of their predicted time "
         f"(one trial {min(ratios):.2f}x to {max(ratios):.2f}x; {count_close(ratios)} of "
         f"{len(pairs)} within 30 %)"
     )
