@@ -56,7 +56,12 @@ def _bound(bench: Bench) -> str:
     """Every ID that `validate` lets through has a finite effect; too small a bound is refused."""
     ids = bench.any_ids.clone()
     ids[:, -1] = LARGEST_ID
-    if not bench.logits(bench.tokens, ids).isfinite().all():
+    try:
+        finite = bench.logits(bench.tokens, ids).isfinite().all()
+    except IndexError as error:
+        rows = "IDs run from 0 to position.max_position, so a table has max_position + 1 rows"
+        raise Broken(f"{error}: {rows}") from error
+    if not finite:
         raise Broken(f"logits are not finite at max_position={LARGEST_ID}")
     if not bench.model.encoding.bounded:
         far = 20 * LARGEST_ID

@@ -50,6 +50,9 @@ def check_task(name: str) -> list[Check]:
     second = run_check("poses lengths", poses)
     if len(lengths) < 3:
         return [first, second]
+    third = run_check("contents hold the layout", partial(_contents, task, lengths))
+    if not third.passed:
+        return [first, second, third]  # all rules on examples would fail for the same reason
     rules = {
         "flat options": _options,
         "vocabulary": _vocabulary,
@@ -63,7 +66,7 @@ def check_task(name: str) -> list[Check]:
         "one batch can be memorised": _memorise,
     }
     checks = [run_check(rule, partial(check, task, lengths)) for rule, check in rules.items()]
-    return [first, second, *checks]
+    return [first, second, third, *checks]
 
 
 def _is_possible(task: Task, length: int) -> bool:
@@ -97,6 +100,29 @@ def _vocabulary(task: Task, lengths: list[int]) -> str:
     if missing:
         raise Broken(f"the vocabulary lacks {', '.join(map(repr, missing))}")
     return f"{len(task.vocab)} symbols, PAD first"
+
+
+def _contents(task: Task, lengths: list[int]) -> str:
+    """What `draw` makes has every symbol that `layout` places, and each is in the vocabulary."""
+    posed, largest = task.at_test(), (0, 0)
+    for length in lengths:
+        sizes = torch.tensor(posed.sizes_at(length)).expand(32, -1)
+        symbols, shapes = posed.draw(sizes, make_generator("conformance"))
+        _, num_fields, width = symbols.shape
+        for tokens, shape in zip(symbols, shapes.tolist(), strict=True):
+            for symbol in posed.layout(tuple(shape)).sources:
+                if isinstance(symbol, str):
+                    continue
+                where = f"length {length}: the layout of shape {tuple(shape)} has {symbol}"
+                if symbol.field >= num_fields or symbol.index >= width:
+                    raise Broken(f"{where}, but draw makes {num_fields} fields of {width} symbols")
+                token = int(tokens[symbol.field, symbol.index])
+                if token == 0:
+                    raise Broken(f"{where}, and draw puts 0 there: 0 is PAD, symbols count from 1")
+                if token >= len(task.vocab):
+                    raise Broken(f"{where}, and draw puts {token} there of {len(task.vocab)}")
+        largest = max(largest, (num_fields, width))
+    return f"up to {largest[0]} fields of {largest[1]} symbols"
 
 
 def _layout(task: Task, lengths: list[int]) -> str:

@@ -13,7 +13,7 @@ from pcore.config import TrialConfig, canonical, override, trial_id
 from pcore.conformance import Check, check_encoding, check_task, format_checks
 from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoidal
 from pcore.registry import source_hash
-from pcore.tasks import TASKS, Batch
+from pcore.tasks import TASKS, Batch, Contents
 from pcore.tasks.addition import Addition
 from pcore.training.train import train
 
@@ -95,6 +95,19 @@ class SaysDependent(Rotary):
 
 class IgnoresItsBound(Learned):
     bounded = False
+
+
+class LacksTheLastRow(Encoding):
+    uses_ids = bounded = True
+    offset = "dependent"
+
+    def __init__(self, position, model, num_levels, rng):
+        super().__init__(position, model, num_levels, rng)
+        shape = (position.max_position, model.d_model)
+        self.table = nn.Parameter(torch.randn(shape, generator=rng))
+
+    def embed(self, ids):
+        return self.table[ids].sum(dim=2)
 
 
 class SaysNoIds(ALiBi):
@@ -203,6 +216,20 @@ class ReversesTheQuery(Addition):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrawsTooNarrow(Addition):
+    def draw(self, sizes, rng):
+        symbols, shapes = super().draw(sizes, rng)
+        return Contents(symbols[:, :, :-1], shapes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsSymbolsFromZero(Addition):
+    def draw(self, sizes, rng):
+        symbols, shapes = super().draw(sizes, rng)
+        return Contents(symbols - 1, shapes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NeedsAnArgument(Addition):
     def __post_init__(self):
         raise ValueError("choose a colour")
@@ -222,6 +249,21 @@ class NeedsAnArgument(Addition):
 )
 def test_a_planted_fault_in_a_task_is_found(cls, rule):
     assert rule in failures(check_task(f"{HERE}:{cls.__name__}"))
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [(DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"), (CountsSymbolsFromZero, "0 is PAD")],
+)
+def test_contents_that_do_not_fit_the_layout_are_the_one_failure(cls, why):
+    failed = failures(check_task(f"{HERE}:{cls.__name__}"))
+    assert list(failed) == ["contents hold the layout"]
+    assert why in failed["contents hold the layout"]
+
+
+def test_a_table_without_a_row_for_the_largest_id_is_told_its_size():
+    failed = failures(checked(f"{HERE}:LacksTheLastRow"))
+    assert failed["ID bound"].endswith("so a table has max_position + 1 rows")
 
 
 # Own code: usable, and with an identity ---------------------------------------------------------
