@@ -16,7 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.commands import COMMANDS, SCALES
+from analysis.commands import COMMANDS, SCALES, sweep_name
 from pcore.cli.parser import Parser, close_output, first_line
 from sweeps.engine.store.location import find_existing
 
@@ -65,8 +65,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     for name in ("table", "report", "page", "compare", "trace", "select"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
     for name in ("table", "report", "compare", "trace", "select", "search"):
-        default = None if name == "report" else "laptop"
-        add[name]("--scale", choices=SCALES, default=default, help=f"default: {default or 'all'}")
+        default = "all" if name == "report" else "the only one in the store, else laptop"
+        add[name]("--scale", choices=SCALES, help=f"default: {default}")
     for name in ("table", "report", "page", "compare", "search"):
         add[name]("--out", type=Path, help="where to write")
     add["table"](
@@ -80,15 +80,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add["attention"]("--trust-code", action="store_true", help="import user code that it names")
     options = parser.parse_args(arguments)
     if "sweeps" in options:
-        options.sweeps = [_stem(name) for name in options.sweeps]
-    if getattr(options, "sweep", None) is not None:
-        options.view = (_stem(options.sweep), options.scale)
+        options.sweeps = [sweep_name(name) for name in options.sweeps]
     return options
-
-
-def _stem(sweep: str) -> str:
-    """The name of a sweep or of its script."""
-    return sweep.rpartition("/")[2].removesuffix(".py")
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
     label = cells[0] if cells[0] == cells[1] else f"{cells[0]} → {cells[1]}"
     sides = list[tuple[Results, str]]()
     for folder, address in zip(folders, asked, strict=True):
-        scale = address.scale or options.scale
+        scale = address.scale or options.scale or load.usual_scale(folder, address.sweep)
         side = load.load_sweep(folder, address.sweep, scale, checkpoint=options.checkpoint)
         name = f"{address.sweep} [{scale}]"
         if address.cell is not None:
@@ -186,16 +186,18 @@ def show_selection(options: argparse.Namespace) -> int:
 
 
 def show_search(options: argparse.Namespace) -> int:
-    """What a hyper-parameter search tried: the best of every arm, and a slice plot."""
+    """What a hyper-parameter search tried: best of every arm, a slice plot, all as CSV."""
     from analysis.figures import style
     from analysis.figures.axis import plot_slices
     from analysis.tables.search_table import search_table
 
-    name, scale = options.view
+    name, scale = _view(options)
     tried = load.load_search(options.results, name, scale)
     print(render.render_text(search_table(tried, f"Search {name} [{scale}]")), flush=True)
     stem = _out(options) or _reports(options.results) / f"{name}-{scale}" / "slices"
-    _print_written(style.save(plot_slices(tried), stem))
+    files = style.save(plot_slices(tried), stem)
+    write_text(stem.with_suffix(".csv"), render.frame_csv(tried))
+    _print_written([*files, stem.with_suffix(".csv")])
     return 0
 
 
@@ -251,7 +253,18 @@ def _report_order(view: tuple[str, str]) -> tuple[int, str, int]:
 
 
 def _load(options: argparse.Namespace) -> Results:
-    return load.load_sweep(options.results, *options.view, checkpoint=options.checkpoint)
+    return load.load_sweep(options.results, *_view(options), checkpoint=options.checkpoint)
+
+
+def _view(options: argparse.Namespace) -> tuple[str, str]:
+    """Sweep and scale that are asked for."""
+    name = sweep_name(options.sweep)
+    return name, options.scale or load.usual_scale(options.results, name)
+
+
+def sweep_name(text: str) -> str:
+    """The name of a sweep, from its name or its script."""
+    return text.rpartition("/")[2].removesuffix(".py")
 
 
 def _has_runs(results: Results) -> bool:

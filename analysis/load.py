@@ -206,6 +206,17 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def usual_scale(results: str | Path, sweep: str) -> str:
+    """The scale to take where none is named: the only one that the store has of this sweep or
+    search, else laptop.
+    """
+    scales = {scale for name, scale in Store(results).view_names() if name == sweep}
+    for entry in Folder(results).list("searches"):
+        name, _, scale = entry.name.removeprefix("searches/").removesuffix(".json").rpartition("-")
+        scales |= {scale} if name == sweep else set()
+    return scales.pop() if len(scales) == 1 else "laptop"
+
+
 def check_view(store: Store, sweep: str, scale: str) -> None:
     """Raise ValueError in one sentence if the store has no view of this sweep at this scale."""
     names = store.view_names()
@@ -222,7 +233,7 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
 def suggest(name: str, names: Sequence[str]) -> str:
     """The end of an error about a name that does not exist: the nearest one, else all."""
     close = get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"there: {', '.join(names)}"
+    return f"did you mean {close[0]!r}?" if close else f"there: {', '.join(map(repr, names))}"
 
 
 def metric_names(evaluation: pd.DataFrame) -> list[str]:

@@ -82,8 +82,8 @@ def compare_results(a: Results, b: Results) -> pd.DataFrame:
     """B against A: one row per cell (by its label) and length that either has; positive: B better.
 
     change: "only in A", "only in B", "equal" (all runs pair up and agree), "other runs" (those that
-    pair up agree) or "differs". is_same_configuration: the label means the same configuration in
-    both; NA if one is unknown. Holm goes over the cells of one length.
+    pair up agree) or "counts differ". is_same_configuration: the label means the same configuration
+    in both; NA if one is unknown. Holm goes over the cells of one length.
     """
     cell_order = {cell: i for i, cell in enumerate(dict.fromkeys([*a.cells, *b.cells]))}
     no_rows, rows = a.evaluation[:0], list[dict[str, Any]]()
@@ -293,7 +293,7 @@ def _describe_change(columns: dict[str, Any]) -> str:
     if not columns["n"] or not columns["n_reference"]:
         return "only in B" if columns["n"] else "only in A"
     if not columns["is_paired"] or columns["wins"] + columns["losses"]:
-        return "differs"
+        return "counts differ"
     all_paired = columns["n"] == columns["n_reference"] == columns["n_pairs"]
     return "equal" if all_paired else "other runs"
 

@@ -14,9 +14,12 @@ TESTS = f"p: exact sign test over pairs of equal seeds and test sets, else a per
 
 
 def band_table(frame: pd.DataFrame, title: str) -> Table:
-    """One row per cell and band of lengths, of the cells that are not equal throughout."""
+    """One row per cell and band of lengths, of the cells that are not equal throughout; if there is
+    only one cell, of this one.
+    """
     bands = compare_bands(frame)
     equal = bands.groupby("cell", sort=False)["verdict"].agg(lambda words: set(words) == {"equal"})
+    equal &= len(equal) > 1
     shown = bands[~bands["cell"].map(equal).astype(bool)]
     header = ("cell", "lengths", "A", "B", "B - A", "runs A/B", "p (Holm)", "verdict")
     return Table(
@@ -24,9 +27,10 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
         header=tuple(TableCell(name) for name in header),
         rows=tuple(_band_row(row) for row in shown.to_dict("records")),
         notes=(
-            f"Cells: {len(equal)}, of which {int(equal.sum())} are left out, with equal counts at "
-            "every length in every run. "
-            "--by-length: every length.",
+            f"{len(equal)} cells, of which {int(equal.sum())} are left out, with equal counts at "
+            "every length in every run. --by-length: every length."
+            if len(equal) > 1
+            else "equal: the same counts at every length in every run. --by-length: every length.",
             "A, B: smallest and largest median exact match (%) of the band. B - A: the largest "
             "median difference in it, in points.",
             f"medians within a point: differences below {100 * POINT:.0f} point. not separated: no "
@@ -56,13 +60,16 @@ def _span(first: str, last: str) -> str:
 
 
 def length_change_table(frame: pd.DataFrame, title: str) -> Table:
-    """One row per cell and length where B is not equal to A; the notes say how many are equal."""
+    """One row per cell and length where B is not equal to A, or per length of a single cell; the
+    notes say how many are equal.
+    """
     changed = frame[frame["change"] != "equal"]
+    shown = frame if frame["cell"].nunique() == 1 else changed
     header = ("cell", "length", "A", "B", "B - A", "runs A/B", "p (Holm)", "change")
     return Table(
         title=title,
         header=tuple(TableCell(name) for name in header),
-        rows=tuple(_length_row(row) for row in changed.to_dict("records")),
+        rows=tuple(_length_row(row) for row in shown.to_dict("records")),
         notes=(
             f"{len(changed)} of {len(frame)} cells x lengths differ. A, B: median exact match (%).",
             TESTS,

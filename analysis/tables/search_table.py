@@ -39,7 +39,8 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
         ),
         notes=(
             f"{len(tried)} configurations, {num_full} of them trained to the end, the others "
-            f"stopped after fewer steps; of each arm at most {SHOWN} are shown.",
+            f"stopped after fewer steps; of each arm at most {SHOWN} are shown, all are in the "
+            "CSV file.",
             "near score, smaller is better, 0 to 2: wrong answers + wrong tokens, as shares of all "
             "on the near range. The test range takes no part.",
         ),

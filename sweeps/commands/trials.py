@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pcore.cli.text import plural
 from pcore.config import canonical, flatten, trial_id, unflatten
 from pcore.registry import own_code
 from sweeps.commands.catalogue import find_sweep, sweep_names
@@ -35,6 +36,7 @@ def show_trials(
     examples of a range, and where its weights are.
     """
     store = open_store(results)
+    places = stored_places(store)
     for sweep in sweeps:
         trials = sweep.trials(scale, seeds)
         states = trial_states(trials, store)
@@ -50,6 +52,9 @@ def show_trials(
             kept = weights if store.folder.exists(weights) else "-"
             rows.append((trial.cell.label, trial.id, *numbers, states[trial.id], *texts, kept))
         print(f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows, num_text=2)}")
+        stored = {p.trial_id for p in places if (p.sweep, p.scale) == (sweep.name, scale)}
+        if others := len(stored - {trial.id for trial in trials}):
+            print(f"\nstored with other seeds: {plural(others, 'trial')}; --seeds shows them")
     print(f"\nweights are below {store.root}; more of a trial: python -m sweeps why TRIAL")
     return 0
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
+from analysis.load import usual_scale
 from pcore.config import trial_id
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
@@ -149,7 +150,7 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     places = [str(store.root) for store in (old, new)]
     assert main(["compare", *places, "depth_ablation"]) == 0
     printed = capsys.readouterr().out
-    assert "Cells: 6, of which 6 are left out" in printed
+    assert "6 cells, of which 6 are left out" in printed
     assert main(["compare", *places, "depth_ablation", "--by-length"]) == 0
     printed = capsys.readouterr().out
     assert "\n  0 of " in printed
@@ -166,8 +167,28 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(pd.read_csv(out)) == len(CELLS) * NUM_LENGTHS
     assert main(["compare", *places, "depth_ablation/NoPE, 3 layers"]) == 0
     printed = capsys.readouterr().out
-    assert "Cells: 1, of which 0 are left out" in printed
+    assert "equal: the same counts at every length" in printed
     assert f"[laptop]/NoPE, 3 layers in {places[0]}" in printed
+
+
+def test_without_a_scale_the_only_stored_one_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    store = build_store(tmp_path)
+    rows = [
+        row | {"sweep": "tiny", "scale": "smoke"}
+        for row in next(iter(store.views().values())).to_pylist()
+    ]
+    store.write_view(rows)
+    store.folder.write("searches/found-paper.json", b"{}")
+    names = ("tiny", "found", "depth_ablation", "nowhere")
+    assert [usual_scale(tmp_path, n) for n in names] == ["smoke", "paper", "laptop", "laptop"]
+    store.write_view([row | {"scale": "paper"} for row in rows])
+    assert usual_scale(tmp_path, "tiny") == "laptop", "there are two"
+    assert (
+        main(["trace", "depth_ablation", "NoPE, 3 layers", "12", "--results", str(tmp_path)]) == 0
+    )
+    assert "[laptop]" in capsys.readouterr().out
 
 
 def test_cells_and_sweeps_of_one_store_are_compared(

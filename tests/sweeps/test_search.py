@@ -182,7 +182,9 @@ def stand_in(monkeypatch, lab: type[Lab]) -> None:
 
 
 def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capfd, monkeypatch):
-    with pytest.raises(ValueError, match=r"no result of the search 'tiny' at scale smoke; run it"):
+    with pytest.raises(
+        ValueError, match=r"no result of the search 'tiny' at scale smoke. Run its script"
+    ):
         best_of("tiny", "smoke", tmp_path)
     stand_in(monkeypatch, Lab)
     assert (
@@ -301,7 +303,7 @@ def test_an_arm_without_a_winner_is_not_passed_over(tmp_path, capfd, monkeypatch
     error = capfd.readouterr().err
     assert "no configuration finished its rungs in: one, two" in error
     assert "one, configuration 0 (" in error
-    with pytest.raises(ValueError, match="run it first"):
+    with pytest.raises(ValueError, match="Run its script first"):
         best_of("tiny", "smoke", tmp_path)
 
 

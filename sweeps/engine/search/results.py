@@ -120,8 +120,9 @@ def best_of(
         raise ValueError(f"{path} holds no winners of a search: {error}") from error
     except FileNotFoundError:
         raise ValueError(
-            f"{folder} holds no result of the search {name!r} at scale {scale}; run it first: "
-            f"python sweeps/{name}.py --scale {scale} --results {folder}"
+            f"{folder} holds no result of the search {name!r} at scale {scale}. Run its script "
+            f"first (--scale {scale} --results {folder}), or set PCORE_RESULTS to where it ran: "
+            "best_of does not see --results"
         ) from None
     for changes in best.values():
         check_loaded(changes, f"{folder}/{file}")

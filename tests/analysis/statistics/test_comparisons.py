@@ -396,7 +396,7 @@ def test_results_that_differ_in_one_cell():
     hit = (a.evaluation["cell"] == "NoPE, 3 layers") & (a.evaluation["length"] == 8)
     b = change(a, exact_match=a.evaluation["exact_match"].mask(hit, 1.0))
     frame = compare_results(a, b)
-    (row,) = frame[frame["change"] == "differs"].to_dict("records")
+    (row,) = frame[frame["change"] == "counts differ"].to_dict("records")
     assert (row["cell"], row["length"], row["range"]) == ("NoPE, 3 layers", 8, "train")
     assert row["median_b"] == 1
     assert row["difference"] == pytest.approx(1 - row["median_a"])

@@ -38,8 +38,14 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, int, int, str]]:
 
 def test_neighbours_with_one_verdict_are_one_band():
     frame = changes(
-        up=[EQUAL, EQUAL, ("differs", 0.02, 0.25), ("differs", 0.3, 0.25), ("differs", -0.2, 0.25)],
-        sure=[("differs", -0.004, 0.03), ("differs", -0.4, 0.2)],
+        up=[
+            EQUAL,
+            EQUAL,
+            ("counts differ", 0.02, 0.25),
+            ("counts differ", 0.3, 0.25),
+            ("counts differ", -0.2, 0.25),
+        ],
+        sure=[("counts differ", -0.004, 0.03), ("counts differ", -0.4, 0.2)],
         new=[("only in B", np.nan, np.nan)] * 3,
     )
     assert verdicts(frame) == [
@@ -57,28 +63,29 @@ def test_neighbours_with_one_verdict_are_one_band():
 
 
 def test_runs_too_few_for_any_verdict_are_not_called_undecided():
-    growing = [("differs", 0.3, 0.25), ("differs", -0.3, 0.25)]
+    growing = [("counts differ", 0.3, 0.25), ("counts differ", -0.3, 0.25)]
     told = [verdict for *_, verdict in verdicts(changes(least=0.25, cell=growing))]
     assert told == ["B higher, too few runs", "B lower, too few runs"]
 
 
 def test_small_differences_are_told_apart_only_where_a_test_does():
-    small, other = ("differs", 0.009, 0.06), ("other runs", 0.0, np.nan)
+    small, other = ("counts differ", 0.009, 0.06), ("other runs", 0.0, np.nan)
     frame = changes(noise=[EQUAL, small, other, small], same=[other, other])
     assert verdicts(frame) == [
         ("noise", 1, 4, "medians within a point"),
         ("same", 1, 2, "other runs"),
     ]
-    assert verdicts(changes(sure=[("differs", 0.009, 0.05)])) == [("sure", 1, 1, "B higher")]
+    assert verdicts(changes(sure=[("counts differ", 0.009, 0.05)])) == [("sure", 1, 1, "B higher")]
 
 
 def test_the_table_leaves_out_cells_that_are_equal_throughout():
-    frame = changes(same=[EQUAL] * 9, half=[EQUAL, ("differs", 0.1, 0.5)])
+    frame = changes(same=[EQUAL] * 9, half=[EQUAL, ("counts differ", 0.1, 0.5)])
     table = band_table(frame, "From A to B")
     texts = [tuple(field.text for field in row) for row in table.rows]
     assert texts == [
         ("half", "1", "50.0", "50.0", "+0.0 at 1", "3/4", "–", "equal"),
         ("half", "2", "50.0", "60.0", "+10.0 at 2", "3/4", "0.500", "B higher, not separated"),
     ]
-    assert table.notes[0].startswith("Cells: 2, of which 1 are left out, with equal counts")
-    assert not band_table(changes(same=[EQUAL]), "").rows
+    assert table.notes[0].startswith("2 cells, of which 1 are left out, with equal counts")
+    (row,) = band_table(changes(same=[EQUAL]), "").rows  # a cell alone is shown
+    assert (row[0].text, row[-1].text) == ("same", "equal")

@@ -14,6 +14,8 @@ from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue, trials
 from sweeps.engine.executors import Resources
+from sweeps.engine.launch.launch import view_rows
+from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
@@ -69,6 +71,11 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     ]
     (missing,) = [line.split() for line in lines if second.id in line]
     assert missing == ["one", second.id, "1", "1", "missing", "-", "-", "-", "-"]
+    assert "other seeds" not in "".join(lines)
+    plan = make_plan(tiny, "smoke", "3@7", Store(tmp_path), priced=False)
+    Store(tmp_path).write_view(view_rows(plan))
+    assert command("trials", tmp_path, "tiny", "--scale", "smoke") == 0
+    assert "stored with other seeds: 6 trials; --seeds shows them" in capsys.readouterr().out
     assert command("why", tmp_path, first.id) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[:3] == [
