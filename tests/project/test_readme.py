@@ -26,11 +26,11 @@ PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", GUIDES, flags=re.DOTALL)
 @pytest.fixture
 def own_code(tmp_path):
     """A folder with the modules of the guides, as a user would have them."""
-    encoding, task, sweep, attention, _ = PYTHON_BLOCKS
+    encoding, task, sweep, table, increment, attention, _ = PYTHON_BLOCKS
     (tmp_path / "my_attention.py").write_text(attention)
     (tmp_path / "my_sweep.py").write_text(sweep)
-    (tmp_path / "my_encodings.py").write_text(encoding)
-    (tmp_path / "my_tasks.py").write_text(task)
+    (tmp_path / "my_encodings.py").write_text(f"{encoding}\n{table}")
+    (tmp_path / "my_tasks.py").write_text(f"{task}\n{increment}")
     return tmp_path
 
 
@@ -52,11 +52,16 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     assert "exact match" in output.lower()
 
 
+@pytest.mark.parametrize("command", ["encoding my_encodings:GatedTable", "task my_tasks:Increment"])
+def test_the_other_examples_pass_their_checks(own_code, command):
+    assert " checks passed" in pcore(own_code, f"pcore check-{command}")
+
+
 def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, monkeypatch):
     monkeypatch.chdir(own_code)
     monkeypatch.syspath_prepend(str(own_code))
     plan = make_plan(find_sweep("my_sweep.py"), "smoke", None, Store(tmp_path), priced=False)
-    assert count_states(plan) == "2 trials, 0 finished, 2 to run"
+    assert count_states(plan) == "3 trials, 0 finished, 3 to run"
     assert plan.trials[-1].trial.config.position.encoding == "my_encodings:Decay"
 
 
