@@ -13,11 +13,12 @@ from pcore.conformance.report import Broken, Check, run_check, tiny_config
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.model.targets import make_batch
 from pcore.registry import resolve
-from pcore.tasks import TASKS, Batch, Task
+from pcore.tasks import TASKS, Batch, Layout, Task
 from pcore.tasks.base import NO_ID
 from pcore.training.train import Run
 
 MEMORISE_STEPS = 150
+LONGER = 12  # a length at which a response may have another number of digits
 
 
 def make_task(name: str) -> tuple[Check, Task | None]:
@@ -105,12 +106,12 @@ def _vocabulary(task: Task, lengths: list[int]) -> str:
 def _contents(task: Task, lengths: list[int]) -> str:
     """What `draw` makes has every symbol that `layout` places, and each is in the vocabulary."""
     posed, largest = task.at_test(), (0, 0)
-    for length in lengths:
+    for length in [*lengths, *(n for n in (LONGER,) if _is_possible(task, n))]:
         sizes = torch.tensor(posed.sizes_at(length)).expand(32, -1)
         symbols, shapes = posed.draw(sizes, make_generator("conformance"))
         _, num_fields, width = symbols.shape
         for tokens, shape in zip(symbols, shapes.tolist(), strict=True):
-            for symbol in posed.layout(tuple(shape)).sources:
+            for symbol in _lay_out(posed, tuple(shape), "shapes of draw").sources:
                 if isinstance(symbol, str):
                     continue
                 where = f"length {length}: the layout of shape {tuple(shape)} has {symbol}"
@@ -121,8 +122,17 @@ def _contents(task: Task, lengths: list[int]) -> str:
                     raise Broken(f"{where}, and draw puts 0 there: 0 is PAD, symbols count from 1")
                 if token >= len(task.vocab):
                     raise Broken(f"{where}, and draw puts {token} there of {len(task.vocab)}")
+        _lay_out(posed, posed.largest_shape(length), "largest_shape")
         largest = max(largest, (num_fields, width))
     return f"up to {largest[0]} fields of {largest[1]} symbols"
+
+
+def _lay_out(task: Task, shape: tuple[int, ...], source: str) -> Layout:
+    try:
+        return task.layout(shape)
+    except Exception as error:  # own code may raise anything
+        why = f"{type(error).__name__}: {error}"
+        raise Broken(f"layout({shape}), a shape from {source}, raises {why}") from error
 
 
 def _layout(task: Task, lengths: list[int]) -> str:

@@ -15,6 +15,7 @@ from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoi
 from pcore.registry import source_hash
 from pcore.tasks import TASKS, Batch, Contents
 from pcore.tasks.addition import Addition
+from pcore.tasks.copying import Copy
 from pcore.training.train import train
 
 HERE = __name__
@@ -230,6 +231,19 @@ class CountsSymbolsFromZero(Addition):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NeedsMoreThanTheSize(Copy):
+    """Shapes hold the number of digits of an answer, but the largest shape is the size alone."""
+
+    def draw(self, sizes, rng):
+        symbols, shapes = super().draw(sizes, rng)
+        return Contents(symbols, torch.cat((shapes, shapes), dim=1))
+
+    def layout(self, shape):
+        length, _ = shape
+        return super().layout((length,))
+
+
+@dataclass(frozen=True, kw_only=True)
 class NeedsAnArgument(Addition):
     def __post_init__(self):
         raise ValueError("choose a colour")
@@ -253,7 +267,11 @@ def test_a_planted_fault_in_a_task_is_found(cls, rule):
 
 @pytest.mark.parametrize(
     ("cls", "why"),
-    [(DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"), (CountsSymbolsFromZero, "0 is PAD")],
+    [
+        (DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"),
+        (CountsSymbolsFromZero, "0 is PAD"),
+        (NeedsMoreThanTheSize, "layout((1,)), a shape from largest_shape, raises ValueError: not"),
+    ],
 )
 def test_contents_that_do_not_fit_the_layout_are_the_one_failure(cls, why):
     failed = failures(check_task(f"{HERE}:{cls.__name__}"))
@@ -284,6 +302,7 @@ class Mine(Sinusoidal):
 TASK_SOURCE = """
 from dataclasses import dataclass
 from pcore.tasks.addition import Addition
+from pcore.tasks.copying import Copy
 
 @dataclass(frozen=True, kw_only=True)
 class MyAddition(Addition):
