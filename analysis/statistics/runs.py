@@ -8,9 +8,9 @@ A run *solves* a length if its exact match is above 0.95. L95 of a run: the larg
 such that it and every smaller tested length (train, near and test together) is solved; 0 if the
 smallest is not. If the largest tested length is solved, L95 is a lower bound and shown as "≥". L95
 of a cell: the same rule on the median over its runs (the authors' rule); its interval: the same
-rule on the lower and the upper ends of the medians' intervals, so that it always holds the L95. It
-covers length by length, not all lengths at once. With second lengths, a length has the *smallest*
-exact match over the second lengths tested with it.
+rule on the lower and the upper ends of the medians' intervals, so it always contains the L95. Its
+coverage holds length by length, not for all lengths at once. With second lengths, a length has the
+*smallest* exact match over the second lengths tested with it.
 """
 
 import math

@@ -26,8 +26,8 @@ def describe(results: Results) -> Iterator[str]:
     yield f"Scale: {results.scale}. Checkpoint: {policy}."
     yield f"EM: exact match in %, median over runs [interval]. {_describe_interval(evaluation)}"
     yield (
-        "L95: largest tested length up to which the median EM stays above 95 % [the same of both "
-        f"ends of EM's intervals]; ≥: nothing longer was tested{_explain_near(evaluation)}."
+        "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
+        f"both ends of the EM intervals]; ≥: nothing longer was tested{_explain_near(evaluation)}."
     )
     yield (
         "solved: runs with EM above 95 % [95 % Wilson interval]; worst–best: EM of these runs; "
@@ -60,16 +60,23 @@ def _describe_interval(evaluation: pd.DataFrame) -> str:
 
 
 def _describe_cover(num_runs: int, shape: tuple[int, int] | None, chosen: Cover) -> str:
-    span = f"from {chosen.rank}. to {num_runs + 1 - chosen.rank}. of {num_runs} runs"
+    last = num_runs + 1 - chosen.rank
+    span = f"{_ordinal(chosen.rank)} to {_ordinal(last)} of {num_runs} runs"
     if chosen.rank == 1:
         span = f"worst–best of {num_runs} runs"
-    covered = f"holds the true median in {_share(chosen.coverage)} %"
+    covered = f"covers the true median with probability {_share(chosen.coverage)} %"
     if not shape or chosen.if_data_seeds is None:
         return f"{span}, {covered}"
     return (
         f"{span} ({shape[0]} model x {shape[1]} data seeds), {covered} if model seeds, data seeds "
-        f"and the rest vary alike, in {_share(chosen.if_data_seeds)} % if data seeds alone do"
+        f"and the rest vary equally, {_share(chosen.if_data_seeds)} % if data seeds alone vary"
     )
+
+
+def _ordinal(rank: int) -> str:
+    """ "1st", "2nd", "11th"."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{'th' if rank % 100 in (11, 12, 13) else ending}"
 
 
 def _share(coverage: float) -> str:
@@ -80,7 +87,7 @@ def _describe_ranges(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
     trained = trained_ranges(results)
     spans = sorted(set(trained.values()))
-    weighted = "train: EM over all, weighted by how often a training example has this longest one"
+    weighted = "train: EM over these, weighted by how often each is the longest of an example"
     if len(spans) == 1:
         text = f"Trained on lengths {_span(*spans[0])} ({weighted})"
     else:

@@ -1,4 +1,4 @@
-"""What is told of running trials, without what earlier reports have told already."""
+"""Progress of running trials: what is new since the last report."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The Ray executor, as far as no Ray is needed; `ray_cluster` connects, `ray_tune` runs."""
+"""The part of the Ray executor that imports no Ray; `ray_cluster` connects, `ray_tune` runs."""
 
 import os
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""What executors share whose workers are other processes: trials go out as text in chunks, events
-come back as text, and trials whose worker died are accounted for.
+"""Code shared by executors whose workers are separate processes: trials go out as text in chunks,
+events come back as text, and trials whose worker died are accounted for.
 """
 
 import json

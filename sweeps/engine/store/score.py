@@ -1,4 +1,4 @@
-"""What the counts of evaluation rows amount to, where more than one part of the house asks."""
+"""Scores computed from the counts of evaluation rows."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar

@@ -1,5 +1,5 @@
-"""What people ask of trials from elsewhere: to end, `RESULTS/cancelled/<trial_id>.txt`, or to go on
-after that, `RESULTS/resumed/<trial_id>.txt`.
+"""Requests to cancel or resume a trial, left as files in the store:
+`RESULTS/cancelled/<trial_id>.txt` and `RESULTS/resumed/<trial_id>.txt`.
 """
 
 from sweeps.engine.store.folder import Folder

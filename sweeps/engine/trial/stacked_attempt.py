@@ -3,7 +3,7 @@ all with one model in common (`pcore.training.stacked`).
 
 A member that diverges or ends leaves the stack; the others continue. If a stack fails for another
 reason (no memory, an encoding that cannot be batched), no member fails: each runs alone from its
-last state. A trial that would be given up after one more lost attempt runs alone from the start, so
+last state. A trial that would be given up after one more lost attempt is never stacked, so
 that it cannot harm others.
 """
 

@@ -78,10 +78,14 @@ def test_oracle_says_that_it_leaks():
 def test_notes_say_between_which_runs_intervals_lie_and_how_often_they_hold_the_median():
     table = ablation_table(example(complete=True, num_seeds=9))
     notes = "\n".join(table.notes)
-    assert "Interval: from 2. to 8. of 9 runs, holds the true median in 96.09 %." in notes
+    assert (
+        "Interval: 2nd to 8th of 9 runs, covers the true median with probability 96.09 %." in notes
+    )
     assert table.rows[0][1].text == "9/9"
     few = "\n".join(ablation_table(example()).notes)  # two runs in two of the cells
-    assert "worst–best of 2 runs, holds the true median in 50 %; worst–best of 3 runs" in few
+    assert (
+        "worst–best of 2 runs, covers the true median with probability 50 %; worst–best of 3" in few
+    )
 
 
 def test_notes_say_how_little_crossed_seeds_may_cover():
@@ -89,8 +93,11 @@ def test_notes_say_how_little_crossed_seeds_may_cover():
     seeds = results.evaluation["seed"]
     crossed = results.evaluation.assign(seed=seeds // 2, data_seed=seeds % 2)
     notes = "\n".join(ablation_table(dataclasses.replace(results, evaluation=crossed)).notes)
-    assert "worst–best of 8 runs (4 model x 2 data seeds), holds the true median in 93." in notes
-    assert "and the rest vary alike, in 50 % if data seeds alone do." in notes
+    assert (
+        "worst–best of 8 runs (4 model x 2 data seeds), covers the true median with probability 93."
+        in notes
+    )
+    assert "and the rest vary equally, 50 % if data seeds alone vary." in notes
 
 
 def test_an_l95_in_the_near_range_is_marked_and_explained():

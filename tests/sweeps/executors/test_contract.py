@@ -57,7 +57,9 @@ ALL = EXECUTORS | {"piped": Piped}
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(n, marks=pytest.mark.slow if n == "ray" else ()) for n in ALL],
+    params=[
+        pytest.param(n, marks=() if n in ("inline", "piped") else pytest.mark.slow) for n in ALL
+    ],
 )
 def executor(request, tmp_path_factory):
     """Every executor in a session of its own, with one slot."""
