@@ -13,7 +13,7 @@ from analysis.tables.change_tables import band_table, length_change_table
 from analysis.tables.files import check_place, write_text
 from sweeps.engine.store.address import parse_address
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.location import find_apart, find_existing
+from sweeps.engine.store.location import find_existing, find_reports
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
@@ -237,12 +237,7 @@ def _out(options: argparse.Namespace) -> Path | None:
 
 
 def _reports(results: str) -> Path:
-    """The folder for tables and figures: in the results folder; here for an object store, and in
-    ./results/ for rows that git tracks.
-    """
-    if "://" in results:
-        return check_place(Path("reports"))
-    return find_apart(Folder(results), "reports") or check_place(Path(results) / "reports")
+    return check_place(find_reports(Folder(results)))
 
 
 def _report_order(view: tuple[str, str]) -> tuple[int, str, int]:

@@ -90,10 +90,15 @@ def _chosen(given: argparse.Namespace) -> list[Sweep]:
     """The sweeps and members of tables that were named, with --set and --axis applied. Raises
     ValueError if there are none.
     """
-    sweeps = [find_sweep(name) for name in given.sweeps]
-    sweeps += [sweep for table in given.tables for sweep in find_table(table)]
-    if not sweeps:
+    tables = [sweep for table in given.tables for sweep in find_table(table)]
+    if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
+    return named_sweeps(given, tables)
+
+
+def named_sweeps(given: argparse.Namespace, more: Sequence[Sweep] = ()) -> list[Sweep]:
+    """The sweeps that were named, and more, with --set, --axis and --only applied."""
+    sweeps = [*(find_sweep(name) for name in given.sweeps), *more]
     return change_sweeps(sweeps, given.sets, given.axes, given.only)
 
 
@@ -101,20 +106,14 @@ def status(given: argparse.Namespace) -> int:
     """Show done, missing, failed and stale trials per cell, and running launches."""
     from sweeps.commands.status import show_status
 
-    sweeps = change_sweeps(
-        [find_sweep(name) for name in given.sweeps], given.sets, given.axes, given.only
-    )
-    return show_status(given.results, sweeps, given.scale, given.seeds)
+    return show_status(given.results, named_sweeps(given), given.scale, given.seeds)
 
 
 def trials(given: argparse.Namespace) -> int:
     """List id, seeds, state, result and weights of every trial of these sweeps."""
     from sweeps.commands.trials import show_trials
 
-    sweeps = change_sweeps(
-        [find_sweep(name) for name in given.sweeps], given.sets, given.axes, given.only
-    )
-    return show_trials(given.results, sweeps, given.scale, given.seeds)
+    return show_trials(given.results, named_sweeps(given), given.scale, given.seeds)
 
 
 def why(given: argparse.Namespace) -> int:

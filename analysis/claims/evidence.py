@@ -10,13 +10,14 @@ decided, and the verdict says why.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from math import comb, isnan, nan
+from math import isnan, nan
 from typing import Literal, Protocol
 
 import pandas as pd
 
 from analysis.claims.hyperparameters import compare_settings, unexplained
 from analysis.load import Results
+from analysis.statistics.intervals import median_floor
 
 LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
 LEAST_EXAMPLES = 200  # of a run at a length
@@ -182,13 +183,3 @@ def too_few(n: int, where: str = "", least_p: float | None = None) -> Decision:
     words = f"{n} of at least {LEAST_RUNS} runs{where}"
     least_p = median_floor(n) if least_p is None else least_p
     return Decision(outcome=None, ours=words, n=n, few=True, least_p=least_p if n else nan)
-
-
-def median_floor(n: int) -> float:
-    """Smallest two-sided p of a sign test about the median of n runs."""
-    return min(1.0, 2 * 0.5**n)
-
-
-def separation_floor(n: int, other: int) -> float:
-    """Smallest two-sided p of a permutation test between n and other runs."""
-    return min(1.0, 2 / comb(n + other, n))

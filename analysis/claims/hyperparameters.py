@@ -17,7 +17,7 @@ import pandas as pd
 
 from analysis.configs import cell_configs
 from analysis.load import Results
-from analysis.tables.sweep_tables import Table, TableCell
+from analysis.tables.sweep_tables import Table, text_table
 from pcore.config import unflatten
 from pcore.registry import own_code
 
@@ -192,10 +192,10 @@ def settings_table(results: Results) -> Table | None:
     rows = list(_grouped(lines))
     sources = dict.fromkeys(line.source for line in lines)
     num_fields = len({line.field for line in lines})
-    return Table(
+    return text_table(
         title=f"Settings that differ from the published ones ({results.sweep})",
-        header=tuple(TableCell(name) for name in header),
-        rows=tuple(tuple(TableCell(text) for text in row) for row in rows),
+        header=header,
+        rows=rows,
         notes=(
             f"{num_fields} settings of every cell are compared; the others are as published.",
             f"Sources: {'; '.join(sources)}. All rows: analysis/claims/{FILE.name}.",

@@ -17,7 +17,7 @@ from analysis.claims.published import CLAIMS
 from analysis.claims.theorems import CountedCeiling
 from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.load import Results
-from analysis.tables.sweep_tables import DASH, Table, TableCell
+from analysis.tables.sweep_tables import DASH, Table, text_table
 
 SCALES = ("paper", "laptop")  # smoke supports nothing
 ORACLE = "oracle"
@@ -129,10 +129,10 @@ def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
     shown = numbers.rename(columns={"least_p": "least p"})
     shown["least p"] = [f"{p:.2g}" if pd.notna(p) else "" for p in shown["least p"]]
     rows = shown[[*header]].astype(str).replace({"": DASH, "0": DASH})
-    return Table(
+    return text_table(
         title="Published claims and our verdicts",
-        header=tuple(TableCell(name) for name in header),
-        rows=tuple(tuple(TableCell(text) for text in row) for row in rows.to_numpy()),
+        header=header,
+        rows=rows.to_numpy(),
         notes=(
             f"Checkpoint: {CHECKPOINT}; oracle: the same rule on checkpoints chosen by the loss at "
             "the largest test length, as the paper chose its own. The rules are in "

@@ -15,12 +15,11 @@ from analysis.claims.evidence import (
     Rule,
     check_rows,
     gather,
-    median_floor,
-    separation_floor,
     too_few,
 )
 from analysis.claims.rules import Fits, curve_l95
 from analysis.load import Results, trained_ranges
+from analysis.statistics.intervals import median_floor, separation_floor
 from analysis.tables.sweep_tables import percent
 
 

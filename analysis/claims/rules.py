@@ -18,10 +18,10 @@ from analysis.claims.evidence import (
     Outcome,
     Rule,
     each_cell,
-    median_floor,
     too_few,
 )
 from analysis.load import Results
+from analysis.statistics.intervals import median_floor
 from analysis.statistics.runs import L95, SOLVED, generalizable_length
 from analysis.tables.sweep_tables import percent
 

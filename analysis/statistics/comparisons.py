@@ -10,17 +10,16 @@ example of any test set. Reported: the median difference with the interval of
   `least_p` = 2 * 0.5^n, 0.0625 for 5. Cells that are not paired have a permutation test instead;
 - the exact McNemar test on single examples: it is about *these* trained models only. Examples
   of several pairs are not independent, so counts are never summed for a p; `num_gained` and
-  `num_lost` (examples that only the cell, only the reference has right) describe. Of the one-sided
-  p of K pairs, `p_mcnemar` = (K - u + 1) * p_(u) with u = K // 2 + 1, which is valid under any
-  dependence and says that *more than half* of the pairs differ (partial conjunction: Benjamini &
-  Heller 2008, Biometrics 64:1215); the better of the two directions is taken, named in
+  `num_lost` (examples that only the cell, or only the reference, has right) only describe. From
+  the one-sided p of K pairs, `p_mcnemar` = (K - u + 1) * p_(u) with u = K // 2 + 1, which is valid
+  under any dependence and says that *more than half* of the pairs differ (partial conjunction:
+  Benjamini & Heller 2008, Biometrics 64:1215); the better of the two directions is taken, named in
   `mcnemar_favors`, and doubled. For one pair this is the ordinary exact McNemar test;
 - p adjusted by Holm over the rows of one table that have a p. `least_p_holm` is the smallest
   adjusted p that the table could have shown: above 0.05, there are too few seeds to decide.
 """
 
 from collections.abc import Sequence
-from math import comb
 from typing import Any, Literal
 
 import numpy as np
@@ -158,7 +157,7 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
         "ties": num_pairs - wins - losses,
         "losses": losses,
         "p_sign": sign_test(wins, losses),
-        "least_p": min(1.0, 2 * 0.5**num_pairs),
+        "least_p": intervals.median_floor(num_pairs),
     }
 
 
@@ -171,7 +170,7 @@ def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
         "high": high,
         "interval": intervals.difference_kind(seeds),
         "p_permutation": intervals.permutation_test(ours.to_numpy(), theirs.to_numpy()),
-        "least_p": min(1.0, 2 / comb(len(ours) + len(theirs), len(ours))),
+        "least_p": intervals.separation_floor(len(ours), len(theirs)),
     }
 
 

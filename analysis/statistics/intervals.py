@@ -2,16 +2,16 @@
 
 The interval of a median over n runs lies between two of the runs: the k-th smallest and the k-th
 largest. Whatever their distribution, it covers the true median with probability 1 - 2 P(X < k) for
-a binomial X of n and 1/2 (Conover, Practical Nonparametric Statistics, 3.2); k is the largest for
+X ~ Binomial(n, 1/2) (Conover, Practical Nonparametric Statistics, 3.2); k is the largest for
 which this is 95 % or more. With n < 6 not even the full range (k = 1) is: 50 % for 2 runs, 75 % for
 3, 87.5 % for 4, 93.75 % for 5. The percentile bootstrap, which these intervals replaced, covers
 less (88 % for 7 runs).
 
 Runs of a full cross of at least two seeds and at least two data seeds are not independent. There k
 is the largest with 95 % if seed, data seed and the rest contribute equal variance to any increasing
-function of exact match (simulated; normal effects). Nothing helps against too few seeds: if data
+function of exact match (simulated; normal effects). No method makes up for too few seeds: if data
 seeds alone decide, 4x2 is two runs, and its full range covers 50 %. The full range of a cross of I
-by J always covers 1 - 2 * 0.5^min(I, J) or more, for the runs on a diagonal share no seed.
+by J always covers 1 - 2 * 0.5^min(I, J) or more, because the runs on a diagonal share no seed.
 
 `interval_kind`: "order statistics" or "crossed order statistics"; "range" below 5 runs, too few for
 a band in a figure; "none" for a single run.
@@ -175,3 +175,13 @@ def permutation_test(values: Values, others: Values) -> float:
 def _divide(num_runs: int, size: int) -> np.ndarray:
     """All groups of `size` runs out of `num_runs`."""
     return np.array(list(combinations(range(num_runs), size)))
+
+
+def median_floor(n: int) -> float:
+    """Smallest two-sided p of a sign test about the median of n runs."""
+    return min(1.0, 2 * 0.5**n)
+
+
+def separation_floor(n: int, other: int) -> float:
+    """Smallest two-sided p of a permutation test between n and other runs."""
+    return min(1.0, 2 / comb(n + other, n))

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.statistics.bands import POINT, SURE, compare_bands
 from analysis.tables.comparison_table import p_value, points
-from analysis.tables.sweep_tables import Table, TableCell, percent
+from analysis.tables.sweep_tables import Table, TableCell, percent, text_table
 
 P = "Holm over the cells of a length. No p: too few runs."
 TESTS = f"p: exact sign test over pairs of equal seeds and test sets, else a permutation test; {P}"
@@ -22,10 +22,10 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
     equal &= len(equal) > 1
     shown = bands[~bands["cell"].map(equal).astype(bool)]
     header = ("cell", "lengths", "A", "B", "B - A", "runs A/B", "p (Holm)", "verdict")
-    return Table(
+    return text_table(
         title=title,
-        header=tuple(TableCell(name) for name in header),
-        rows=tuple(_band_row(row) for row in shown.to_dict("records")),
+        header=header,
+        rows=(_band_row(row) for row in shown.to_dict("records")),
         notes=(
             f"{len(equal)} cells, of which {int(equal.sum())} are left out, with equal counts at "
             "every length in every run. --by-length: every length."
@@ -41,8 +41,8 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
     )
 
 
-def _band_row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
-    texts = (
+def _band_row(row: dict[Hashable, Any]) -> tuple[str, ...]:
+    return (
         row["cell"],
         _span(str(row["first_length"]), str(row["last_length"])),
         _span(percent(row["least_a"]), percent(row["most_a"])),
@@ -52,7 +52,6 @@ def _band_row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
         p_value(row["p_holm"]),
         row["verdict"],
     )
-    return tuple(TableCell(str(text)) for text in texts)
 
 
 def _span(first: str, last: str) -> str:

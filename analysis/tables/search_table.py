@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.tables.sweep_tables import Table, TableCell
+from analysis.tables.sweep_tables import Table, text_table
 
 SHOWN = 5  # configurations of an arm
 
@@ -21,19 +21,16 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
     best = ranked.groupby("arm", sort=False).head(SHOWN)
     names = [name.rpartition(".")[2] for name in fields]
     num_full = int((tried["num_steps"] == tried.groupby("arm")["num_steps"].transform("max")).sum())
-    return Table(
+    return text_table(
         title=title,
-        header=tuple(TableCell(name) for name in ("arm", *names, "steps", "near score", "")),
-        rows=tuple(
-            tuple(
-                TableCell(_text(value))
-                for value in (
-                    row["arm"],
-                    *(row[field] for field in fields),
-                    row["num_steps"],
-                    f"{row['near_score']:.4f}",
-                    "winner" if row["is_best"] else "",
-                )
+        header=("arm", *names, "steps", "near score", ""),
+        rows=(
+            (
+                row["arm"],
+                *(_text(row[field]) for field in fields),
+                _text(row["num_steps"]),
+                f"{row['near_score']:.4f}",
+                "winner" if row["is_best"] else "",
             )
             for row in best.to_dict("records")
         ),

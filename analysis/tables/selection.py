@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results
 from analysis.statistics.runs import SEEDS
-from analysis.tables.sweep_tables import DASH, Table, TableCell, percent
+from analysis.tables.sweep_tables import DASH, Table, percent, text_table
 from pcore.tasks.candidates import SEQUENTIAL
 from sweeps.engine.store.score import near_score
 
@@ -49,10 +49,10 @@ def selection_table(results: Results) -> Table:
     """The scores as a table, candidates in the order of the sweep."""
     numbers = score_candidates(results)
     header = ("cell", "candidate", "runs", "near score", "near exact match", "best in", "selected")
-    return Table(
+    return text_table(
         title=f"{results.title}: selection on the near range ({results.sweep}, {results.scale})",
-        header=tuple(map(TableCell, header)),
-        rows=tuple(_row(row) for row in numbers.to_dict("records")),
+        header=header,
+        rows=(_row(row) for row in numbers.to_dict("records")),
         notes=(
             "Near score, smaller is better: (1 - exact match) + (1 - token accuracy), averaged "
             "over near lengths; medians over runs. The test range takes no part.",
@@ -63,8 +63,8 @@ def selection_table(results: Results) -> Table:
     )
 
 
-def _row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
-    texts = (
+def _row(row: dict[Hashable, Any]) -> tuple[str, ...]:
+    return (
         row["cell"],
         row["candidate"],
         str(row["n"]),
@@ -73,7 +73,6 @@ def _row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
         f"{row['num_best']} of {row['n']}",
         "selected" if row["selected"] else DASH,
     )
-    return tuple(map(TableCell, texts))
 
 
 def _single_candidates(trials: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ all cells, so that rows can be compared: the tested lengths closest to 1.5x and 
 trained length (the shorter one if two are as close), and the largest one tested.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,6 +36,19 @@ class Table:
     rows: tuple[tuple[TableCell, ...], ...]
     notes: tuple[str, ...]  # sentences under the table
     numbers: pd.DataFrame  # full precision, a row per row of the table
+
+
+def text_table(
+    title: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    notes: tuple[str, ...],
+    numbers: pd.DataFrame,
+) -> Table:
+    """A table of plain texts."""
+    texts = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
+    heads = tuple(TableCell(name) for name in header)
+    return Table(title=title, header=heads, rows=texts, notes=notes, numbers=numbers)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,12 +14,13 @@ import urllib.request
 import webbrowser
 from collections.abc import Iterator, Sequence
 
+from pcore.cli.parser import first_line
 from pcore.cli.text import plural
 from sweeps.commands.catalogue import chosen_views
-from sweeps.engine.launch.launch import view_folder
 from sweeps.engine.launch.mirror.charts import page
 from sweeps.engine.launch.mirror.place import Place, Shown, find_home, find_place, shown_view
 from sweeps.engine.options import open_store
+from sweeps.engine.store.location import find_reports
 from sweeps.engine.store.store import Store
 
 START_SECONDS = 180.0  # for MLflow's server to answer
@@ -43,11 +44,11 @@ def rebuild_mirror(
     for view in chosen_views(store, sweeps, scale):
         shown, problem = shown_view(store, *view), ""
         try:
-            folder = view_folder(shown.view, store)
+            folder = find_reports(store.folder) / shown.view
             if not (missing and place.shows(store, shown, folder)):
                 Mirrored(place, [shown]).complete([folder], live=False, anew=not missing)
         except Exception as error:  # whatever the tracking server does
-            problem = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            problem = f"{type(error).__name__}: {first_line(error)}"
         print(
             f"{shown.title}: " + (problem or f"{plural(len(shown.labels), 'trial')} in {place.uri}")
         )
@@ -84,10 +85,8 @@ def show_dashboard(
 def _views(store: Store) -> list[tuple[str, str]]:
     """(sweep, scale) of the views, latest first."""
     when = {entry.name: entry.modified for entry in store.folder.list("views")}
-    with contextlib.suppress(ValueError):  # there is none yet
-        views = chosen_views(store, ())
-        return sorted(views, key=lambda v: -when.get(f"views/{v[0]}-{v[1]}.parquet", 0.0))
-    return []
+    views = store.view_names()
+    return sorted(views, key=lambda v: -when.get(f"views/{v[0]}-{v[1]}.parquet", 0.0))
 
 
 def _complete(store: Store, place: Place, shown: Sequence[Shown]) -> None:
@@ -96,7 +95,7 @@ def _complete(store: Store, place: Place, shown: Sequence[Shown]) -> None:
     from sweeps.engine.launch.mirror.tracking import connect
 
     for one in shown:
-        folder = view_folder(one.view, store)
+        folder = find_reports(store.folder) / one.view
         if not place.shows(store, one, folder):
             print(f"mirroring {one.title}: {plural(len(one.labels), 'trial')}", flush=True)
             Mirrored(place, [one]).complete([folder], live=False)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from pcore.cli.parser import first_line
 from pcore.cli.text import plural
 from sweeps.engine.executors import Resources
 from sweeps.engine.launch.leases import LaunchLease
@@ -143,4 +144,4 @@ def _cluster(store: Store, address: str | None) -> Iterable[Finding]:
                 yield Finding(what="node", state=line)
     except (ValueError, ConnectionError, RuntimeError) as error:
         fix = "see the message; the head's address, its token, same code and shared results"
-        yield Finding(what="Ray", state=str(error).splitlines()[0], fix=fix)
+        yield Finding(what="Ray", state=first_line(error), fix=fix)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from pcore.cli.text import format_seconds, plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.options import open_store
-from sweeps.engine.plan import align, format_seconds
+from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
@@ -95,11 +96,7 @@ def _load_runs(store: Store, name: str, scale: Scale) -> dict[str, Stored]:
     rows = store.load(
         list(cells), "trial", ["trial_id", "status", *PROVENANCE, *MACHINE]
     ).to_pylist()
-    columns = ["trial_id", "checkpoint", *KEYS, *COUNTS]
-    lengths: dict[str, dict[Key, Mapping[str, Any]]] = defaultdict(dict)
-    for row in store.load(list(cells), "evaluation", columns).to_pylist():
-        if row["checkpoint"] == "last":
-            lengths[row["trial_id"]][tuple(row[key] for key in KEYS)] = row
+    lengths = _load_lengths(store, list(cells))
     return {
         row["trial_id"]: Stored(
             trial_id=row["trial_id"],
@@ -126,6 +123,18 @@ def _configs(runs: Mapping[str, Stored], name: str, scale: Scale) -> dict[str, T
     return found
 
 
+def _load_lengths(
+    store: Store, trials: Sequence[str]
+) -> Mapping[str, Mapping[Key, Mapping[str, Any]]]:
+    """The evaluations of these trials at the last checkpoint, by their keys."""
+    lengths: dict[str, dict[Key, Mapping[str, Any]]] = defaultdict(dict)
+    columns = ["trial_id", "checkpoint", *KEYS, *COUNTS]
+    for row in store.load(trials, "evaluation", columns).to_pylist():
+        if row["checkpoint"] == "last":
+            lengths[row["trial_id"]][tuple(row[key] for key in KEYS)] = row
+    return lengths
+
+
 def _replicate_one(
     runs: Mapping[str, Stored],
     trial: str,
@@ -147,9 +156,7 @@ def _replicate_one(
     rerun = target.load([trial], "trial", ["status", "num_threads", *MACHINE]).to_pylist()
     (row,) = (row for row in rerun if row["status"] == "ok")
     print(f"  stored: {_machine(stored.row)}; again: {_machine(row)}")
-    columns = ["trial_id", "checkpoint", *KEYS, *COUNTS]
-    rows = target.load([trial], "evaluation", columns).to_pylist()
-    again = {tuple(row[key] for key in KEYS): row for row in rows if row["checkpoint"] == "last"}
+    again = _load_lengths(target, [trial])[trial]
     seeds = [run.lengths for run in runs.values() if run.cell == stored.cell]
     print(align(list(_table(stored.lengths, again, seeds))))
     verdict = judge(stored.lengths, again, seeds)
@@ -204,4 +211,4 @@ def _machine(row: Mapping[str, Any]) -> str:
     """Such as "AMD EPYC (AVX2), 1 thread"."""
     model, threads = row["cpu_model"] or "unknown CPU", row["num_threads"] or 1
     capability = f" ({row['cpu_capability']})" if row["cpu_capability"] else ""
-    return f"{model}{capability}, {threads} thread{'s' * (threads > 1)}"
+    return f"{model}{capability}, {plural(threads, 'thread')}"

@@ -73,7 +73,7 @@ class LaunchOptions:
     @property
     def num_threads(self) -> int:
         """torch threads of one trial."""
-        return count_threads(self.resources.cpus)
+        return max(1, int(self.resources.cpus))
 
     @property
     def is_local(self) -> bool:
@@ -272,11 +272,6 @@ def parse_stack(text: str) -> int | Literal["auto"]:
             f"{text!r} is not auto, off, or a number of trials above 1"
         )
     return int(text)
-
-
-def count_threads(cpus_per_trial: float) -> int:
-    """torch threads of one trial."""
-    return max(1, int(cpus_per_trial))
 
 
 def open_store(results: str | None) -> "Store":

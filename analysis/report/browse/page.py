@@ -1,4 +1,4 @@
-"""The page as HTML: what helps first, then every cell of the store, then what words mean.
+"""The page as HTML: headline and verdicts, then every cell of the store, then a legend.
 
 It opens from disk and asks the network for nothing. Texts of rows are escaped here or set as text
 by the script, and only the scripts of this folder may run (a policy with their hashes).
@@ -200,7 +200,7 @@ def _row(row: Mapping[str, Any]) -> list[str | TableCell]:
     failed.pop("ok", None)
     states = ", ".join(f"{count} {state}" for state, count in sorted(failed.items()))
     name = element("button", row["cell"], type="button", aria_pressed="false", class_="pick")
-    layers = "" if row["layers"] is None else f", {_layers(row['layers'])}"
+    layers = "" if row["layers"] is None else f", {plural(row['layers'], 'layer')}"
     return [
         TableCell(name, row["sweep"]),
         f"{row['n']}/{len(row['trials'])}",
@@ -217,10 +217,6 @@ def _at(length: int | str, value: Sequence[str]) -> TableCell:
     """An exact match with its length and interval."""
     text, interval = value
     return TableCell(text, f"at {length} {interval}".rstrip() if length else "")
-
-
-def _layers(number: int) -> str:
-    return f"{number} layer" if number == 1 else f"{number} layers"
 
 
 def _show_filters(rows: Sequence[Mapping[str, Any]]) -> Markup:

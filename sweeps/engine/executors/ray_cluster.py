@@ -70,13 +70,12 @@ def _start(address: str | None) -> None:
         raise ValueError(f"{what}: {first_line(error)} ({hint})") from error
 
 
-def check_nodes(results: Folder) -> list[str]:
-    """Prove on every node that workers run the code of this process and can write where it reads;
-    the names of the nodes.
+def check_nodes(results: Folder) -> None:
+    """Prove on every node that workers run the code of this process and can write where it reads.
 
     Raises ValueError with the first difference.
     """
-    probe, names = f"probe-{uuid.uuid4().hex[:8]}", list[str]()
+    probe = f"probe-{uuid.uuid4().hex[:8]}"
     here = describe_node(None, None)
     try:
         for node in ray.nodes():
@@ -85,7 +84,6 @@ def check_nodes(results: Folder) -> list[str]:
             affinity = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
             task = ray.remote(describe_node).options(num_cpus=0, scheduling_strategy=affinity)
             there, name = ray.get(task.remote(results.uri, probe)), node["NodeManagerHostname"]
-            names.append(name)
             if there["error"]:
                 raise ValueError(f"node {name} cannot write to {results}: {there['error']}")
             if not results.exists(probe):
@@ -100,7 +98,6 @@ def check_nodes(results: Folder) -> list[str]:
                     )
     finally:
         results.delete(probe)
-    return names
 
 
 def describe_node(results: str | None, probe: str | None) -> dict[str, str]:

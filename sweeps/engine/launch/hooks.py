@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pcore.registry import describe_error, resolve
-from sweeps.engine.executors.news import Measured as Measured
 from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.plan import Plan
 from sweeps.engine.spec import Trial

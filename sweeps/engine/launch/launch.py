@@ -24,6 +24,7 @@ from sweeps.engine.plan import (
 )
 from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Sweep
+from sweeps.engine.store.location import find_reports
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
 
@@ -161,13 +162,7 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
 
 def report_folder(plan: Plan, store: Store) -> Path:
     """Where table and figure of a sweep are written."""
-    return view_folder(f"{plan.sweep.name}-{plan.scale}", store)
-
-
-def view_folder(view: str, store: Store) -> Path:
-    """The folder for tables and figures of a view: beside a local store, else ./reports."""
-    reports = Path("reports") if store.folder.remote else store.folder.local / "reports"
-    return reports / view
+    return find_reports(store.folder) / f"{plan.sweep.name}-{plan.scale}"
 
 
 def _report(

@@ -4,7 +4,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TextIO
 
 from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.launch.hooks import Hooks
@@ -26,12 +25,11 @@ class Progress:
         name: str,
         pending: Sequence[PlannedTrial],
         num_slots: int,
-        on_finish: Callable[[Outcome], None] = lambda outcome: None,
-        hooks: Hooks | None = None,
-        out: TextIO | None = None,
+        on_finish: Callable[[Outcome], None],
+        hooks: Hooks,
     ):
-        self.name, self.num_slots, self.out = name, num_slots, out or sys.stdout
-        self.on_finish, self.hooks = on_finish, hooks or Hooks(())
+        self.name, self.num_slots, self.out = name, num_slots, sys.stdout
+        self.on_finish, self.hooks = on_finish, hooks
         self.pending = {planned.trial.id: planned for planned in pending}
         # Running trials: share done, time of start, how many trials train as one model with it.
         self.steps: dict[str, tuple[float, float, int]] = {}

@@ -27,7 +27,7 @@ WAIT_POLL = 2.0  # seconds between two checks of trials that another launch runs
 class Scheduler:
     """Runs the trials of one launch, in passes, until none is left to run or to retry."""
 
-    def __init__(self, options: LaunchOptions, store: Store, hooks: Hooks | None = None):
+    def __init__(self, options: LaunchOptions, store: Store, hooks: Hooks):
         self.options, self.store, self.hooks = options, store, hooks
         self.executor = options.make_executor()
         self.began = time.monotonic()
@@ -121,7 +121,7 @@ def execute_configs(
     ]
     trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
     pending = [PlannedTrial(trial=trial, state="missing", price=None) for trial in trials]
-    scheduler = Scheduler(options, store)
+    scheduler = Scheduler(options, store, Hooks(()))
     scheduler.run(title, pending)
     for outcome in scheduler.outcomes.values():
         if outcome.status == "unsaved":

@@ -29,9 +29,14 @@ class Amounts:
     operations: float  # of the whole trial
 
     @property
+    def step_operations(self) -> float:
+        """Operations of a training step."""
+        return self.train_operations / self.num_steps
+
+    @property
     def step(self) -> str:
-        """Operations of a training step, rounded: alike in trials that differ in their length."""
-        return f"{self.train_operations / self.num_steps:.4g}"
+        """The same, rounded: alike in trials that differ in their length."""
+        return f"{self.step_operations:.4g}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +60,7 @@ class CostModel:
 
     def step_seconds(self, amounts: Amounts) -> float:
         """Seconds of one training step."""
-        return self.per_step + self.per_operation * amounts.train_operations / amounts.num_steps
+        return self.per_step + self.per_operation * amounts.step_operations
 
 
 TYPICAL = CostModel(per_step=4e-3, per_operation=2.2e-11)  # one core of a 2024 server

@@ -80,7 +80,7 @@ class _Pricing:
         self.sample = list(self.measured.sample.values())
         self.fitted = is_enough(self.sample)
         self.model = fit(self.sample) if self.sample else TYPICAL
-        self.steps = [_step_operations(m.amounts) for m in self.sample]
+        self.steps = [m.amounts.step_operations for m in self.sample]
         self.measured_parts = {_parts(config) for config in self.measured.sample}
         self.speed = 1.0  # time here over time where the rows were measured
         self.probed: dict[TrialConfig, float] = {}
@@ -120,8 +120,7 @@ class _Pricing:
         )
 
     def _is_far(self, amounts: Amounts) -> bool:
-        step = _step_operations(amounts)
-        return not min(self.steps) / FAR <= step <= max(self.steps) * FAR
+        return not min(self.steps) / FAR <= amounts.step_operations <= max(self.steps) * FAR
 
     def _is_comparable(self, config: TrialConfig) -> bool:
         """False for own code, and for attention that is not plain, that no measured trial had."""
@@ -130,10 +129,6 @@ class _Pricing:
         ours = ours and m.mixer == default.mixer
         ours = ours and type(config.task).__module__.startswith("pcore.")
         return ours or _parts(config) in self.measured_parts
-
-
-def _step_operations(amounts: Amounts) -> float:
-    return amounts.train_operations / amounts.num_steps
 
 
 def _parts(config: TrialConfig) -> tuple[object, ...]:

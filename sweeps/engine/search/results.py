@@ -6,7 +6,7 @@ never looked at.
 Score, smaller is better, averaged over near lengths: (1 - exact match) + (1 - token accuracy). The
 second part tells configurations apart while exact match is 0 everywhere. The loss cannot do that
 beyond the trained lengths: a model that begins to fit grows confident there, often wrongly, and the
-best fit can have a worse near loss than one that was stopped early. It only decides between equals.
+best fit can have a worse near loss than one that was stopped early. The loss only breaks ties.
 
 To use the winners in a sweep (arms are labels and the fields they change):
 

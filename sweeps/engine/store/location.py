@@ -43,6 +43,15 @@ def find_existing(option: str | None) -> str:
     return results
 
 
+def find_reports(folder: Folder) -> Path:
+    """The folder for tables and figures: beside the rows; ./reports for an object store, and
+    ./results/reports/... for rows that git tracks.
+    """
+    if folder.remote:
+        return Path("reports")
+    return find_apart(folder, "reports") or folder.local / "reports"
+
+
 def find_apart(folder: Folder, kind: str) -> Path | None:
     """Where a mirror or page of rows that git tracks is kept, ./results/KIND/: nothing is written
     beside what is published. None for all other rows.

@@ -24,9 +24,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pcore.cli.parser import first_line
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.launch.mirror.place import Place, Shown, stamp
-from sweeps.engine.launch.mirror.tracking import Experiment, connect, first_line
+from sweeps.engine.launch.mirror.tracking import Experiment, connect
 from sweeps.engine.store.store import Shard, Store
 
 NICENESS = 5  # trials come first
@@ -153,7 +154,7 @@ class Follower:
             act(*arguments)
             self.problem = ""
         except Exception as error:  # whatever the tracking server does
-            self.problem = f"{type(error).__name__}: {first_line(error)}"
+            self.problem = f"{type(error).__name__}: {first_line(error)[:200]}"
             self.mirrored.experiments = []
             self.quiet_until = time.monotonic() + RETRY_SECONDS
 

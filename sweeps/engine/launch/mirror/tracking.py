@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pcore.cli.parser import first_line
 from pcore.config import SEEDS
 from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
 from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name
@@ -45,7 +46,7 @@ def check_server(uri: str) -> str | None:
     try:
         connect(uri).search_experiments(max_results=1)
     except Exception as error:  # whatever the client raises
-        return f"{uri}: {first_line(error)}"
+        return f"{uri}: {first_line(error)[:200]}"
     return None
 
 
@@ -175,10 +176,11 @@ class Experiment:
         from mlflow.entities import Metric
 
         _, end = _span(self.store, list(self.shown.labels))
-        shown = {key: self._history(self.parent, key) for key in self._summary()}
+        summary = self._summary()
+        shown = {key: self._history(self.parent, key) for key in summary}
         metrics = [
             Metric(key, value, end, step)
-            for key, points in self._summary().items()
+            for key, points in summary.items()
             for step, value in points.items()
             if value not in [m.value for m in shown[key] if m.step == step][-1:]
         ]
@@ -279,11 +281,6 @@ def seeds_text(flat: Mapping[str, Any]) -> str:
     """ "seed 0", or both seeds where they differ."""
     seed, data_seed = (flat[name] for name in SEEDS)
     return f"seed {seed}" if seed == data_seed else f"seed {seed}, data seed {data_seed}"
-
-
-def first_line(error: BaseException) -> str:
-    """What went wrong, in a line."""
-    return (str(error).strip().splitlines() or [""])[0][:200]
 
 
 def _span(store: Store, names: Sequence[str]) -> tuple[int, int]:
