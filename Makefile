@@ -7,13 +7,14 @@ SEEDS ?= 1
 PORT ?= 5000
 DEVICE ?= cuda
 WORKERS ?= 2
+TORCH ?= 2.11.0
 HEADLINE ?= paper
 
 # Bytecode is kept in .venv, even where the environment disables it, so that processes start faster.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: sweep paper headline test test-slow bench dashboard lint format lock clean test-services
+.PHONY: sweep paper headline test test-slow test-torch bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train four position methods at laptop scale; table and figure; SEEDS=4 adds seeds
@@ -43,6 +44,11 @@ test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minute
 test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
 	$(PYTEST) -m services --dist loadgroup --durations=20
 
+test-torch: .venv/torch-$(TORCH)/installed  ## the model, training and a sweep with an older torch, as on a GPU machine
+	.venv/torch-$(TORCH)/bin/python -m pytest -n $(WORKERS) tests/pcore/model tests/pcore/training tests/pcore/encodings
+	.venv/torch-$(TORCH)/bin/python -m sweeps run --for headline --scale smoke --executor inline --no-mlflow --no-report \
+	  --results $$(mktemp -d)
+
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
@@ -71,6 +77,13 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .venv/services: requirements-services.lock .venv/installed
 	$(PIP) --no-deps --require-hashes -r requirements-services.lock
+	touch $@
+
+# Neither Ray, MLflow nor pandas; on Linux five gigabytes, as torch brings CUDA.
+.venv/torch-$(TORCH)/installed:
+	$(PYTHON) -m venv .venv/torch-$(TORCH)
+	.venv/torch-$(TORCH)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check torch==$(TORCH) \
+	  numpy jaxtyping pyarrow scipy beartype hypothesis psutil pytest pytest-timeout pytest-xdist
 	touch $@
 
 # Resolved in fresh environments, so that nothing stays which nothing needs.
