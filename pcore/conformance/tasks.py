@@ -106,7 +106,7 @@ def _vocabulary(task: Task, lengths: list[int]) -> str:
 def _contents(task: Task, lengths: list[int]) -> str:
     """What `draw` makes has every symbol that `layout` places, and each is in the vocabulary."""
     posed, largest = task.at_test(), (0, 0)
-    for length in [*lengths, *(n for n in (LONGER,) if _is_possible(task, n))]:
+    for length in lengths + [LONGER] * _is_possible(task, LONGER):
         sizes = torch.tensor(posed.sizes_at(length)).expand(32, -1)
         symbols, shapes = posed.draw(sizes, make_generator("conformance"))
         _, num_fields, width = symbols.shape
