@@ -93,10 +93,11 @@ lock:  ## re-resolve pyproject.toml and pin the result with hashes; torch keeps 
 	$(freeze) > .venv/lock/base
 	.venv/lock/bin/python -m pip install --quiet --editable ".[services]"
 	$(freeze) | grep -v -x -F -f .venv/lock/base > .venv/lock/services
-	$(call hashes,base,What every environment needs but torch) > requirements.lock
-	$(call hashes,services,On top of requirements.lock: what only the slow tests need) > requirements-services.lock
+	$(call hashes,base,What every environment needs but torch) > .venv/lock/base.lock
+	$(call hashes,services,On top of requirements.lock: what only the slow tests need) > .venv/lock/services.lock
+	mv .venv/lock/base.lock requirements.lock && mv .venv/lock/services.lock requirements-services.lock
 freeze = .venv/lock/bin/python -m pip freeze --exclude-editable | grep -v -E '^(torch|uv)=='
-hashes = (echo "\# $(2). Made by: make lock"; .venv/lock/bin/uv pip compile --quiet --no-deps --universal \
+hashes = (echo "\# $(2). Made by: make lock" && .venv/lock/bin/uv pip compile --quiet --no-deps --universal \
 	 --python-version 3.11 --generate-hashes --no-annotate --no-header .venv/lock/$(1))
 
 clean:  ## remove the environment; results stay

@@ -156,9 +156,11 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
     if cells.count(None) == 1:
         raise ValueError("a cell and a sweep are not compared: name a cell of each, or of none")
     label = cells[0] if cells[0] == cells[1] else f"{cells[0]} → {cells[1]}"
+    stores = zip(folders, [address.sweep for address in asked], strict=True)
+    usual = load.usual_scale(*stores)
     sides = list[tuple[Results, str]]()
     for folder, address in zip(folders, asked, strict=True):
-        scale = address.scale or options.scale or load.usual_scale(folder, address.sweep)
+        scale = address.scale or options.scale or usual
         side = load.load_sweep(folder, address.sweep, scale, checkpoint=options.checkpoint)
         name = f"{address.sweep} [{scale}]"
         if address.cell is not None:
@@ -196,8 +198,9 @@ def show_search(options: argparse.Namespace) -> int:
     print(render.render_text(search_table(tried, f"Search {name} [{scale}]")), flush=True)
     stem = _out(options) or _reports(options.results) / f"{name}-{scale}" / "slices"
     files = style.save(plot_slices(tried), stem)
-    write_text(stem.with_suffix(".csv"), render.frame_csv(tried))
-    _print_written([*files, stem.with_suffix(".csv")])
+    numbers = stem.with_name(f"{stem.name}.csv")
+    write_text(numbers, render.frame_csv(tried))
+    _print_written([*files, numbers])
     return 0
 
 
@@ -254,7 +257,7 @@ def _load(options: argparse.Namespace) -> Results:
 def _view(options: argparse.Namespace) -> tuple[str, str]:
     """Sweep and scale that are asked for."""
     name = sweep_name(options.sweep)
-    return name, options.scale or load.usual_scale(options.results, name)
+    return name, options.scale or load.usual_scale((options.results, name))
 
 
 def sweep_name(text: str) -> str:

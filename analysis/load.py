@@ -206,15 +206,20 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def usual_scale(results: str | Path, sweep: str) -> str:
-    """The scale to take where none is named: the only one that the store has of this sweep or
-    search, else laptop.
+def usual_scale(*places: tuple[str | Path, str]) -> str:
+    """The scale to take where none is named: the only one that all these places, a store and a
+    sweep or search in it, have; else laptop.
     """
+    common = set.intersection(*(_stored_scales(*place) for place in places))
+    return common.pop() if len(common) == 1 else "laptop"
+
+
+def _stored_scales(results: str | Path, sweep: str) -> set[str]:
     scales = {scale for name, scale in Store(results).view_names() if name == sweep}
     for entry in Folder(results).list("searches"):
         name, _, scale = entry.name.removeprefix("searches/").removesuffix(".json").rpartition("-")
         scales |= {scale} if name == sweep else set()
-    return scales.pop() if len(scales) == 1 else "laptop"
+    return scales
 
 
 def check_view(store: Store, sweep: str, scale: str) -> None:

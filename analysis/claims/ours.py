@@ -86,7 +86,7 @@ OTHER_MIXERS = (
             certainty="ours",
             source="sweeps/mixer_ablation.py",
             sweep="mixer_ablation",
-            ordering=beats("reference: coupling", f"NoPE, {mixer}"),
+            ordering=beats("coupling, softmax", f"NoPE, {mixer}"),
         )
         for mixer in ("contextual positions", "stick-breaking", "looped", "gated linear")
     ),

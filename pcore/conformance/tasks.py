@@ -112,16 +112,19 @@ def _contents(task: Task, lengths: list[int]) -> str:
         _, num_fields, width = symbols.shape
         for tokens, shape in zip(symbols, shapes.tolist(), strict=True):
             for symbol in _lay_out(posed, tuple(shape), "shapes of draw").sources:
+                where = f"length {length}: the layout of shape {tuple(shape)} has {symbol!r}"
                 if isinstance(symbol, str):
+                    if symbol not in task.vocab.index:
+                        raise Broken(f"{where}, which is not in the vocabulary")
                     continue
-                where = f"length {length}: the layout of shape {tuple(shape)} has {symbol}"
-                if symbol.field >= num_fields or symbol.index >= width:
+                if not (0 <= symbol.field < num_fields and 0 <= symbol.index < width):
                     raise Broken(f"{where}, but draw makes {num_fields} fields of {width} symbols")
                 token = int(tokens[symbol.field, symbol.index])
-                if token == 0:
-                    raise Broken(f"{where}, and draw puts 0 there: 0 is PAD, symbols count from 1")
-                if token >= len(task.vocab):
-                    raise Broken(f"{where}, and draw puts {token} there of {len(task.vocab)}")
+                if not 0 < token < len(task.vocab):
+                    last = len(task.vocab) - 1
+                    raise Broken(
+                        f"{where}, where draw puts {token}; 0 is PAD, symbols are 1-{last}"
+                    )
         _lay_out(posed, posed.largest_shape(length), "largest_shape")
         largest = max(largest, (num_fields, width))
     return f"up to {largest[0]} fields of {largest[1]} symbols"

@@ -36,7 +36,8 @@ def show_trials(
     examples of a range, and where its weights are.
     """
     store = open_store(results)
-    places = stored_places(store)
+    visible = store.visible()
+    stored = [place for place in stored_places(store) if place.trial_id in visible]
     for sweep in sweeps:
         trials = sweep.trials(scale, seeds)
         states = trial_states(trials, store)
@@ -52,9 +53,14 @@ def show_trials(
             kept = weights if store.folder.exists(weights) else "-"
             rows.append((trial.cell.label, trial.id, *numbers, states[trial.id], *texts, kept))
         print(f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows, num_text=2)}")
-        stored = {p.trial_id for p in places if (p.sweep, p.scale) == (sweep.name, scale)}
-        if others := len(stored - {trial.id for trial in trials}):
-            print(f"\nstored with other seeds: {plural(others, 'trial')}; --seeds shows them")
+        shown = {(trial.config.seed, trial.config.data_seed) for trial in trials}
+        others = {
+            p.trial_id
+            for p in stored
+            if (p.sweep, p.scale) == (sweep.name, scale) and (p.seed, p.data_seed) not in shown
+        }
+        if others:
+            print(f"\nstored with other seeds: {plural(len(others), 'trial')}; --seeds shows them")
     print(f"\nweights are below {store.root}; more of a trial: python -m sweeps why TRIAL")
     return 0
 

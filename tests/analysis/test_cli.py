@@ -167,7 +167,9 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(pd.read_csv(out)) == len(CELLS) * NUM_LENGTHS
     assert main(["compare", *places, "depth_ablation/NoPE, 3 layers"]) == 0
     printed = capsys.readouterr().out
-    assert "equal: the same counts at every length" in printed
+    assert "medians within a point" in next(
+        line for line in printed.splitlines() if "NoPE" in line and "–" in line
+    )
     assert f"[laptop]/NoPE, 3 layers in {places[0]}" in printed
 
 
@@ -182,13 +184,19 @@ def test_without_a_scale_the_only_stored_one_is_taken(
     store.write_view(rows)
     store.folder.write("searches/found-paper.json", b"{}")
     names = ("tiny", "found", "depth_ablation", "nowhere")
-    assert [usual_scale(tmp_path, n) for n in names] == ["smoke", "paper", "laptop", "laptop"]
+    scales = [usual_scale((tmp_path, n)) for n in names]
+    assert scales == ["smoke", "paper", "laptop", "laptop"]
+    where = ["--results", str(tmp_path)]
+    for command in (
+        ["trace", "tiny", "NoPE, 3 layers", "12"],
+        ["compare", "tiny/NoPE, 3 layers", "tiny/RoPE, 3 layers"],
+    ):
+        assert main([*command, *where]) == 0
+        assert "smoke" in capsys.readouterr().out
+    other = build_store(tmp_path / "other")
+    assert usual_scale((tmp_path, "tiny"), (other.root, "depth_ablation")) == "laptop"
     store.write_view([row | {"scale": "paper"} for row in rows])
-    assert usual_scale(tmp_path, "tiny") == "laptop", "there are two"
-    assert (
-        main(["trace", "depth_ablation", "NoPE, 3 layers", "12", "--results", str(tmp_path)]) == 0
-    )
-    assert "[laptop]" in capsys.readouterr().out
+    assert usual_scale((tmp_path, "tiny")) == "laptop", "there are two"
 
 
 def test_cells_and_sweeps_of_one_store_are_compared(

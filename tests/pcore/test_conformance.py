@@ -231,6 +231,14 @@ class CountsSymbolsFromZero(Addition):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlacesAnUnknownSymbol(Addition):
+    def layout(self, shape):
+        layout = super().layout(shape)
+        layout.sources[-1] = "→"
+        return layout
+
+
+@dataclass(frozen=True, kw_only=True)
 class NeedsMoreThanTheSize(Copy):
     """Shapes hold the number of digits of an answer, but the largest shape is the size alone."""
 
@@ -269,7 +277,8 @@ def test_a_planted_fault_in_a_task_is_found(cls, rule):
     ("cls", "why"),
     [
         (DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"),
-        (CountsSymbolsFromZero, "0 is PAD"),
+        (CountsSymbolsFromZero, "where draw puts 0; 0 is PAD"),
+        (PlacesAnUnknownSymbol, "'→', which is not in the vocabulary"),
         (NeedsMoreThanTheSize, "layout((1,)), a shape from largest_shape, raises ValueError: not"),
     ],
 )
@@ -302,7 +311,6 @@ class Mine(Sinusoidal):
 TASK_SOURCE = """
 from dataclasses import dataclass
 from pcore.tasks.addition import Addition
-from pcore.tasks.copying import Copy
 
 @dataclass(frozen=True, kw_only=True)
 class MyAddition(Addition):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import sqlalchemy
 
@@ -229,6 +230,8 @@ def test_what_was_tried_is_kept_and_shown(tmp_path, capsys, monkeypatch):
     assert f"{best['one']['optim.learning_rate']:g}" in printed
     for kind in ("png", "pdf", "svg"):
         assert (tmp_path / "reports" / "tiny-smoke" / f"slices.{kind}").stat().st_size > 1000
+    numbers = pd.read_csv(tmp_path / "reports" / "tiny-smoke" / "slices.csv")
+    assert len(numbers) == len(tried)
     (axes, *_, last) = plot_slices(tried).axes
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in last.get_xticklabels()] == ["0", "0.1"]
