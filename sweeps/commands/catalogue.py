@@ -49,7 +49,8 @@ def find_sweep(name: str) -> Sweep:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:
         own = "A sweep of your own is named by its script, like my_sweep.py."
-        raise ValueError(f"no sweep {name!r}. {own}{nearest(path.stem, known)}")
+        hint = nearest(path.stem, known)
+        raise ValueError(f"no sweep {name!r}.{hint if '?' in hint else f' {own}{hint}'}")
     sweep = getattr(module, "SWEEP", None)
     if not isinstance(sweep, Sweep):
         raise ValueError(f"{name} defines no SWEEP")

@@ -98,7 +98,7 @@ def test_unknown_names_are_answered_with_the_right_ones(tmp_path: Path):
         load_sweep(tmp_path, "depth_ablaton", "laptop")
     with pytest.raises(ValueError, match="no scale 'paper'; it has: laptop"):
         load_sweep(tmp_path, "depth_ablation", "paper")
-    with pytest.raises(ValueError, match="there: depth_ablation"):
+    with pytest.raises(ValueError, match="there: 'depth_ablation'"):
         load_sweep(tmp_path, "zzz", "laptop")
     with pytest.raises(ValueError, match=r"'best' was not evaluated.*there: last, oracle"):
         example().at("best")

@@ -41,7 +41,7 @@ def test_every_mixer_conforms(name):
 
 
 def test_the_mixer_of_the_documents_conforms(tmp_path, monkeypatch):
-    _, block = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
+    *_, block = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
     (tmp_path / "my_mixers.py").write_text(block)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
