@@ -358,6 +358,41 @@ def ten_thousand_digits() -> list[str]:
     ]
 
 
+def other_mixers() -> list[str]:
+    at = runs("mixer_ablation")
+    least = runs("mixer_ablation", "train").min(axis=1)  # at the worst trained length of a run
+    nope = [cell for cell in load("mixer_ablation").cells if cell.startswith("NoPE")]
+    fitted = (least > SOLVED).groupby("cell").sum()
+    num_runs = least.groupby("cell").size()
+    fit = [cell for cell in nope if fitted[cell] == num_runs[cell]]
+    unfit = [cell for cell in nope if not fitted[cell]]
+    assert fit == ["NoPE, sink", "NoPE, contextual positions"]
+    failing = ("learned scale", "entmax", "stick-breaking", "looped")
+    assert unfit == [f"NoPE, {name}" for name in failing]
+    far = at.loc[nope]
+    assert (far.loc[:, far.columns >= 16] == 0).all(axis=None)
+    medians_at_18 = at[18].groupby("cell").median()
+    softmax, *others = (
+        medians_at_18[f"coupling, {name}"]
+        for name in ("softmax", "learned scale", "entmax", "sink", "contextual positions")
+    )
+    softmax_runs, scaled = at.loc["coupling, softmax", 18], at.loc["coupling, learned scale", 18]
+    softly, gated = (
+        f"{name} in {WORDS[fitted[f'NoPE, {name}']]} of {WORDS[num_runs[f'NoPE, {name}']]}"
+        for name in ("softmax", "gated linear")
+    )
+    return [
+        f"no run gets a single sum of 16 digits or more right, and none more than "
+        f"{percent(far[14].max())} % of those of 14",
+        f"those with {softly} and with {gated}",
+        f"{percent(softmax)} % with softmax, {percent(others[0])} with a learned scale, "
+        f"{percent(others[1])} with entmax, {percent(others[2])} with a sink and "
+        f"{percent(others[3])} with contextual positions",
+        f"from {percent(softmax_runs.min())} to {percent(softmax_runs.max())} % with softmax and "
+        f"from {percent(scaled.min())} to {percent(scaled.max())} % with a learned scale",
+    ]
+
+
 def replication() -> list[str]:
     first, again = runs("thousand_digits"), runs("thousand_digits", store=REPLICATION)
     seeds = {seed for table in (first, again) for seed in table.index.get_level_values("seed")}
@@ -402,6 +437,7 @@ RESULTS: dict[str, tuple[Callable[[], list[str]], ...]] = {
         attention_patterns,
         replication,
         other_rounding,
+        other_mixers,
     ),
     "docs/models.md": (first_probe,),
     "docs/found_coupling.md": (found_coupling, wrong_candidates, mirror_fails_by_missed_stops),
