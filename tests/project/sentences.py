@@ -377,19 +377,24 @@ def other_mixers() -> list[str]:
         for name in ("softmax", "learned scale", "entmax", "sink", "contextual positions")
     )
     softmax_runs, scaled = at.loc["coupling, softmax", 18], at.loc["coupling, learned scale", 18]
-    softly, gated = (
+    broken, linear = (
+        at.loc[f"coupling, {n}", 18].max() for n in ("stick-breaking", "gated linear")
+    )
+    assert max(broken, linear) < softmax_runs.min()
+    plain, gated = (
         f"{name} in {WORDS[fitted[f'NoPE, {name}']]} of {WORDS[num_runs[f'NoPE, {name}']]}"
         for name in ("softmax", "gated linear")
     )
     return [
         f"no run gets a single sum of 16 digits or more right, and none more than "
         f"{percent(far[14].max())} % of those of 14",
-        f"those with {softly} and with {gated}",
+        f"those with {plain} and with {gated}",
         f"{percent(softmax)} % with softmax, {percent(others[0])} with a learned scale, "
         f"{percent(others[1])} with entmax, {percent(others[2])} with a sink and "
         f"{percent(others[3])} with contextual positions",
         f"from {percent(softmax_runs.min())} to {percent(softmax_runs.max())} % with softmax and "
         f"from {percent(scaled.min())} to {percent(scaled.max())} % with a learned scale",
+        f"at most {percent(broken)} % with stick-breaking and {percent(linear)} with gated linear",
     ]
 
 
