@@ -14,6 +14,7 @@ laptop scale two and four). For two operands by depth and heads see `depth_ablat
 
 from typing import Any
 
+from pcore.cli.text import plural
 from pcore.config import TrialConfig, override
 from sweeps.baseline import many_operands, sharp
 from sweeps.engine.launch.cli import main
@@ -39,8 +40,8 @@ D_FF: dict[Scale, int] = {"smoke": 2, "laptop": 2, "paper": 4}  # times d_model
 def cells(scale: Scale) -> list[Cell]:
     """Layers times heads, the largest first; then one layer in other widths."""
     base = override(many_operands(scale), sharp(scale))
-    layers = {f"{n} layer{'s' * (n > 1)}": {"model.num_layers": n} for n in LAYERS[scale]}
-    heads = {f"{n} head{'s' * (n > 1)}": _split(base, n) for n in HEADS[scale]}
+    layers = {plural(n, "layer"): {"model.num_layers": n} for n in LAYERS[scale]}
+    heads = {plural(n, "head"): _split(base, n) for n in HEADS[scale]}
     widths = {
         f"1 layer, {WIDTH_HEADS} heads, d_model={width}": _narrow(scale, base, width)
         for width in WIDTHS[scale]

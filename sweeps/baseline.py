@@ -9,6 +9,7 @@ Test sets have 1,000 to 2,000 examples per length instead of 100,000.
 from collections.abc import Iterable
 from typing import Any
 
+from pcore.cli.text import plural
 from pcore.config import TrialConfig, override
 from sweeps.engine.spec import Scale
 
@@ -242,7 +243,7 @@ def sharp(scale: Scale) -> dict[str, Any]:
 def coupling_by_depth(scale: Scale, depths: Iterable[int]) -> dict[str, dict[str, Any]]:
     """Coupling with each of these numbers of layers, as arms in this order."""
     return {
-        f"coupling, {depth} layer{'s' * (depth > 1)}": {"model.num_layers": depth} | sharp(scale)
+        f"coupling, {plural(depth, 'layer')}": {"model.num_layers": depth} | sharp(scale)
         for depth in depths
     }
 

@@ -111,7 +111,7 @@ def _contents(task: Task, lengths: list[int]) -> str:
         symbols, shapes = posed.draw(sizes, make_generator("conformance"))
         _, num_fields, width = symbols.shape
         for tokens, shape in zip(symbols, shapes.tolist(), strict=True):
-            for symbol in _lay_out(posed, tuple(shape), "shapes of draw").sources:
+            for symbol in _call_layout(posed, tuple(shape), "shapes of draw").sources:
                 where = f"length {length}: the layout of shape {tuple(shape)} has {symbol!r}"
                 if isinstance(symbol, str):
                     if symbol not in task.vocab.index:
@@ -125,12 +125,12 @@ def _contents(task: Task, lengths: list[int]) -> str:
                     raise Broken(
                         f"{where}, where draw puts {token}; 0 is PAD, symbols are 1-{last}"
                     )
-        _lay_out(posed, posed.largest_shape(length), "largest_shape")
+        _call_layout(posed, posed.largest_shape(length), "largest_shape")
         largest = max(largest, (num_fields, width))
     return f"up to {largest[0]} fields of {largest[1]} symbols"
 
 
-def _lay_out(task: Task, shape: tuple[int, ...], source: str) -> Layout:
+def _call_layout(task: Task, shape: tuple[int, ...], source: str) -> Layout:
     try:
         return task.layout(shape)
     except Exception as error:  # own code may raise anything

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pcore.cli.parser import first_line
+
 SEAL = re.compile(rb"pcore-seal:([0-9a-f]{64})")
 EMPTY = b"pcore-seal:" + b"0" * 64
 
@@ -89,8 +91,7 @@ def read_parquet(
             kept = [c for c in columns or table.column_names if c in table.column_names]
             table = table.select(kept)
     except (pa.ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        raise BadFile(f"not a readable Parquet file: {text[0][:200]}") from error
+        raise BadFile(f"not a readable Parquet file: {first_line(error)[:200]}") from error
     return table.replace_schema_metadata(None)
 
 
