@@ -36,12 +36,14 @@ def show_table(options: argparse.Namespace) -> int:
     try:
         write_tables(folder, texts)
         del texts  # of a large sweep too large to keep while figures are drawn
-        _print_written(draw_section(section, folder).files)
+        files = draw_section(section, folder).files
     except OSError as error:
         if options.out:
             raise
         reason = f"{folder}: {error.strerror or error}"
         print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
+    else:
+        _print_written(files)
     return 0
 
 

@@ -143,13 +143,15 @@ def _errors_of_this_code(
 
 
 def launch_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
-    """What has to run, each trial once. On several slots the longest first, so that none is left
-    with a long one at the end; on one slot in the order of the plans.
+    """What has to run, each trial once. On several slots the shortest first, for an early result,
+    then from the longest on, so that none is left with a long one at the end; on one slot in the
+    order of the plans.
     """
-    pending = {p.trial.id: p for plan in plans for p in plan.to_run}
+    pending = list({p.trial.id: p for plan in plans for p in plan.to_run}.values())
     if num_slots < 2:
-        return list(pending.values())
-    return sorted(pending.values(), key=lambda p: -(p.price.seconds if p.price else 0))
+        return pending
+    pending.sort(key=lambda p: -(p.price.seconds if p.price else 0))
+    return pending[-1:] + pending[:-1]
 
 
 def fit_budget(
