@@ -164,6 +164,16 @@ def coupling(scale: Scale) -> TrialConfig:
     return override(addition(scale), {"model.num_layers": 2} | SHARP)
 
 
+# Abacus embeddings (arXiv 2405.17399): numbers reversed and unpadded, an ID for each digit.
+ABACUS: dict[str, Any] = {
+    "task.zero_pad": False,
+    "task.reverse_query": True,
+    "position.ids": "abacus",
+    "position.start": "random",
+    "position.table_init": "normal",
+}
+
+
 def methods(scale: Scale) -> dict[str, dict[str, Any]]:
     """The position methods of the paper by name, as changes to `addition(scale)`.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pcore.config import TrialConfig, override
 from pcore.tasks.addition import Addition
-from sweeps.baseline import BASELINE_DEPTH, PAPER_BASELINE, addition, other_encodings, sharp
+from sweeps.baseline import ABACUS, BASELINE_DEPTH, PAPER_BASELINE, addition, other_encodings, sharp
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -25,13 +25,6 @@ BUDGETS: dict[Scale, tuple[float, ...]] = {
     "smoke": (1.0,),
     "laptop": (1.0, 2.0),
     "paper": (1.0, 0.5, 0.25),
-}
-ABACUS: dict[str, Any] = {
-    "task.zero_pad": False,
-    "task.reverse_query": True,
-    "position.ids": "abacus",
-    "position.start": "random",
-    "position.table_init": "normal",
 }
 
 

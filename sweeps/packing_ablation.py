@@ -17,6 +17,7 @@ from typing import Any
 
 from pcore.config import override
 from sweeps.baseline import (
+    ABACUS,
     ALONE,
     BASELINE_DEPTH,
     OTHERS,
@@ -36,6 +37,11 @@ LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin onc
         "data.problems_per_row": (1, 2, 4),
         "data.packing_begins": (0.6, 0.75),
     },
+    "random-start APE": {
+        "optim.num_steps": 4000,
+        "data.problems_per_row": (1, 2, 4),
+        "data.packing_begins": (0.6, 0.75),
+    },
     "RoPE": {
         "optim.num_steps": 3000,
         "data.problems_per_row": (1, 2, 4),
@@ -43,6 +49,7 @@ LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin onc
     },
 }
 LONGEST_TABLE: dict[Scale, int] = {"smoke": 12, "laptop": 200, "paper": 200}
+LONGEST_APE: dict[Scale, int] = {"smoke": 12, "laptop": 72, "paper": 200}  # its table holds
 MAX_POSITION: dict[Scale, int] = {"smoke": 40, "laptop": 202, "paper": 202}
 
 
@@ -63,6 +70,7 @@ def cells(scale: Scale) -> list[Cell]:
         "data.packing_begins": base.data.packing_begins[: len(few) - 1],
     }
     coupled_rope = others | {"position.encoding": "rotary"}
+    abacus = table | ABACUS
     parts: dict[str, dict[str, Any]] = {
         "rings, alone": ALONE,
         **({} if scale == "smoke" else {f"rings, up to {few[-1]} in a row": fewer}),
@@ -76,6 +84,8 @@ def cells(scale: Scale) -> list[Cell]:
         "table, alone": table | ALONE,
         "coupled RoPE, packed": coupled_rope,
         "coupled RoPE, alone": coupled_rope | ALONE,
+        "Abacus, packed": abacus | fewer,
+        "Abacus, alone": abacus | ALONE,
     }
     parts = {label: to_longest | changes for label, changes in parts.items()}
     coupled = grid(base, arm=arms({"rings, packed": {}} | parts | tables))
@@ -83,12 +93,19 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _uncoupled(scale: Scale, tests: dict[str, Any]) -> list[Cell]:
-    """NoPE and RoPE, with and without packed rows at the end."""
+    """NoPE, random-start APE and RoPE, with and without packed rows at the end."""
     last = {"eval.checkpoints": ("last",), "model.num_layers": BASELINE_DEPTH[scale]}
     base = override(addition(scale), last | tests | (PAPER_BASELINE if scale == "paper" else {}))
+    longest = LONGEST_APE[scale]
+    in_table = {
+        "position.max_position": 3 * longest + 4,
+        "eval.test_lengths": tuple(n for n in base.eval.test_lengths if n <= longest),
+    }
+    by_row = {"data.packed_order": "row"}
     points: dict[str, dict[str, Any]] = {}
-    for name, rows in {"NoPE": {}, "RoPE": {"data.packed_order": "row"}}.items():
+    for name, rows in {"NoPE": {}, "random-start APE": by_row, "RoPE": by_row}.items():
         fits: dict[str, Any] = OTHERS[name] | LONGER[name] if scale == "laptop" else {}
+        fits |= in_table if name == "random-start APE" else {}
         alone = methods(scale)[name] | {key: fits[key] for key in fits if key not in ALONE}
         late = {"data.problems_per_row": (1, 2), "data.packing_begins": (0.6,)} | fits
         points |= {f"{name}, packed": alone | late | rows, f"{name}, alone": alone}

@@ -18,7 +18,7 @@ from analysis.__main__ import main as show
 from analysis.figures.axis import plot_slices
 from analysis.load import load_search
 from pcore.config import TrialConfig, override, trial_id
-from sweeps import lr_search
+from sweeps import lr_search, packing_search
 from sweeps.baseline import addition
 from sweeps.engine.launch import scheduler
 from sweeps.engine.search.results import best_of, read_scores
@@ -423,18 +423,28 @@ def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(tmp_path, capfd):
     assert set(table.column("range").to_pylist()) == {"train", "near"}
 
 
-def test_lr_search_expands_at_every_scale():
-    search = lr_search.SEARCH
+@pytest.mark.parametrize(
+    ("script", "num_arms"),
+    [(lr_search, 4), (packing_search, 14)],
+    ids=lambda value: str(value)[:30],
+)
+def test_the_searches_expand_at_every_scale(script, num_arms):
+    search = script.SEARCH
     for scale in ("smoke", "laptop", "paper"):
-        budget = search.budget[scale]
-        found = prepare_arms(search, scale, budget)
-        assert len(found) == 4
+        found = prepare_arms(search, scale, search.budget[scale])
+        assert len(found) == num_arms
         assert {config.position.encoding for config in found.values()} >= {"none", "rotary"}
         for config in found.values():
             near = set(config.eval.near_lengths)
             assert near
             assert not near & set(addition(scale).eval.test_lengths)
     assert len(search.claim) > 100
-    path = ROOT / "sweeps" / "lr_search.py"
+    path = ROOT / "sweeps" / f"{search.name}.py"
     assert path.read_text().startswith("#!/usr/bin/env python\n")
     assert path.stat().st_mode & 0o111
+
+
+def test_the_packing_search_begins_with_the_arms_of_its_ablation():
+    search = packing_search.SEARCH
+    for config in prepare_arms(search, "laptop", search.budget["laptop"]).values():
+        assert defaults_in_space(config, search.space) is not None

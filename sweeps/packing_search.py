@@ -1,0 +1,47 @@
+#!/usr/bin/env python
+"""Which learning rate and weight decay suit each arm of `packing_ablation`?
+
+Is a method that fails there bad, or badly tuned? Every position method, with packed rows and
+without, gets the same number of configurations, each trained for a third of its steps; the best
+third goes on to all of them. Scored on the near range alone, at a seed that no table reports. The
+first configuration of an arm is what it has in `packing_ablation`, so the winner is at least as
+good there. Cost: `--plan`; at laptop scale four full trainings per arm.
+"""
+
+from pcore.config import TrialConfig, override
+from sweeps import packing_ablation
+from sweeps.engine.search.rounds import main
+from sweeps.engine.search.space import Budget, Choice, Range, Search
+from sweeps.engine.spec import Scale
+from sweeps.lr_search import NEAR
+
+PARTS = "rings, packed, "  # what the reference consists of: no other methods
+
+
+def arms(scale: Scale) -> dict[str, TrialConfig]:
+    """The position methods of `packing_ablation`, with packed rows and without."""
+    return {
+        cell.label: override(cell.config, NEAR.get(scale, {}))
+        for cell in packing_ablation.cells(scale)
+        if cell.label.endswith((", packed", ", alone")) and not cell.label.startswith(PARTS)
+    }
+
+
+SEARCH = Search(
+    name="packing_search",
+    title="Packed rows: learning rate and weight decay of every position method",
+    claim=__doc__,
+    arms=arms,
+    space={
+        "optim.learning_rate": Range(5e-4, 1e-2, log=True),
+        "optim.weight_decay": Choice((0.03, 0.1, 0.3, 1.0)),
+    },
+    budget={
+        "smoke": Budget(configurations=2, rungs=(1.0,)),
+        "laptop": Budget(configurations=6, rungs=(1 / 3, 1.0)),
+        "paper": Budget(configurations=12, rungs=(1 / 3, 1.0)),
+    },
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SEARCH))
