@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -75,8 +75,8 @@ class Lab:
         self.store, self.trained = Store(results), []
         self.stop_after, self.num_correct = stop_after, num_correct
 
-    def __call__(self, configs: Sequence[TrialConfig]) -> None:
-        for config in configs:
+    def __call__(self, configs: Mapping[str, TrialConfig]) -> None:
+        for config in configs.values():
             if len(self.trained) >= self.stop_after:
                 raise KeyboardInterrupt
             self.write(config)
@@ -118,7 +118,7 @@ def test_every_arm_gets_the_same_budget_and_most_configurations_are_stopped_earl
 
 def test_rungs_are_ordinary_trials_that_never_see_the_test_range(tmp_path):
     lab, seen = Lab(tmp_path), []
-    find(make_search(3), tmp_path, lambda configs: (seen.extend(configs), lab(configs)))
+    find(make_search(3), tmp_path, lambda configs: (seen.extend(configs.values()), lab(configs)))
     assert {config.optim.num_steps for config in seen} == {10, 30, 90}
     for config in seen:
         assert config.eval.test_lengths == ()

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 
-from pcore.config import TrialConfig, flatten, trial_id
+from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.launch.leases import LaunchLease, OtherLaunch
 from sweeps.engine.launch.progress import Progress
@@ -108,17 +108,14 @@ def _print(text: str) -> None:
 
 
 def execute_configs(
-    title: str, configs: Sequence[TrialConfig], options: LaunchOptions, store: Store
+    title: str, configs: Mapping[str, TrialConfig], options: LaunchOptions, store: Store
 ) -> None:
-    """Run configurations that belong to no sweep, in one launch; on return each is in the store,
-    whatever became of it.
+    """Run configurations that belong to no sweep, by label, in one launch; on return each is in the
+    store, whatever became of it.
 
     Raises ValueError if the results folder cannot be written.
     """
-    cells = [
-        Cell(label=label, config=config)
-        for label, config in zip(_name_differences(configs), configs, strict=True)
-    ]
+    cells = [Cell(label=label, config=config) for label, config in configs.items()]
     trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
     pending = [PlannedTrial(trial=trial, state="missing", price=None) for trial in trials]
     scheduler = Scheduler(options, store, Hooks(()))
@@ -126,15 +123,3 @@ def execute_configs(
     for outcome in scheduler.outcomes.values():
         if outcome.status == "unsaved":
             raise ValueError(outcome.error)
-
-
-def _name_differences(configs: Sequence[TrialConfig]) -> list[str]:
-    """Each configuration by the values in which it differs from the others, else by its id."""
-    flats = [flatten(config) for config in configs]
-    names = dict.fromkeys(name for flat in flats for name in flat)
-    varied = [name for name in names if len({flat.get(name) for flat in flats}) > 1]
-    labels = [
-        ", ".join(f"{n.rpartition('.')[2]}={flat[n]}" for n in varied if n in flat)
-        for flat in flats
-    ]
-    return [label or trial_id(config) for label, config in zip(labels, configs, strict=True)]

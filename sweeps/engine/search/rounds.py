@@ -6,7 +6,7 @@ used.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,8 +22,8 @@ from sweeps.engine.store.store import Store
 if TYPE_CHECKING:
     from sweeps.engine.search.study import Arm
 
-# Runs these trials; on return each is in the store, whatever became of it.
-Execute: TypeAlias = Callable[[Sequence[TrialConfig]], None]
+# Runs these trials, given by label; on return each is in the store, whatever became of it.
+Execute: TypeAlias = Callable[[Mapping[str, TrialConfig]], None]
 Best: TypeAlias = dict[str, dict[str, Any]]
 
 
@@ -62,12 +62,10 @@ def _run_round(
     number: int, arms: "Sequence[Arm]", store: Store, execute: Execute, say: Callable[[str], None]
 ) -> None:
     """Run the next rung of every configuration under way, then promote or stop each."""
-    jobs = {trial_id(job): job for arm in arms for job in arm.jobs()}
+    jobs = {trial_id(job): (label, job) for arm in arms for label, job in arm.jobs().items()}
     scores = read_scores(store, jobs)
-    missing = {
-        name: job for name, job in jobs.items() if name not in scores or not scores[name].finished
-    }
-    if missing:
+    unfinished = [name for name in jobs if name not in scores or not scores[name].finished]
+    if missing := dict(jobs[name] for name in unfinished):
         steps = sum(job.optim.num_steps for job in missing.values())
         begun = sum(len(arm.values) for arm in arms)
         total = sum(arm.budget.configurations for arm in arms)
@@ -75,8 +73,8 @@ def _run_round(
             f"round {number}: {len(missing)} trainings, {steps:,} steps; "
             f"{begun} of {total} configurations begun"
         )
-        execute(list(missing.values()))
-        scores |= read_scores(store, missing)
+        execute(missing)
+        scores |= read_scores(store, unfinished)
     for arm in arms:
         arm.settle(scores)
 
@@ -128,7 +126,7 @@ def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> 
     store = Store(options.results)
     print(f"\nresults: {store.root}", flush=True)
 
-    def execute(configs: Sequence[TrialConfig]) -> None:
+    def execute(configs: Mapping[str, TrialConfig]) -> None:
         execute_configs(f"{search.name} [{options.scale}]", configs, options, store)
 
     with options.make_executor().session(store):  # one for all rounds

@@ -94,9 +94,14 @@ class Arm:
                 values[field] = min(max(float(f"{drawn:.{DIGITS}g}"), low), high)
         return values
 
-    def jobs(self) -> list[TrialConfig]:
-        """The trials that are the next rungs of the configurations under way."""
-        return [self._job(live) for live in self.live]
+    def jobs(self) -> dict[str, TrialConfig]:
+        """The trials that are the next rungs of the configurations under way, by what they try."""
+        jobs: dict[str, TrialConfig] = {}
+        for live in self.live:
+            values = (f"{key.rpartition('.')[2]}={value}" for key, value in live.values.items())
+            label = ", ".join([self.label, *values, f"{self.steps[live.rung]} steps"])
+            jobs[label] = self._job(live)
+        return jobs
 
     def _job(self, live: Live) -> TrialConfig:
         return override(self.config, live.values | {"optim.num_steps": self.steps[live.rung]})
