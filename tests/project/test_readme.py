@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sweeps import depth_ablation
 from sweeps.commands.catalogue import find_sweep
+from sweeps.commands.verify import verify_store
+from sweeps.engine.launch.cli import main as run_script
 from sweeps.engine.plan import count_states, make_plan
 from sweeps.engine.store.store import Store
 from tests.project.test_imports import LAYERS, layers
@@ -26,8 +29,9 @@ PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", GUIDES, flags=re.DOTALL)
 @pytest.fixture
 def own_code(tmp_path):
     """A folder with the modules of the guides, as a user would have them."""
-    encoding, task, sweep, table, increment, attention, _ = PYTHON_BLOCKS
+    encoding, task, sweep, table, increment, attention, mixer = PYTHON_BLOCKS
     (tmp_path / "my_attention.py").write_text(attention)
+    (tmp_path / "my_mixers.py").write_text(mixer)
     (tmp_path / "my_sweep.py").write_text(sweep)
     (tmp_path / "my_encodings.py").write_text(f"{encoding}\n{table}")
     (tmp_path / "my_tasks.py").write_text(f"{task}\n{increment}")
@@ -63,6 +67,27 @@ def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, m
     plan = make_plan(find_sweep("my_sweep.py"), "smoke", None, Store(tmp_path), priced=False)
     assert count_states(plan) == "3 trials, 0 finished, 3 to run"
     assert plan.trials[-1].trial.config.position.encoding == "my_encodings:Decay"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "position.encoding=my_encodings:Decay",
+        "task.name=my_tasks:Flip",
+        "model.attention=my_attention:Squared",
+        "model.mixer=my_mixers:Mean",
+        "model.mixer=my_mixers:Mean,attention",
+    ],
+)
+def test_rows_of_own_code_are_kept_and_not_run_again(own_code, own, monkeypatch, capsys):
+    monkeypatch.chdir(own_code)
+    monkeypatch.syspath_prepend(str(own_code))
+    cell = ["--only", "NoPE, 2 layers", "--seeds", "1", "--scale", "smoke", "--set", own]
+    quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--results", "results"]
+    for to_run in ("1 to run", "0 to run"):
+        assert run_script(depth_ablation.SWEEP, [*cell, *quiet]) == 0
+        assert to_run in capsys.readouterr().out
+    assert verify_store("results", repair=False) == 0
 
 
 def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():

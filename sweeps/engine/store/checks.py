@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcore.config import GROUPS, NUMERICS, format_numbers, known_fields
+from pcore.registry import own_code
 from pcore.tasks import TASKS
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import Shard, parse_view
@@ -154,7 +155,7 @@ def possible_ids(flat: Mapping[str, Any]) -> list[str]:
     The same as `pcore.config.trial_id`, without building the configuration.
     """
     task = flat.get("task.name")
-    if task not in TASKS or ":" in str(flat.get("position.encoding")):
+    if task not in TASKS or own_code(flat):
         return []
     absent, known = _absent(str(task))
     if not flat.keys() <= known:
