@@ -1,10 +1,16 @@
 """Rules for encodings, checked inside a tiny model after a few training steps on addition."""
 
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
 from pcore.config import override
 from pcore.config.seeding import make_generator
 from pcore.conformance.bench import TOLERANCE, Bench, check_rules, difference, gradient
-from pcore.conformance.report import Broken, Check
-from pcore.encodings import find_encoding
+from pcore.conformance.report import Broken, Check, run_check, tiny_config
+from pcore.encodings import Encoding, find_encoding
 from pcore.model.transformer import make_model
 from pcore.training.validate import validate
 
@@ -15,10 +21,9 @@ SHIFTS = (1, 7, 2000)  # added to all IDs
 def check_encoding(name: str) -> list[Check]:
     """Every rule for encodings. If the class does not train at all, only that is reported."""
 
-    def make() -> Bench:
-        settings = {"position.encoding": name, "position.max_position": LARGEST_ID}
-        return Bench(settings | find_encoding(name).needs)
-
+    first = run_check("shapes", partial(_shapes, name))
+    if not first.passed:
+        return [first]  # all other rules would fail for the same reason
     rules = {
         "uses_ids stated = measured": _uses_ids,
         "offset stated = measured": _offset,
@@ -26,7 +31,39 @@ def check_encoding(name: str) -> list[Check]:
         "levels": _levels,
         "gradient reaches parameters": _gradient,
     }
-    return check_rules(make, rules)
+    return [first, *check_rules(lambda: Bench(_settings(name)), rules)]
+
+
+def _settings(name: str) -> dict[str, Any]:
+    settings = {"position.encoding": name, "position.max_position": LARGEST_ID}
+    return settings | find_encoding(name).needs
+
+
+@torch.no_grad()
+def _shapes(name: str) -> str:
+    """What the methods of the class return, as `Encoding` documents it."""
+    config = tiny_config(_settings(name))
+    encoding, model = make_model(config).encoding, config.model
+    sizes = {"B": 3, "T": 7, "Q": 5, "H": model.num_heads, "K": model.d_head, "D": model.d_model}
+    ids = torch.arange(1, 22).reshape(3, 7, 1)
+    x = torch.ones(3, model.num_heads, 7, model.d_head)
+    results: dict[str, tuple[object, str]] = {
+        "embed": (encoding.embed(ids), "BTD"),
+        "rotate": (encoding.rotate(x, ids, 0), "BHTK"),
+        "bias": (encoding.bias(ids[:, :5], ids, 0), "BHQT"),
+    }
+    for method, (result, letters) in results.items():
+        if result is None:
+            continue
+        expected = tuple(sizes[letter] for letter in letters)
+        if not isinstance(result, Tensor) or result.shape != expected:
+            got = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
+            raise Broken(f"{method} returned {got}, expected {' '.join(letters)} = {expected}")
+        if result.dtype != torch.float32:
+            raise Broken(f"{method} returned {result.dtype}, expected torch.float32")
+    cls = type(encoding)
+    defined = [name for name in results if getattr(cls, name) is not getattr(Encoding, name)]
+    return ", ".join(defined) or "no method defined"
 
 
 def _uses_ids(bench: Bench) -> str:

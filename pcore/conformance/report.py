@@ -1,11 +1,14 @@
 """Runs checks and formats their report."""
 
 import signal
+import sysconfig
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -13,6 +16,12 @@ from pcore.config import TrialConfig, override
 
 NUM_STEPS = 20  # training before an encoding is checked
 TIME_LIMIT = 120.0  # seconds of CPU that a rule may take; a few are usual
+LIBRARIES = (
+    str(Path(__file__).parents[1]),
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    "<",  # code without a file
+)
 WAITING = 10  # times as long it may take on the clock: the machine may be busy with other work
 
 
@@ -54,8 +63,15 @@ def run_check(name: str, rule: Callable[[], str]) -> Check:
     except Broken as broken:
         return Check(name=name, passed=False, detail=str(broken))
     except Exception as error:  # own code may raise anything: that is the finding
-        first_line = str(error).partition("\n")[0]
-        return Check(name=name, passed=False, detail=f"{type(error).__name__}: {first_line}")
+        return Check(name=name, passed=False, detail=describe(error))
+
+
+def describe(error: Exception) -> str:
+    """What was raised, and the last line of own code on the way there, if there is any."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith(LIBRARIES)][-1:]
+    where = "".join(f" ({Path(f.filename).name}, line {f.lineno}, in {f.name})" for f in own)
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{where}"
 
 
 @contextmanager

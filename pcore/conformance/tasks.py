@@ -9,11 +9,11 @@ from torch import Tensor
 
 from pcore.config import TrialConfig, flatten, unflatten
 from pcore.config.seeding import make_generator
-from pcore.conformance.report import Broken, Check, run_check, tiny_config
+from pcore.conformance.report import Broken, Check, describe, run_check, tiny_config
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.model.targets import make_batch
 from pcore.registry import resolve
-from pcore.tasks import TASKS, Batch, Layout, Task
+from pcore.tasks import TASKS, Batch, Contents, Layout, Task
 from pcore.tasks.base import NO_ID
 from pcore.training.train import Run
 
@@ -108,7 +108,7 @@ def _contents(task: Task, lengths: list[int]) -> str:
     posed, largest = task.at_test(), (0, 0)
     for length in lengths + [LONGER] * _is_possible(task, LONGER):
         sizes = torch.tensor(posed.sizes_at(length)).expand(32, -1)
-        symbols, shapes = posed.draw(sizes, make_generator("conformance"))
+        symbols, shapes = _require_batch(posed.draw(sizes, make_generator("conformance")), "draw")
         _, num_fields, width = symbols.shape
         for tokens, shape in zip(symbols, shapes.tolist(), strict=True):
             for symbol in _call_layout(posed, tuple(shape), "shapes of draw").sources:
@@ -130,12 +130,36 @@ def _contents(task: Task, lengths: list[int]) -> str:
     return f"up to {largest[0]} fields of {largest[1]} symbols"
 
 
+def _require_batch(contents: Contents, method: str) -> Contents:
+    """Contents with the numbers of dimensions that `Task` documents."""
+    for name, tensor, letters in zip(Contents._fields, contents, ("B F W", "B Z"), strict=True):
+        if tensor.ndim != len(letters.split()):
+            raise Broken(
+                f"{method} returned {name} of shape {tuple(tensor.shape)}, expected {letters}"
+            )
+    return contents
+
+
 def _call_layout(task: Task, shape: tuple[int, ...], source: str) -> Layout:
+    """The layout of a shape, if its parts fit together."""
+    what = f"layout({shape}), a shape from {source},"
     try:
-        return task.layout(shape)
+        layout = task.layout(shape)
     except Exception as error:  # own code may raise anything
-        why = f"{type(error).__name__}: {error}"
-        raise Broken(f"layout({shape}), a shape from {source}, raises {why}") from error
+        raise Broken(f"{what} raises {describe(error)}") from error
+    if len(layout.sources) != len(layout.relative_ids):
+        raise Broken(f"{what} has other numbers of symbols and IDs")
+    for symbol, ids in zip(layout.sources, layout.relative_ids, strict=True):
+        if len(ids) != task.num_levels:
+            raise Broken(
+                f"{what} adds {symbol!r} with {len(ids)} relative IDs instead of "
+                f"{task.num_levels}: add(symbol, an ID for each level)"
+            )
+    if not 0 < layout.num_query < len(layout.sources):
+        raise Broken(f"{what} does not say where the query ends: call end_query() after '='")
+    if layout.sources[layout.num_query - 1] != "=":
+        raise Broken(f"{what} has a query that does not end with '='")
+    return layout
 
 
 def _layout(task: Task, lengths: list[int]) -> str:
@@ -155,14 +179,6 @@ def _layout(task: Task, lengths: list[int]) -> str:
         before = batch.response_mask.int().argmax(dim=1, keepdim=True) - 1
         if not (tokens.gather(1, before) == symbols["="]).all():
             raise Broken(f"{what}: no '=' before the first target")
-    for length in lengths:
-        layout = task.at_test().layout(task.at_test().largest_shape(length))
-        if len(layout.sources) != len(layout.relative_ids):
-            raise Broken(f"length {length}: a layout with other numbers of symbols and IDs")
-        if not 0 < layout.num_query < len(layout.sources):
-            raise Broken(f"length {length}: num_query={layout.num_query} splits nothing")
-        if layout.sources[layout.num_query - 1] != "=":
-            raise Broken(f"length {length}: the layout's query does not end with '='")
     return "BOS, query, '=', response, EOS, PAD"
 
 
@@ -243,12 +259,14 @@ def _round_trip(task: Task, lengths: list[int]) -> str:
     A text may fit several shapes (a board without its line breaks): read with another shape, only
     the query must come back.
     """
-    query = example = ""
+    query, examples = "", dict[int, str]()
     for length in lengths:
         batch = task.sample_length(16, length, make_generator("conformance"))
         for tokens, relative_ids in zip(batch.tokens, batch.relative_ids, strict=True):
             query, response = task.decode(tokens)
-            typed = task.for_query(query).at_test().encode(query)
+            posed = task.for_query(query).at_test()
+            _require_batch(posed.parse(query), "parse")
+            typed = posed.encode(query)
             shown = task.decode(typed.tokens[0])
             if shown[0] != query:
                 raise Broken(f"the query {query} comes back as {shown[0]}")
@@ -257,10 +275,10 @@ def _round_trip(task: Task, lengths: list[int]) -> str:
                 continue
             if shown[1] != response or not torch.equal(typed.tokens[0], tokens[real]):
                 raise Broken(f"{query}={response} comes back as {'='.join(shown)}")
-            example = f"{query}={response}"
-    if not example:
+            examples[length] = f"{query}={response}"
+    if not examples:
         raise Broken(f"no query is read with the shape it was written in, such as {query}")
-    return f"for example {example}"
+    return f"{', '.join(examples.values())} (whether answers are right is not checked)"
 
 
 def _task_deterministic(task: Task, lengths: list[int]) -> str:

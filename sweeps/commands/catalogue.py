@@ -48,6 +48,8 @@ def find_sweep(name: str) -> Sweep:
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:
+        if Path(script := f"{path.stem}.py").is_file():
+            raise ValueError(f"no sweep {name!r}; name a sweep of your own by its script: {script}")
         own = "A sweep of your own is named by its script, like my_sweep.py."
         hint = nearest(path.stem, known)
         raise ValueError(f"no sweep {name!r}.{hint if '?' in hint else f' {own}{hint}'}")

@@ -36,7 +36,7 @@ def test_every_encoding_conforms(name):
     state = torch.get_rng_state()
     checks = checked(name)
     assert not failures(checks)
-    assert len(checks) == 13
+    assert len(checks) == 14
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -126,6 +126,42 @@ class Crashes(Encoding):
         raise TypeError("no such thing\nsecond line")
 
 
+class CrashesInTraining(Encoding):
+    def embed(self, ids):
+        if torch.is_grad_enabled():
+            raise TypeError("no such thing")
+
+
+class HeadsLast(ALiBi):
+    def bias(self, query_ids, key_ids, layer):
+        return super().bias(query_ids, key_ids, layer).movedim(1, 3)
+
+
+class OneHead(ALiBi):
+    def bias(self, query_ids, key_ids, layer):
+        return super().bias(query_ids, key_ids, layer)[:, :1]
+
+
+class BiasInDouble(ALiBi):
+    def bias(self, query_ids, key_ids, layer):
+        return super().bias(query_ids, key_ids, layer).double()
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [
+        (HeadsLast, "bias returned (3, 5, 7, 2), expected B H Q T = (3, 2, 5, 7)"),
+        (OneHead, "bias returned (3, 1, 5, 7), expected B H Q T = (3, 2, 5, 7)"),
+        (BiasInDouble, "bias returned torch.float64, expected torch.float32"),
+        (Crashes, "TypeError: no such thing (test_conformance.py, line "),
+    ],
+)
+def test_what_a_method_returns_is_checked_first(cls, why):
+    (check,) = check_encoding(f"{HERE}:{cls.__name__}")
+    assert check.name == "shapes"
+    assert check.detail.startswith(why)
+
+
 @pytest.mark.parametrize(
     ("cls", "rule"),
     [
@@ -143,7 +179,7 @@ class Crashes(Encoding):
         (IgnoresItsBound, "ID bound"),
         (SaysNoIds, "uses_ids stated = measured"),
         (DeadParameter, "gradient reaches parameters"),
-        (Crashes, "trains and evaluates"),
+        (CrashesInTraining, "trains and evaluates"),
     ],
 )
 def test_a_planted_fault_is_found(cls, rule):
@@ -169,7 +205,7 @@ def test_a_name_that_is_no_encoding_is_one_failed_check(name):
 
 def test_the_report_names_every_rule_and_the_verdict():
     lines = format_checks("rotary", checked("rotary")).splitlines()
-    assert lines[-1] == "rotary: 13 checks passed"
+    assert lines[-1] == "rotary: 14 checks passed"
     assert all(line.startswith("ok  ") for line in lines[:-1])
 
 
@@ -252,6 +288,36 @@ class NeedsMoreThanTheSize(Copy):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AddsWithoutAnId(Copy):
+    def layout(self, shape):
+        layout = super().layout(shape)
+        layout.relative_ids[-1] = ()
+        return layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoesNotEndTheQuery(Copy):
+    def layout(self, shape):
+        layout = super().layout(shape)
+        layout.num_query = 0
+        return layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawsFlatShapes(Copy):
+    def draw(self, sizes, rng):
+        symbols, shapes = super().draw(sizes, rng)
+        return Contents(symbols, shapes[:, 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsesFlatShapes(Copy):
+    def parse(self, query):
+        symbols, shapes = super().parse(query)
+        return Contents(symbols, shapes[0])
+
+
+@dataclass(frozen=True, kw_only=True)
 class NeedsAnArgument(Addition):
     def __post_init__(self):
         raise ValueError("choose a colour")
@@ -266,6 +332,7 @@ class NeedsAnArgument(Addition):
         (MissesEOS, "targets are the tail"),
         (GivesBosAnId, "relative IDs"),
         (ReversesTheQuery, "encode and decode"),
+        (ParsesFlatShapes, "encode and decode"),
         (NeedsAnArgument, "constructs with defaults"),
     ],
 )
@@ -279,6 +346,9 @@ def test_a_planted_fault_in_a_task_is_found(cls, rule):
         (DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"),
         (CountsSymbolsFromZero, "where draw puts 0; 0 is PAD"),
         (PlacesAnUnknownSymbol, "'→', which is not in the vocabulary"),
+        (AddsWithoutAnId, "with 0 relative IDs instead of 1: add(symbol, an ID for each level)"),
+        (DoesNotEndTheQuery, "does not say where the query ends: call end_query() after '='"),
+        (DrawsFlatShapes, "draw returned shapes of shape (32,), expected B Z"),
         (NeedsMoreThanTheSize, "layout((1,)), a shape from largest_shape, raises ValueError: not"),
     ],
 )

@@ -5,6 +5,7 @@ ones (`cost_model`). If there are too few of these, or none is comparable, a few
 timed here (`probe`).
 """
 
+import contextlib
 import dataclasses
 import statistics
 import time
@@ -89,8 +90,11 @@ class _Pricing:
         """Compare rows measured on other hosts with this host."""
         if not configs:
             return
-        middle = configs[len(configs) // 2]
-        self.speed = statistics.median(self.probe(c) for c in (configs[0], middle, configs[-1]))
+        middle, ratios = configs[len(configs) // 2], list[float]()
+        for config in (configs[0], middle, configs[-1]):
+            with contextlib.suppress(Exception):  # own code: its trials will say what it raises
+                ratios.append(self.probe(config))
+        self.speed = statistics.median(ratios or [1.0])
 
     def price(self, cell: str, config: TrialConfig) -> Price:
         if config.model.kind == "constructed":  # evaluated only: seconds at most
@@ -102,7 +106,10 @@ class _Pricing:
         if self.fitted and not self._is_far(amounts) and self._is_comparable(config):
             source = f"fitted on {len(self.sample)} cells"
             return Price(seconds=seconds * self.speed, source=source)
-        return Price(seconds=seconds * self.probe(config), source="probed")
+        try:
+            return Price(seconds=seconds * self.probe(config), source="probed")
+        except Exception:  # own code: its trials will say what it raises, the others run
+            return Price(seconds=seconds * self.speed, source="guessed")
 
     def probe(self, config: TrialConfig) -> float:
         """How much longer a training step takes here than the model says."""
