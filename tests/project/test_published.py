@@ -15,7 +15,7 @@ import pytest
 
 from analysis.fill import START, fill
 from analysis.load import load_sweep
-from pcore.config import trial_id, unflatten
+from pcore.config import flatten, trial_id, unflatten
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.sources import KIND, definitions, hash_definitions, read_parts
@@ -25,6 +25,19 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAPTOP = ROOT / "results" / "published" / "laptop"
 STORES = sorted(file.parent for file in (ROOT / "results" / "published").glob("*/views"))
 VIEWS = [(store, *names) for store in STORES for names in Store(store).view_names()]
+
+
+def test_published_files_are_those_that_were_published():
+    """After a publication: results/published/README.md says how the list is written."""
+    folder = ROOT / "results" / "published"
+    listed = dict(
+        reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines()
+    )
+    found = {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.rglob("*.parquet")
+    }
+    assert found == listed
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if START.search(p.read_text())], ids=str)
@@ -45,6 +58,11 @@ def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, sca
         config = unflatten(json.loads(row["config_json"]))
         assert trial_id(config) == member["trial_id"], "rows of an older numerics version"
         assert planned[row["cell_id"]].label == member["cell"], "the sweep has changed since"
+        assert (member["seed"], member["data_seed"]) == (config.seed, config.data_seed)
+        flat = flatten(config)
+        columns = {name for name in row if name in flat and row[name] is not None}
+        assert {name: row[name] for name in columns} == {name: flat[name] for name in columns}
+        assert columns >= {"seed", "data.max_length", "position.encoding"}
         assert row["status"] in ("ok", "diverged")
         assert row["git_dirty"] is False
         assert is_known_commit(row["git_commit"])
