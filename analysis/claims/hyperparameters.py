@@ -1,15 +1,18 @@
 """Our settings compared with the published ones, cell by cell, with reasons for differences.
 
 `hyperparameters.toml` holds the published rows, which cells stand for which row, and the reasons.
-This module does not import the sweeps: a cell is its label, its flat configuration and its number
-of runs, from a row of the store or from a script.
+Every field of a configuration is compared: what no row names has to be the default of the row's
+task and of `TrialConfig`, which are the published settings of addition. This module does not import
+the sweeps: a cell is its label, its flat configuration and the seeds of its runs, from a row of the
+store or from a script.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,11 @@ import pandas as pd
 from analysis.configs import cell_configs
 from analysis.load import Results
 from analysis.tables.sweep_tables import Table, text_table
-from pcore.config import unflatten
-from pcore.registry import own_code
+from pcore.config import SEEDS, TrialConfig, coerce, flatten, override
 
 FILE = Path(__file__).with_name("hyperparameters.toml")
-FIELDS = {  # names of the file: fields of a configuration that are compared as they are
+NOT_NAMED = "not named"  # by any source
+SHORT = {  # names of the file for fields of a configuration; all others have their own name there
     "layers": "model.num_layers",
     "heads": "model.num_heads",
     "d_model": "model.d_model",
@@ -36,26 +39,40 @@ FIELDS = {  # names of the file: fields of a configuration that are compared as 
     "beta2": "optim.beta2",
     "weight_decay": "optim.weight_decay",
     "clip": "optim.grad_clip",
+    "encoding": "position.encoding",
+    "ids": "position.ids",
     "start": "position.start",
+    "id_scale": "position.id_scale_max",
+    "level_tables": "position.level_tables",
     "table_init": "position.table_init",
     "query_init": "model.query_init",
     "attention_scale": "model.attention_scale",
     "attention_factor": "eval.attention_factor",
     "examples": "data.num_examples",
     "test_examples": "eval.num_examples",
+    "tested_second": "eval.second_lengths",
+    "checkpoints": "eval.checkpoints",
 }
-NO_POSITIONS = ("start", "table_init", "max_position")  # mean nothing without an encoding
-NO_TABLE = ("table_init",)  # means nothing where no table is learned
+JOINED = {  # names of the file for several fields
+    "norm": ("model.norm", "model.norm_placement"),
+    "max_position": ("position.max_position", "position.max_positions"),
+    "train": ("data.min_length", "data.max_length"),
+    "tested_every": ("eval.test_lengths",),  # with tested_to
+}
+# Every experiment has its own: a source that is silent about these does not mean the default.
+OWN = ("layers", "heads", "d_model", "d_head", "batch", "lr", "max_position", "examples", "train",
+       "tested_to")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """One field of one cell. published: None if no source names it; why: "" if no reason stands in
-    the file."""
+    """One field of one cell. stated: what the file says that ours is, the published value if it
+    says nothing; why: "" if no reason stands in the file."""
 
     cell: str
     field: str
     published: Any
+    stated: Any
     ours: Any
     why: str
     source: str
@@ -64,16 +81,25 @@ class Line:
     def differs(self) -> bool:
         return self.published != self.ours
 
+    @property
+    def is_explained(self) -> bool:
+        """Whether ours is what the file says, with a reason where that is not published."""
+        return self.ours == self.stated and bool(self.why or not self.differs)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
-    """Cells of a sweep that stand for one published row."""
+    """Cells of a sweep that stand for one published row.
+
+    cells: pattern of labels: published values of these cells alone; ours: pattern of labels: our
+    values where they differ. Of several patterns that match, all count, the last one most.
+    """
 
     sweep: str
-    row: str  # "" if nothing is trained
-    cells: Mapping[str, Mapping[str, Any]]  # pattern of labels: published values of these alone
+    row: str
+    cells: Mapping[str, Mapping[str, Any]]
+    ours: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)  # reasons by field
-    untrained: str = ""  # why there is nothing to compare
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,49 +108,97 @@ class Published:
 
     rows: Mapping[str, Mapping[str, Any]]  # with what they inherit
     arms: Sequence[Arm]
+    ours: Mapping[str, Any]  # our values in all arms, where they differ
     why: Mapping[str, str]  # reasons for all arms
 
-    def arm_of(self, sweep: str, cell: str) -> tuple[Arm, str] | None:
-        """The arm that a cell belongs to, and the pattern that matched; None if there is none."""
-        for arm in self.arms:
-            for pattern in arm.cells if arm.sweep == sweep else ():
-                if fnmatchcase(cell, pattern):
-                    return arm, pattern
-        return None
+    def knows(self, sweep: str) -> bool:
+        """Whether the file has any arm of a sweep."""
+        return any(arm.sweep == sweep for arm in self.arms)
 
-    def compare(self, sweep: str, cell: str, config: Mapping[str, Any], runs: int) -> list[Line]:
-        """Every field of a cell, of its flat configuration and number of runs.
+    def arm_of(self, sweep: str, cell: str) -> Arm | None:
+        """The arm that a cell belongs to, the first that has a pattern for it; None if none has."""
+        arms = (arm for arm in self.arms if arm.sweep == sweep)
+        return next((arm for arm in arms if matching(arm.cells, cell)), None)
+
+    def compare(self, sweep: str, cell: str, config: Mapping[str, Any], runs: str) -> list[Line]:
+        """Every field of a cell, of its flat configuration and the layout of its seeds.
 
         Raises ValueError if no arm of the file matches the cell.
         """
-        found = self.arm_of(sweep, cell)
-        if found is None:
+        arm = self.arm_of(sweep, cell)
+        if arm is None:
             raise ValueError(f"{FILE.name} has no arm for the cell {cell!r} of {sweep}")
-        arm, pattern = found
-        if arm.untrained:
-            return []
-        row = {**self.rows[arm.row], **arm.cells[pattern]}
+        row = {**self.rows[arm.row], **_merged(arm.cells, cell)}
+        published = _defaults(row.get("task.name", "addition")) | row
+        stated = {**published, **self.ours, **_merged(arm.ours, cell)}
         reasons = {**self.why, **arm.why}
         return [
             Line(
                 cell=cell,
                 field=name,
-                published=row.get(name),
+                published=published.get(name, NOT_NAMED),
+                stated=stated.get(name, NOT_NAMED),
                 ours=value,
                 why=reasons.get(name, ""),
-                source=row["source"],
+                source=published["source"],
             )
             for name, value in describe(config, runs).items()
         ]
+
+
+def matching(patterns: Iterable[str], cell: str) -> list[str]:
+    """The patterns that a label matches, in order."""
+    return [pattern for pattern in patterns if fnmatchcase(cell, pattern)]
+
+
+def _merged(values: Mapping[str, Mapping[str, Any]], cell: str) -> dict[str, Any]:
+    """The values of all patterns that a label matches."""
+    found: dict[str, Any] = {}
+    for pattern in matching(values, cell):
+        found |= values[pattern]
+    return found
+
+
+@lru_cache
+def _defaults(task: str) -> dict[str, Any]:
+    """The fields of a configuration of this task that nothing was changed in, without `OWN`."""
+    default = flatten(override(TrialConfig(), {"task.name": task}))
+    values = describe(default, "")
+    values["position.max_position"] = default["position.max_position"]
+    return {name: value for name, value in values.items() if name not in (*OWN, "runs")}
 
 
 @lru_cache
 def load_published(file: Path = FILE) -> Published:
     """Read the file. Raises KeyError if an arm or a row names a missing row."""
     content = tomllib.loads(file.read_text(encoding="utf-8"))
-    rows = {name: _inherit(content["rows"], name) for name in content["rows"]}
-    arms = [Arm(**({"row": ""} | arm)) for arm in content["arms"]]
-    return Published(rows=rows, arms=arms, why=content["why"])
+    rows = {name: _dotted(values) for name, values in content["rows"].items()}
+    return Published(
+        rows={name: _inherit(rows, name) for name in rows},
+        arms=[_read_arm(arm) for arm in content["arms"]],
+        ours=_dotted(content["ours"]),
+        why=_dotted(content["why"]),
+    )
+
+
+def _read_arm(arm: Mapping[str, Any]) -> Arm:
+    cells, ours = (
+        {pattern: _dotted(values) for pattern, values in arm.get(name, {}).items()}
+        for name in ("cells", "ours")
+    )
+    why = _dotted(arm.get("why", {}))
+    return Arm(sweep=arm["sweep"], row=arm["row"], cells=cells, ours=ours, why=why)
+
+
+def _dotted(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """{"task": {"zero_pad": False}}, as TOML has it, as {"task.zero_pad": False}."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= _dotted(value, f"{before}{name}.")
+        else:
+            found[before + name] = value
+    return found
 
 
 def _inherit(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
@@ -134,58 +208,106 @@ def _inherit(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]
     return _inherit(rows, rows[name].get("like", "common")) | own
 
 
-def describe(flat: Mapping[str, Any], runs: int) -> dict[str, Any]:
-    """A flat configuration in the fields of the file; those that mean nothing for it left out.
+def describe(flat: Mapping[str, Any], runs: str) -> dict[str, Any]:
+    """A flat configuration in the names of the file: every field but seeds.
 
-    Own code is not imported: its cells stand there with its name alone.
+    Left out: fields of positions where there is no encoding. Own code is not imported.
     """
-    if names := own_code(flat):
-        return {"code": ", ".join(f"{field}={name}" for field, name in names.items()), "runs": runs}
-    config = unflatten(flat)
-    values = {name: _value(config, path) for name, path in FIELDS.items()}
-    position, lengths = config.position, config.eval.test_lengths
-    seconds = config.eval.second_lengths
-    values["norm"] = f"{config.model.norm} {config.model.norm_placement}"
-    values["max_position"] = list(position.max_positions) or position.max_position
-    values["train"] = f"{config.data.min_length}-{config.data.max_length}"
-    values["tested_to"] = " x ".join(str(max(n)) for n in (lengths, seconds) if n)
+    has_positions = flat["position.encoding"] != "none"
+    lengths, seconds = (_numbers(flat[f"eval.{name}_lengths"]) for name in ("test", "second"))
+    values = {name: flat[path] for name, path in SHORT.items()}
+    values["examples"] = "endless" if values["examples"] is None else values["examples"]
+    values["norm"] = f"{flat['model.norm']} {flat['model.norm_placement']}"
+    values["max_position"] = flat["position.max_positions"] or flat["position.max_position"]
+    values["train"] = f"{flat['data.min_length']}-{flat['data.max_length']}"
+    values["tested_to"] = " x ".join(str(max(numbers)) for numbers in (lengths, seconds) if numbers)
+    values["tested_every"] = _step(lengths, flat["data.max_length"]) or flat["eval.test_lengths"]
     values["runs"] = runs
-    if position.encoding not in ("learned", "mixture"):
-        values = {name: value for name, value in values.items() if name not in NO_TABLE}
-    if position.encoding == "none":
-        values = {name: value for name, value in values.items() if name not in NO_POSITIONS}
-    return values
+    known = {*SHORT.values(), *SEEDS, *(path for paths in JOINED.values() for path in paths)}
+    values |= {name: value for name, value in flat.items() if name not in known}
+    if flat["position.max_positions"]:  # then unused
+        values["position.max_position"] = flat["position.max_position"]
+    return {
+        name: value for name, value in values.items() if has_positions or not _is_position(name)
+    }
 
 
-def _value(config: Any, path: str) -> Any:
-    for name in path.split("."):
-        config = getattr(config, name)
-    return config
+def _is_position(name: str) -> bool:
+    """Whether a name of the file means nothing without an encoding."""
+    path = JOINED.get(name, (SHORT.get(name, name),))[0]
+    return path.startswith("position.") and path != "position.encoding"
+
+
+def _numbers(lengths: str) -> tuple[int, ...]:
+    return coerce(lengths, tuple[int, ...], "lengths")
+
+
+def _step(lengths: Sequence[int], longest: int) -> int:
+    """k where the lengths are the multiples of k above the longest trained one, up to some length;
+    0 where they are not."""
+    if len(lengths) < 2 or (step := lengths[1] - lengths[0]) < 1:
+        return 0
+    first = (longest // step + 1) * step
+    return step if lengths == tuple(range(first, lengths[-1] + 1, step)) else 0
+
+
+def seed_layout(pairs: Iterable[tuple[int, int]]) -> str:
+    """How the runs of a cell got their pairs of (seed, data_seed): "3" for equal ones, "4x2" for
+    four seeds times two data seeds.
+    """
+    pairs = set(pairs)
+    if all(seed == data_seed for seed, data_seed in pairs):
+        return str(len(pairs))
+    seeds, data_seeds = ({pair[i] for pair in pairs} for i in (0, 1))
+    is_full = pairs == set(product(seeds, data_seeds))
+    return f"{len(seeds)}x{len(data_seeds)}" if is_full else f"{len(pairs)} of no cross"
 
 
 def compare_settings(results: Results, published: Published | None = None) -> list[Line]:
-    """Every field of every cell that any trial was run of. Cells without an arm are left out."""
+    """Every field of every cell that any trial was run of; nothing if the file does not know the
+    sweep. A cell without an arm has one line, which nothing explains.
+    """
     published = published or load_published()
-    runs = results.view.groupby("cell")["trial_id"].nunique()
-    return [
-        line
-        for cell, config in cell_configs(results).items()
-        if published.arm_of(results.sweep, cell)
-        for line in published.compare(results.sweep, cell, config, int(runs[cell]))
-    ]
+    if not published.knows(results.sweep):
+        return []
+    pairs = dict[str, set[tuple[int, int]]]()
+    view = results.view
+    for cell, seed, data_seed in zip(view["cell"], view["seed"], view["data_seed"], strict=True):
+        pairs.setdefault(cell, set()).add((int(seed), int(data_seed)))
+    lines: list[Line] = []
+    for cell, config in cell_configs(results).items():
+        if published.arm_of(results.sweep, cell):
+            runs = seed_layout(pairs[cell])
+            lines += published.compare(results.sweep, cell, config, runs)
+        else:
+            lines.append(_unknown(cell))
+    return lines
+
+
+def _unknown(cell: str) -> Line:
+    """The line of a cell that no arm of its sweep has a pattern for."""
+    return Line(
+        cell=cell,
+        field="cell",
+        published=NOT_NAMED,
+        stated=NOT_NAMED,
+        ours=cell,
+        why="",
+        source=FILE.name,
+    )
 
 
 def unexplained(lines: Sequence[Line]) -> list[Line]:
-    """Differences without a reason: errors of the sweep or of the file."""
-    return [line for line in lines if line.differs and not line.why]
+    """Fields that are neither published nor as the file states them with a reason: errors of the
+    sweep or of the file."""
+    return [line for line in lines if not line.is_explained]
 
 
 def settings_table(results: Results) -> Table | None:
     """Where the cells of a sweep differ from what was published; None for a sweep that the file
     does not know, and at other scales than that of the papers.
     """
-    known = any(arm.sweep == results.sweep for arm in load_published().arms)
-    if results.scale != "paper" or not known:
+    if results.scale != "paper" or not load_published().knows(results.sweep):
         return None
     lines = compare_settings(results)
     header = ("cells", "setting", "published", "ours", "why")
@@ -208,10 +330,9 @@ def _grouped(lines: Sequence[Line]) -> Iterator[tuple[str, ...]]:
     """Differences, cells that have the same one together."""
     cells: dict[tuple[str, ...], list[str]] = {}
     for line in lines:
-        if line.differs:
-            shown = "not named" if line.published is None else str(line.published)
-            ours = "endless" if line.ours is None else str(line.ours)
-            key = (line.field, shown, ours, line.why or "NO REASON GIVEN")
+        if line.differs or not line.is_explained:
+            why = line.why if line.is_explained else "NO REASON GIVEN"
+            key = (line.field, str(line.published), str(line.ours), why)
             cells.setdefault(key, []).append(line.cell)
     count = len({line.cell for line in lines})
     for key, names in cells.items():
