@@ -74,7 +74,7 @@ def draw_crosses(shape: tuple[int, int], shares: tuple[float, float, float]) -> 
     return np.exp(both).reshape(-1, NUM_STUDIES)
 
 
-@pytest.mark.parametrize("shape", [(4, 2), (8, 2), (4, 4)])
+@pytest.mark.parametrize("shape", [(4, 2), (8, 2), (4, 4), (8, 4)])
 def test_coverage_of_a_cross_is_as_said(shape: tuple[int, int]):
     seeds = list(product(range(shape[0]), range(shape[1])))
     chosen = cover(len(seeds), seeds)
@@ -150,6 +150,22 @@ def test_a_difference_of_medians_is_covered_at_least_as_often_as_promised(sizes:
     assert found >= min(promised, 0.95) - 0.02
     few = difference_interval([0.5, 0.7], [0.1, 0.4], (CROSS[:2], CROSS[:2]))
     assert few == pytest.approx((0.1, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("num_runs", "rank", "alone"), [(8, 1, 1), (9, 1, 2), (12, 2, 3), (20, 5, 6)]
+)
+def test_each_end_of_a_difference_has_the_rank_of_the_square_root_of_95_percent(
+    num_runs: int, rank: int, alone: int
+):
+    """Further out than those of a single median, wherever so many runs leave a choice."""
+    values = np.random.default_rng(8).permutation(num_runs)
+    others = np.random.default_rng(9).permutation(6) * 100  # rank 1
+    found = difference_interval(values, others, (diagonal(num_runs), diagonal(6)))
+    assert found == (rank - 1 - 500, num_runs - rank)
+    opposite = difference_interval(others, values, (diagonal(6), diagonal(num_runs)))
+    assert opposite == (-found.high, -found.low)
+    assert cover(num_runs).rank == alone
 
 
 small = st.lists(st.integers(0, 4), min_size=2, max_size=5)

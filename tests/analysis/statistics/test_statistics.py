@@ -95,6 +95,23 @@ def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> p
     return pd.DataFrame([common | row for row in rows]).astype({"second_length": "Int64"})
 
 
+def test_l95_of_a_run_is_that_of_its_curve_also_at_exactly_95_percent():
+    curves = np.array(
+        [
+            [0.95, 1, 1, 1],
+            [1, 0.95, 1, 1],
+            [1, 1, 1, 0.95],
+            [0.951, 0.951, 0.949, 1],
+            [1, 1, 1, 1],
+            [0.5, 1, 1, 1],
+        ]
+    )
+    runs = statistics.run_l95(make_cells({"a": curves}, [(i, i) for i in range(len(curves))]))
+    found = runs.sort_values("seed")[["l95", "l95_is_lower_bound"]].to_numpy().tolist()
+    assert found == [list(generalizable_length((2, 4, 6, 8), curve)) for curve in curves]
+    assert found[:3] == [[0, False], [2, False], [6, False]]
+
+
 @pytest.mark.parametrize("num_runs", [2, 3, 5, 7, 12])
 def test_l95_lies_in_its_interval_and_both_follow_from_the_curve(num_runs: int):
     """Curves that cross, so that the L95 of the median may exceed that of every run."""
