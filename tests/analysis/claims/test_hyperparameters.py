@@ -74,7 +74,7 @@ def changed(name: str, value: object) -> object:
 
 @pytest.mark.parametrize("sweep", OF_PAPERS)
 def test_no_field_of_any_cell_can_change_without_being_found(sweep):
-    """Only what positions are called counts for nothing where no encoding uses them."""
+    """Exempt are fields of positions in arms without an encoding, where they have no effect."""
     published, missed = load_published(), []
     for cell, runs in paper_cells(sweep):
         flat = flatten(cell.config)
