@@ -1,0 +1,1 @@
+"""Sentences of README and docs, each made from the published rows or the settings of the sweeps."""
