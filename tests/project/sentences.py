@@ -74,15 +74,21 @@ def flow(text: str) -> str:
 
 
 @cache
-def derived(page: str) -> tuple[str, ...]:
-    """The passages that rows and settings make."""
-    return tuple(passage for check in RESULTS.get(page, ()) for passage in check())
+def said(check: Callable[[], list[str]]) -> tuple[str, ...]:
+    """The passages of a check, made once."""
+    return tuple(check())
+
+
+def passages(page: str) -> tuple[str, ...]:
+    """All that are derived or exempt."""
+    derived = (passage for check in RESULTS.get(page, ()) for passage in said(check))
+    return (*derived, *WITHOUT_ROWS.get(page, ()))
 
 
 def missing(page: str, text: str) -> list[str]:
-    """Passages of a page, derived or exempt, that its text lacks."""
-    passages = (*derived(page), *WITHOUT_ROWS.get(page, ()))
-    return [passage for passage in passages if passage not in flow(text)]
+    """Passages of a page that its text lacks."""
+    text = flow(text)
+    return [passage for passage in passages(page) if passage not in text]
 
 
 def unchecked(page: str, text: str) -> list[str]:
@@ -90,7 +96,7 @@ def unchecked(page: str, text: str) -> list[str]:
     is_guide = page in GUIDES or page not in RESULTS
     stripped = CODE.sub("", FILLED.sub("", text))
     prose = flow(TABLE.sub("", stripped) if is_guide else stripped)
-    for passage in sorted((*derived(page), *WITHOUT_ROWS.get(page, ())), key=len, reverse=True):
+    for passage in sorted(passages(page), key=len, reverse=True):
         prose = prose.replace(passage, " ")
     claim = SHARE if is_guide else CLAIM
     return [prose[max(0, m.start() - 60) : m.end() + 20] for m in claim.finditer(prose)]

@@ -3,7 +3,8 @@
 from analysis.statistics.mechanism import cause_strengths
 from analysis.tables.selection import score_candidates
 from analysis.tables.sweep_tables import percent
-from pcore.tasks.candidates import CANDIDATES
+from pcore.tasks.addition import Addition
+from pcore.tasks.candidates import CANDIDATES, candidate_ids
 from sweeps.found_coupling import ALONE, DESIGNED
 from tests.project.derived.rows import SOLVED, WORDS, load, medians, runs, setting, whole
 
@@ -29,6 +30,16 @@ def the_candidates() -> list[str]:
         "learned on one level can serve another, and one table per level "
         "(`position.level_tables=separate`), without which no head can tell two levels apart.",
     ]
+
+
+def the_example() -> list[str]:
+    task = Addition()
+    batch = task.encode("653+049")
+    ids = candidate_ids(batch, task, CANDIDATES)[0].T.tolist()
+    lines = [f"tok {' '.join(task.vocab.decode(batch.tokens[0].tolist()))}"]
+    for name, row in zip(CANDIDATES, ids, strict=True):
+        lines.append(f"{name} {' '.join(str(n) if 0 <= n <= 9 else '.' for n in row)}")
+    return [f"{' '.join(lines)} (0 to {max(row)})"]
 
 
 def selection() -> list[str]:
@@ -106,4 +117,4 @@ def mirror() -> list[str]:
     ]
 
 
-CHECKS = (the_candidates, selection, learned_mixtures, wrong_candidates, mirror)
+CHECKS = (the_candidates, the_example, selection, learned_mixtures, wrong_candidates, mirror)

@@ -73,7 +73,7 @@ def a_thousand_digits_by_hand() -> list[str]:
     ]
 
 
-def limits() -> list[str]:
+def theory_limits() -> list[str]:
     """bfloat16 fails in multiplication; everything else holds up to the bound, which is computed
     here for the smallest P.
     """
@@ -90,7 +90,9 @@ def limits() -> list[str]:
                 f"{bits} {model.embedding.shape[1]} {model.num_parameters:,} {bound} "
                 + " ".join(map(str, reached))
             )
-        passages.append(" ".join(["P d parameters bound", *DTYPES, *lines]))
+        most = "" if every[-1] == 10 else f" --max-bits {every[-1]}"
+        command = f"$ pcore construct {name} --limits{most} P d parameters bound"
+        passages.append(" ".join([command, *DTYPES, *lines]))
     return passages
 
 
@@ -131,4 +133,4 @@ def ceilings() -> list[str]:
 
 
 MODELS = (first_probe, a_thousand_digits_by_hand)
-THEORY = (sizes, limits, ceilings)
+THEORY = (sizes, theory_limits, ceilings)

@@ -73,7 +73,7 @@ def coupled_rope() -> list[str]:
     ]
 
 
-def attention_and_decay() -> list[str]:
+def scores_and_decay() -> list[str]:
     at = runs("packing_ablation")
     plain, base_e, constant = (
         at.loc[f"rings, packed, {name}"]
@@ -254,7 +254,7 @@ CHECKS = (
     settings,
     rows_and_rings,
     coupled_rope,
-    attention_and_decay,
+    scores_and_decay,
     without_coupling,
     arms_that_were_not_run,
     other_tasks,

@@ -163,7 +163,7 @@ def six_rings() -> list[str]:
     ]
 
 
-def limits() -> list[str]:
+def other_seeds_and_rounding() -> list[str]:
     first, again = runs("thousand_digits"), runs("thousand_digits", store=REPLICATION)
     near = (first.median() - again.median()).abs().loc[:2000].max()
     rounded = runs("thousand_digits", store=ROUNDING)
@@ -184,5 +184,5 @@ CHECKS = (
     the_result,
     ten_thousand_digits,
     six_rings,
-    limits,
+    other_seeds_and_rounding,
 )
