@@ -20,6 +20,7 @@ from tests.project.derived import (
     mixers,
     models_and_theory,
     packed_controls,
+    published_rows,
     thousand_digits,
 )
 
@@ -32,6 +33,7 @@ RESULTS: dict[str, tuple[Callable[[], list[str]], ...]] = {
     "docs/found_coupling.md": found_coupling.CHECKS,
     "docs/laptop_recipe.md": laptop_recipe.CHECKS,
     "docs/thousand_digits.md": (*thousand_digits.CHECKS, *packed_controls.CHECKS),
+    "results/published/README.md": published_rows.CHECKS,
 }
 # Passages that stand on no published row, and why they may.
 WITHOUT_ROWS = {

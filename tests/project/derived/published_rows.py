@@ -1,0 +1,63 @@
+"""results/published/README.md: how many trials of each sweep there are."""
+
+from functools import cache
+from pathlib import Path
+
+from sweeps.engine.store.store import Store
+from sweeps.tables import CORE
+from tests.project.derived.rows import LAPTOP, REPLICATION, ROUNDING, WORDS
+
+
+@cache
+def finished(store: Path) -> set[str]:
+    rows = Store(store).load(record="trial", columns=["trial_id", "status"]).to_pylist()
+    return {row["trial_id"] for row in rows if row["status"] in ("ok", "diverged")}
+
+
+def counts(sweep: str, store: Path = LAPTOP) -> tuple[set[str], int]:
+    """(finished trials, number of trials planned)."""
+    view = {row["trial_id"] for row in Store(store).load_view(sweep, "laptop").to_pylist()}
+    return view & finished(store), len(view)
+
+
+def shared(sweep: str, other: str) -> str:
+    return WORDS[len(counts(sweep)[0] & counts(other)[0])]
+
+
+def core_and_probes() -> list[str]:
+    core = set[str]().union(*(counts(sweep)[0] for sweep in CORE))
+    assert all(counts(sweep)[1] == len(counts(sweep)[0]) for sweep in CORE), "whole"
+    probes = set[str]().union(*(counts(s)[0] for s in ("theory_limits", "attention_probe"))) - core
+    found, planned = counts("found_coupling")
+    first = counts("depth_ablation")[0]
+    assert len(found) == planned
+    return [
+        f"the core set, whole: {len(core)} trials of {WORDS[len(CORE)]} ablations",
+        f"{WORDS[len(probes)]} more trials of a later commit",
+        f"{len(found)} trials, {shared('found_coupling', 'depth_ablation')} of them those of the "
+        f"depth ablation; the other {len(found - first)} by one launch",
+    ]
+
+
+def beyond() -> list[str]:
+    sizes = {
+        sweep: (len(counts(sweep)[0]), counts(sweep)[1])
+        for sweep in ("packing_ablation", "packed_tasks", "packed_train_length")
+    }
+    controls, tasks, lengths = sizes.values()
+    first = len(counts("thousand_digits")[0])
+    far = len(counts("ten_thousand_digits")[0])
+    return [
+        f"--executor inline`): {WORDS[first]} trials, one after another",
+        f"{controls[0]} of {controls[1]} trials; {shared('packing_ablation', 'thousand_digits')} "
+        "are those of `thousand_digits`",
+        f"{tasks[0]} of {tasks[1]} trials, up to four of each cell",
+        f"{lengths[0]} trials, {shared('packed_train_length', 'thousand_digits')} of them those of "
+        "`thousand_digits`",
+        f"--executor inline`): {WORDS[far]} trials, one after",
+        f"`replication/`: {WORDS[len(counts('thousand_digits', REPLICATION)[0])]} trials of",
+        f"`rounding/`: {WORDS[len(counts('thousand_digits', ROUNDING)[0])]} trials of",
+    ]
+
+
+CHECKS = (core_and_probes, beyond)
