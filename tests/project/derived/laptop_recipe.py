@@ -10,9 +10,8 @@ from tests.project.derived.rows import WORDS, runs, setting, whole
 def the_recipe() -> list[str]:
     config = addition("laptop")
     model, data, optim, position = config.model, config.data, config.optim, config.position
-    assert (model.norm_placement, position.start, position.table_init) == (
-        *("pre", "wrapped", "rotation"),
-    )
+    assert model.norm_placement == "pre"
+    assert (position.start, position.table_init) == ("wrapped", "rotation")
     assert (optim.learning_rate, optim.final_lr_fraction, data.num_examples) == (2e-3, 0, None)
     near = config.eval.near_lengths
     return [

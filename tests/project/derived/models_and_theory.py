@@ -34,9 +34,8 @@ def first_probe() -> list[str]:
     evaluation = results.evaluation
     at_6 = evaluation[(evaluation["length"] == 6) & (evaluation["cell"] == "num_heads=2")].iloc[0]
     first = results.trials.iloc[0]
-    assert (first["model.num_layers"], first["model.num_heads"], first["data.max_length"]) == (
-        *(1, 2, 5),
-    )
+    settings = first[["model.num_layers", "model.num_heads", "data.max_length"]]
+    assert list(settings) == [1, 2, 5]
     failed = at_6["num_examples"] - at_6["num_correct"]
     return [
         f"EOS is missing after the last one ({percent(at_6['num_missed_stop'] / failed)} % of "
