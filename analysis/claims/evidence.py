@@ -4,7 +4,7 @@ A run counts at a length if it was tested there on at least `LEAST_EXAMPLES` exa
 count as 0. Rows of one rule must come from one version of the code, those of a cell from one
 configuration and at each length from one test set; at paper scale the cells must have the published
 settings or a reason where they differ (`analysis.claims.hyperparameters`). Otherwise nothing is
-decided, and the verdict says why.
+decided, and the verdict says why. Cells that are compared must have answered the same questions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 import pandas as pd
 
 from analysis.claims.hyperparameters import compare_settings, unexplained
-from analysis.load import Results
+from analysis.load import COUNTED, Results
 from analysis.statistics.intervals import median_floor
 
 LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
@@ -52,10 +52,26 @@ class Rule(Protocol):
         """The rule in words, for readers of the report."""
         ...
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of cells that it names."""
+        ...
+
     def decide(self, results: Results) -> Decision:
         """Apply it. Raises ValueError if a pattern matches no cell, or if rows do not fit
         together."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfCells:
+    """What all rules share that name one pattern of cells."""
+
+    cells: str
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (self.cells,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,10 +127,43 @@ def gather(results: Results, pattern: str) -> list[Evidence]:
     return found
 
 
+def gather_sides(results: Results, *patterns: str) -> list[list[Evidence]]:
+    """The evidence for each of several patterns whose cells are compared. Raises ValueError as
+    `Rule.decide`."""
+    sides = [gather(results, pattern) for pattern in patterns]
+    cells = [evidence for side in sides for evidence in side]
+    check_rows(results, [evidence.cell for evidence in cells])
+    _check_questions(cells)
+    return sides
+
+
+def _check_questions(cells: Sequence[Evidence]) -> None:
+    """Raise ValueError if cells answered different questions at a length that they share; one test
+    set in several formats asks the same, as in `analysis.statistics.comparisons`."""
+    rows = pd.concat([evidence.rows for evidence in cells])
+    names = [name for name in ("test_set", "asked") if name in rows]
+    ok = rows[rows["status"] == "ok"]
+    sets = ok.groupby(["length", "second_length"], dropna=False)[names].nunique().min(axis=1)
+    if (sets > 1).any():
+        cell_names = ", ".join(dict.fromkeys(repr(evidence.cell) for evidence in cells))
+        raise ValueError(f"{cell_names} answered different test sets, so they are not compared")
+
+
+def uncounted_runs(results: Results, patterns: Iterable[str]) -> str:
+    """How many planned runs of these cells have no result, and why; "" if all have one."""
+    cells = match_all(results, patterns)
+    trials = results.trials[results.trials["cell"].isin(cells)]
+    lost = trials.loc[~trials["status"].isin(COUNTED), "status"]
+    if lost.empty:
+        return ""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in lost.value_counts().items())
+    return f"{len(lost)} of {len(trials)} planned runs do not count: {kinds}"
+
+
 def check_rows(results: Results, cells: Sequence[str]) -> None:
     """Raise ValueError if the trials of these cells cannot be judged together."""
     trials = results.trials[results.trials["cell"].isin(cells)]
-    ran = trials[trials["status"].isin(("ok", "diverged"))]
+    ran = trials[trials["status"].isin(COUNTED)]
     codes = sorted(set(ran["code_hash"].dropna()))
     if len(codes) > 1:
         raise ValueError(f"rows of {len(codes)} versions of the code: {', '.join(codes)}")
@@ -141,6 +190,11 @@ def match_cells(results: Results, pattern: str) -> list[str]:
             f"{', '.join(results.cells)}"
         )
     return cells
+
+
+def match_all(results: Results, patterns: Iterable[str]) -> list[str]:
+    """Labels that any of several patterns matches. Raises ValueError as `match_cells`."""
+    return list(dict.fromkeys(cell for name in patterns for cell in match_cells(results, name)))
 
 
 def each_cell(results: Results, pattern: str, check: Callable[[Evidence], Decision]) -> Decision:

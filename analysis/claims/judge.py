@@ -12,7 +12,15 @@ from math import isnan
 import pandas as pd
 
 from analysis.claims.claim import Claim
-from analysis.claims.evidence import CHECKPOINT, LEAST_EXAMPLES, LEAST_RUNS, Decision, Outcome, Rule
+from analysis.claims.evidence import (
+    CHECKPOINT,
+    LEAST_EXAMPLES,
+    LEAST_RUNS,
+    Decision,
+    Outcome,
+    Rule,
+    uncounted_runs,
+)
 from analysis.claims.published import CLAIMS
 from analysis.claims.theorems import CountedCeiling
 from analysis.claims.verdict import Verdict, VerdictRow
@@ -84,6 +92,8 @@ def _apply(claim: Claim, rule: Rule, results: Results) -> VerdictRow:
 def _apply_to(claim: Claim, rule: Rule, results: Results, checkpoint: str) -> VerdictRow:
     try:
         decision = rule.decide(results.at(checkpoint))
+        if uncounted := uncounted_runs(results, rule.patterns):
+            decision = replace(decision, ours=f"{decision.ours}; {uncounted}")
     except ValueError as error:  # rows of another version of the sweep, or that do not fit together
         words = Decision(outcome=None, ours=str(error), n=0)
         return _row(claim, rule, "undecided", results.scale, words)

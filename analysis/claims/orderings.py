@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import pandas as pd
 
@@ -11,16 +12,19 @@ from analysis.claims.evidence import (
     LEAST_RUNS,
     Decision,
     Evidence,
+    OfCells,
     Outcome,
     Rule,
-    check_rows,
-    gather,
+    gather_sides,
     too_few,
 )
 from analysis.claims.rules import Fits, curve_l95
 from analysis.load import Results, trained_ranges
-from analysis.statistics.intervals import median_floor, separation_floor
+from analysis.statistics.intervals import median_floor, permutation_test, separation_floor
+from analysis.statistics.runs import L95
 from analysis.tables.sweep_tables import percent
+
+LEVEL = 0.05  # of the test whether runs differ where their ranges overlap
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,11 +46,14 @@ class Separated:
             f"higher exact match than every run of '{self.worse}'"
         )
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return self.better, self.worse
+
     def decide(self, results: Results) -> Decision:
-        worse = gather(results, self.worse)
+        better, worse = gather_sides(results, self.better, self.worse)
         names = {evidence.cell for evidence in worse}
-        better = [e for e in gather(results, self.better) if e.cell not in names]
-        check_rows(results, [evidence.cell for evidence in (*better, *worse)])
+        better = [evidence for evidence in better if evidence.cell not in names]
         length, second = self._length(results, [*better, *worse])
         if length is None:
             words = "no length was tested for all of these cells"
@@ -87,28 +94,30 @@ class Longer:
     def text(self) -> str:
         return f"L95 (median) grows: {' < '.join(self.cells)}"
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return self.cells
+
     def decide(self, results: Results) -> Decision:
-        check_rows(results, self.cells)
-        curves = [gather(results, cell)[0].curves() for cell in self.cells]
+        curves = [side[0].curves() for side in gather_sides(results, *self.cells)]
         n = min(map(len, curves))
         if n < LEAST_RUNS:
             return too_few(n)
         reached = [curve_l95(table.median()) for table in curves]
-        pairs = list(pairwise(reached))
-        outcome: Outcome = "not separated"
-        if all(a.length < b.length and not a.is_lower_bound for a, b in pairs):
-            outcome = "holds"
-        elif all(a.length > b.length for a, b in pairs):
+        steps = {_compare_l95(a, b) for a, b in pairwise(reached)}
+        outcome: Outcome | None = "not separated"
+        if steps <= {"longer", None}:
+            outcome = "holds" if None not in steps else None
+        elif steps == {"shorter"}:
             outcome = "reversed"
         ours = "L95 " + ", ".join(f"{'≥' if x.is_lower_bound else ''}{x.length}" for x in reached)
         return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Alike:
+class Alike(OfCells):
     """Median exact matches of all matching cells at one length lie within `within`."""
 
-    cells: str
     length: int
     within: float
 
@@ -120,8 +129,7 @@ class Alike:
         )
 
     def decide(self, results: Results) -> Decision:
-        found = gather(results, self.cells)
-        check_rows(results, [evidence.cell for evidence in found])
+        (found,) = gather_sides(results, self.cells)
         runs = [evidence.at(self.length) for evidence in found]
         n = min(map(len, runs))
         if n < LEAST_RUNS:
@@ -134,7 +142,8 @@ class Alike:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HigherMedian:
-    """At one length every better cell has a higher median than every worse one."""
+    """At one length every better cell has a higher median than every worse one, and runs of the two
+    sides differ by more than chance: a permutation test of the ranks of all runs."""
 
     better: str
     worse: str
@@ -143,24 +152,33 @@ class HigherMedian:
     @property
     def text(self) -> str:
         return (
-            f"at length {self.length} medians of '{self.better}' are above those of '{self.worse}'"
+            f"at length {self.length} medians of '{self.better}' are above those of "
+            f"'{self.worse}', and the ranks of their runs differ (permutation test, p at most "
+            f"{LEVEL})"
         )
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return self.better, self.worse
+
     def decide(self, results: Results) -> Decision:
-        found = [gather(results, pattern) for pattern in (self.better, self.worse)]
-        check_rows(results, [evidence.cell for cells in found for evidence in cells])
+        found = gather_sides(results, self.better, self.worse)
         runs = [[evidence.at(self.length) for evidence in cells] for cells in found]
         n = min(len(values) for cells in runs for values in cells)
+        ranks = pd.concat([pd.concat(cells) for cells in runs], keys=[0, 1]).rank()
+        sides = [ranks[ranks.index.get_level_values(0) == side] for side in (0, 1)]
+        floor = separation_floor(*map(len, sides))
         if n < LEAST_RUNS:
-            return too_few(n, f" at {self.length}")
+            return too_few(n, f" at {self.length}", floor)
         high, low = ([float(values.median()) for values in cells] for cells in runs)
+        p = permutation_test(*(side.to_numpy() for side in sides))
         outcome: Outcome = "not separated"
-        if min(high) > max(low):
+        if p <= LEVEL and min(high) > max(low):
             outcome = "holds"
-        elif max(high) < min(low):
+        elif p <= LEVEL and max(high) < min(low):
             outcome = "reversed"
-        ours = f"{percent(min(high))} % against {percent(max(low))} % at {self.length}"
-        return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))
+        ours = f"{percent(min(high))} % against {percent(max(low))} % at {self.length} (p {p:.2g})"
+        return Decision(outcome=outcome, ours=ours, n=n, least_p=floor)
 
 
 def beats(better: str, worse: str, times: float = 1.5) -> Rule:
@@ -169,6 +187,15 @@ def beats(better: str, worse: str, times: float = 1.5) -> Rule:
         Fits(cells=worse),
         Given(Fits(cells=better), Separated(better=better, worse=worse, times=times)),
     )
+
+
+def _compare_l95(first: L95, second: L95) -> Literal["longer", "shorter", "same"] | None:
+    """How the second is compared with the first; None if longer tests could decide it."""
+    if first.length < second.length and not first.is_lower_bound:
+        return "longer"
+    if first.length > second.length and not second.is_lower_bound:
+        return "shorter"
+    return None if first.is_lower_bound or second.is_lower_bound else "same"
 
 
 def _nearest(tested: Sequence[pd.Series], target: float) -> int | None:

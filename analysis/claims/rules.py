@@ -15,6 +15,7 @@ from analysis.claims.evidence import (
     LEAST_RUNS,
     Decision,
     Evidence,
+    OfCells,
     Outcome,
     Rule,
     each_cell,
@@ -25,13 +26,14 @@ from analysis.statistics.intervals import median_floor
 from analysis.statistics.runs import L95, SOLVED, generalizable_length
 from analysis.tables.sweep_tables import percent
 
+NEAR_MOST = 1.25  # times the largest L95 allowed: there at the latest a failure must be seen
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExactMatchAt:
+class ExactMatchAt(OfCells):
     """Median exact match of every matching cell at one length, or at one pair of lengths, is at
     least `least`. Above `better` it exceeds what was published."""
 
-    cells: str
     length: int
     second: int | None = None
     least: float
@@ -55,10 +57,9 @@ class ExactMatchAt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NothingLeftAt:
+class NothingLeftAt(OfCells):
     """Median exact match of every matching cell at one length is at most `most`."""
 
-    cells: str
     length: int
     second: int | None = None
     most: float = 0.05
@@ -78,13 +79,12 @@ class NothingLeftAt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reaches:
+class Reaches(OfCells):
     """L95 of every matching cell is at least `least`. Above `better` it exceeds what was published.
 
     over: the L95 of the median curve, or that of the best run.
     """
 
-    cells: str
     least: int
     better: int | None = None
     over: Literal["median", "best run"] = "median"
@@ -111,10 +111,12 @@ class Reaches:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReachesAtMost:
-    """L95 of every matching cell (of the median curve) is at most `most`: it fails beyond."""
+class ReachesAtMost(OfCells):
+    """L95 of every matching cell (of the median curve) is at most `most`: it fails beyond.
 
-    cells: str
+    The first tested length that fails must lie near enough to show that (`NEAR_MOST`).
+    """
+
     most: int
 
     @property
@@ -130,16 +132,19 @@ class ReachesAtMost:
             outcome: Outcome | None = "holds" if l95.length <= self.most else "fails"
             if outcome == "holds" and l95.is_lower_bound:
                 outcome, shown = None, f"{shown}, nothing longer was tested"
+            elif outcome == "holds":
+                lengths = curves.columns.to_numpy()
+                failed = int(lengths[lengths > l95.length].min())
+                if failed > NEAR_MOST * self.most:
+                    outcome, shown = None, f"{shown}, nothing between it and {failed} was tested"
             return decided(outcome, shown, len(curves))
 
         return each_cell(results, self.cells, check)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fits:
+class Fits(OfCells):
     """Median exact match of every matching cell is above 95 % at every trained length."""
-
-    cells: str
 
     @property
     def text(self) -> str:
@@ -161,22 +166,22 @@ class Fits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DoesNotFit:
+class DoesNotFit(OfCells):
     """Median exact match over the trained lengths lies in [least, most].
 
     least: below it nothing was learned at all, which decides nothing: the arm may be broken.
     """
 
-    cells: str
     least: float = 0.0
     most: float = 0.9
 
     @property
     def text(self) -> str:
-        low = f" and at least {100 * self.least:g} %" if self.least else ""
+        ends = [f"at most {100 * self.most:g} %"] if self.most < 1 else []
+        ends += [f"at least {100 * self.least:g} %"] if self.least else []
         return (
-            f"median exact match of '{self.cells}' over the trained lengths is at most "
-            f"{100 * self.most:g} %{low}, most runs not diverged"
+            f"median exact match of '{self.cells}' over the trained lengths is "
+            f"{' and '.join(ends)}, most runs not diverged"
         )
 
     def decide(self, results: Results) -> Decision:
@@ -198,6 +203,11 @@ class DoesNotFit:
 def collapses(cells: str, most: int) -> Rule:
     """The cells fit the trained lengths, and their L95 is at most `most`."""
     return Given(Fits(cells=cells), ReachesAtMost(cells=cells, most=most))
+
+
+def learned(cells: str) -> Rule:
+    """The cells learned something, whether they fit or not: they are not broken."""
+    return DoesNotFit(cells=cells, least=0.005, most=1.0)
 
 
 def _at(rule: ExactMatchAt | NothingLeftAt) -> str:

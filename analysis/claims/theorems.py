@@ -1,13 +1,15 @@
 """Rules about proven results: constructed models, which need one run, counted upper bounds, and
 whether trained heads attend as in the proof."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from analysis.claims.evidence import (
+    LEAST_EXAMPLES,
     LEAST_RUNS,
     Decision,
     Evidence,
+    OfCells,
     Outcome,
     each_cell,
     too_few,
@@ -22,14 +24,15 @@ SIGMAS = 3  # how far chance may lift a run above a ceiling
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExactToBound:
+class ExactToBound(OfCells):
     """A constructed model with P bits is right on every example up to 2^P - `less` digits.
 
-    beyond: ask the other side instead, that no example beyond the bound is right.
+    near: of at least one matching cell this part of the bound must have been tested. beyond: ask
+    the other side instead, that no example beyond the bound is right.
     """
 
-    cells: str
     less: int
+    near: float = 0.95
     beyond: bool = False
 
     @property
@@ -37,9 +40,14 @@ class ExactToBound:
         bound = f"2^P - {self.less} digits"
         if self.beyond:
             return f"no example longer than {bound} is right for '{self.cells}'"
-        return f"every example of up to {bound} is right for '{self.cells}'"
+        return (
+            f"every example of up to {bound} is right for '{self.cells}', and one of them was "
+            f"tested to {100 * self.near:g} % of its bound"
+        )
 
     def decide(self, results: Results) -> Decision:
+        shares = list[float]()  # of its bound to which each cell was tested
+
         def check(evidence: Evidence) -> Decision:
             rows = evidence.rows
             bits = results.trials.loc[results.trials["cell"] == evidence.cell, "model.num_bits"]
@@ -52,10 +60,20 @@ class ExactToBound:
             right, total = int(rows["num_correct"].sum()), int(rows["num_examples"].sum())
             lengths = f"{rows['length'].min()}-{rows['length'].max()}"
             ours = f"{right:,} of {total:,} right at {lengths} digits, bound {bound}"
-            is_right = right == (0 if self.beyond else total)
-            return Decision(outcome="holds" if is_right else "fails", ours=ours, n=n)
+            if right != (0 if self.beyond else total):
+                return Decision(outcome="fails", ours=ours, n=n)
+            enough = rows.loc[rows["num_examples"] >= LEAST_EXAMPLES, "length"]
+            if enough.empty:
+                ours += f", nowhere on {LEAST_EXAMPLES} examples"
+                return Decision(outcome=None, ours=ours, n=n)
+            shares.append(float(enough.max()) / bound)
+            return Decision(outcome="holds", ours=ours, n=n)
 
-        return each_cell(results, self.cells, check)
+        decision = each_cell(results, self.cells, check)
+        if decision.holds and not self.beyond and max(shares) < self.near:
+            words = f"{decision.ours}; nothing from {100 * self.near:g} % of a bound on was tested"
+            return replace(decision, outcome=None, ours=words)
+        return decision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +90,10 @@ class CountedCeiling:
         named = ", ".join(f"{100 * share:g} % at {digits}" for digits, share in self.shares)
         return f"counted ceilings lie at most a tenth below {named} digits, and not above"
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return ()
+
     def decide(self, results: Results | None = None) -> Decision:
         counted = [(count_ceiling(digits).share, share) for digits, share in self.shares]
         is_close = all(0.9 * share <= ours <= share for ours, share in counted)
@@ -80,14 +102,13 @@ class CountedCeiling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BelowCeiling:
+class BelowCeiling(OfCells):
     """No run of the matching cells is above the ceiling of proposition 5.2, chance allowed for.
 
     learned: least median exact match at one digit, where the ceiling is 100 %; a model that learned
     nothing stays below any ceiling and decides nothing.
     """
 
-    cells: str
     digits: tuple[int, ...]
     learned: float = 0.05
 
@@ -120,11 +141,10 @@ class BelowCeiling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AttendsAsProven:
+class AttendsAsProven(OfCells):
     """In the median over analysed runs of every matching cell the heads show both patterns of the
     theorem (`analysis.statistics.mechanism.pattern_masses`) to at least this fraction."""
 
-    cells: str
     least: float
 
     @property
