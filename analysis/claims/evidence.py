@@ -8,7 +8,7 @@ decided, and the verdict says why. Cells that are compared must have answered th
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import isnan, nan
 from typing import Literal, Protocol
@@ -164,14 +164,14 @@ def check_rows(results: Results, cells: Sequence[str]) -> None:
     """Raise ValueError if the trials of these cells cannot be judged together."""
     trials = results.trials[results.trials["cell"].isin(cells)]
     ran = trials[trials["status"].isin(COUNTED)]
-    codes = sorted(set(ran["code_hash"].dropna()))
+    codes = sorted(ran["code_hash"].dropna().unique())
     if len(codes) > 1:
         raise ValueError(f"rows of {len(codes)} versions of the code: {', '.join(codes)}")
-    for cell, group in ran.groupby("cell"):
-        if group["cell_id"].nunique() > 1:
-            raise ValueError(f"{cell!r} mixes {group['cell_id'].nunique()} configurations")
+    for cell, count in ran.groupby("cell")["cell_id"].nunique().items():
+        if count > 1:
+            raise ValueError(f"{cell!r} mixes {count} configurations")
     if results.scale == "paper":
-        lines = [line for line in compare_settings(results) if line.cell in cells]
+        lines = compare_settings(replace(results, trials=trials))
         wrong = [line for line in unexplained(lines) if line.field not in COUNTED_BY_RULES]
         if wrong:
             line = wrong[0]

@@ -16,7 +16,7 @@ from analysis.load import Results, load_sweep
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.store.store import Store
 from tests.support.rows.analysis_examples import build_sweep
-from tests.support.rows.claim_rows import make_results, paper_world, reach
+from tests.support.rows.claim_rows import make_results, make_world, reach
 from tests.support.rows.example_store import view_rows, write_trial
 
 ARMS = {
@@ -147,7 +147,7 @@ BOARDS = claim(
 def boards(scale: str, share: float) -> Results:
     """Results of the sweep of boards: the shared table beyond the trained sizes."""
     if scale == "paper":
-        return paper_world("minesweeper", lambda *_: share)
+        return make_world("minesweeper", lambda *_: share)
     tables = {"shared table": [reach(8, share)] * 4, "separate tables": [reach(8)] * 4}
     return dataclasses.replace(make_results(tables, scale), sweep="minesweeper")
 

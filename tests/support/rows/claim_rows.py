@@ -12,6 +12,7 @@ from analysis.load import RUN, Results
 from pcore.config import TrialConfig, flatten, trial_id
 from pcore.evaluation.test_sets import evaluation_lengths
 from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.spec import Scale
 
 NUM_EXAMPLES = 1000
 TRAINED = range(1, 9)
@@ -88,21 +89,25 @@ def as_results(
     )
 
 
-def paper_world(
-    sweep: str, share: Callable[[str, int, int | None, bool], float], num_runs: int = 4
+def make_world(
+    sweep: str,
+    share: Callable[[str, int, int | None, bool], float],
+    scale: Scale = "paper",
+    num_runs: int = 4,
 ) -> Results:
-    """A whole sweep at paper scale with its own cells and lengths. share: exact match of a cell at
-    a length and a second length; the last argument says whether that length was trained."""
+    """A whole sweep with its own cells and lengths. share: exact match of a cell at a length and a
+    second length; the last argument says whether that length was trained."""
     rows, configs = [], {}
-    for order, cell in enumerate(find_sweep(sweep).cells("paper")):
+    for order, cell in enumerate(find_sweep(sweep).cells(scale)):
         config = configs[cell.label] = cell.config
         for name, lengths in evaluation_lengths(config).items():
-            seconds = [n for n in config.eval.second_lengths if n % 5 == 0]  # a grid that is quick
+            step = 5 if scale == "paper" else 1  # a grid that is quick
+            seconds = [n for n in config.eval.second_lengths if n % step == 0]
             pairs = itertools.product(lengths, seconds or [None])
             for length, second in pairs:
-                is_trained = name == "train" and (second or 0) <= 10
+                is_trained = name == "train" and (second or 0) <= config.data.max_length
                 value = share(cell.label, length, second, is_trained)
                 keys = evaluation_columns("train" if is_trained else "test", length, second, value)
                 for seed in range(num_runs if config.model.kind == "trained" else 1):
                     rows.append(run_columns(cell.label, order, seed) | keys)
-    return as_results(rows, "paper", sweep, configs)
+    return as_results(rows, scale, sweep, configs)

@@ -1,14 +1,17 @@
 """Whole sweeps with made-up results, and small cells, for the tests of the claims."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
+import pandas as pd
+
 from analysis.claims.claim import Claim
 from analysis.claims.evidence import Rule
 from analysis.load import Results
-from tests.support.rows.claim_rows import make_results, paper_world, reach
+from tests.support.rows.claim_rows import make_results, make_world, reach
 
 GOOD = [reach(20)] * 4
 SHORT = [reach(8)] * 4
@@ -32,7 +35,7 @@ def world(sweep: str, kind: str) -> Results:
         "perfect": lambda *_: 1.0,
         "published": lambda *args: published_share(sweep, *args),
     }
-    return paper_world(sweep, shares[kind])
+    return make_world(sweep, shares[kind])
 
 
 REACH = {  # longest length that the published models solve; cells not named: only what is trained
@@ -49,6 +52,7 @@ REACH = {  # longest length that the published models solve; cells not named: on
     "scratchpad_addition": {"scratchpad, coupling*": 30, "scratchpad*": 16, "no*": 5},
     "scratchpad_multiplication": {"scratchpad, coupling": 20},
     "equal_compute": {"coupling*": 200, "Abacus*": 40},
+    "thousand_digits": {"*": 1000},
     "theory_limits": {"theory, P=8*": 254, "theory, P=7*": 126, "NoPE*": 2, "*": 200},
 }
 SPECIAL = {  # (sweep, cell, length): exact match
@@ -66,3 +70,43 @@ def published_share(sweep: str, cell: str, length: int, second: int | None, trai
     if cell.startswith("theory"):
         return float(length <= named)
     return 0.99 if max(length, second or 0) <= named else 0.0
+
+
+def change(results: Results, cell: str, at: int | tuple[int, int] | str, value: float) -> Results:
+    """The results with another exact match of one cell in all its runs.
+
+    at: a length, a pair of lengths, "train" (all trained lengths), "all", or "reach": right up to
+    `value` and nowhere beyond.
+    """
+    rows = results.evaluation.copy()
+    share = pd.Series(value, index=rows.index)
+    chosen = rows["cell"] == cell
+    if at == "reach":
+        share = (rows["length"] <= value).astype(float)
+    elif at == "train":
+        chosen &= rows["range"] == "train"
+    elif isinstance(at, tuple):
+        chosen &= (rows["length"] == at[0]) & (rows["second_length"] == at[1])
+    elif at != "all":
+        chosen &= rows["length"] == at
+    assert chosen.any(), f"{cell!r} has no rows at {at}"
+    right = (share * rows["num_examples"]).round().astype(int)
+    rows["num_correct"] = right.where(chosen, rows["num_correct"])
+    rows["exact_match"] = rows["num_correct"] / rows["num_examples"]
+    return replace(results, evaluation=rows)
+
+
+def only(results: Results, cells: Iterable[str]) -> Results:
+    """The results of these cells alone, as of laptop scale: other rows, and the comparison with the
+    published settings, take time."""
+    kept = set(cells)
+    frames = {name: getattr(results, name) for name in ("view", "trials", "evaluation")}
+    frames = {name: frame[frame["cell"].isin(kept)] for name, frame in frames.items()}
+    return replace(results, scale="laptop", **frames)
+
+
+def match(results: Results, pattern: str) -> list[str]:
+    """Labels of the cells that a pattern matches; at least one."""
+    cells = [cell for cell in results.cells if fnmatchcase(cell, pattern)]
+    assert cells, f"no cell of {results.sweep} is called {pattern!r}"
+    return cells
