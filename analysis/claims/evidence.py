@@ -5,9 +5,12 @@ count as 0. Rows of one rule must come from one version of the code, those of a 
 configuration and at each length from one test set; at paper scale the cells must have the published
 settings or a reason where they differ (`analysis.claims.hyperparameters`). Otherwise nothing is
 decided, and the verdict says why. Cells that are compared must have answered the same questions.
+
+Trained lengths that training hardly drew (`RARE`) decide neither whether a model fits nor how far
+it reaches; L95 in tables has no such exception.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import isnan, nan
@@ -18,10 +21,12 @@ import pandas as pd
 from analysis.claims.hyperparameters import compare_settings, unexplained
 from analysis.load import COUNTED, Results
 from analysis.statistics.intervals import median_floor
+from analysis.statistics.training import drawn_lengths
 
 LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
 LEAST_EXAMPLES = 200  # of a run at a length
 COUNTED_BY_RULES = ("runs", "test_examples")  # settings of which a rule says how many it needs
+RARE = 0.1  # times the average share of a trained length in the training examples, at most
 CHECKPOINT = "last"  # that decides; never the oracle, which leaks
 
 Outcome = Literal["holds", "exceeded", "not separated", "reversed", "fails"]
@@ -80,6 +85,7 @@ class Evidence:
 
     cell: str
     rows: pd.DataFrame
+    rare: Set[int] = frozenset()  # trained lengths that decide nothing: training hardly drew them
 
     def at(self, length: int, second: int | None = None) -> pd.Series:
         """Exact match by run at a length; at a pair of lengths, or the least over second lengths.
@@ -94,10 +100,12 @@ class Evidence:
     def curves(self, only: str | None = None) -> pd.DataFrame:
         """Exact match of every run (rows) at every length (columns), in one range or in all.
 
-        Runs that lack a length that another run has do not count.
+        Runs that lack a length that another run has do not count. Rare lengths are left out, if
+        any other was tested.
         """
         rows = self.rows if only is None else self.rows[self.rows["range"] == only]
-        return _exact_match(rows).dropna()
+        frequent = rows[~rows["length"].isin(self.rare)]
+        return _exact_match(frequent if len(frequent) else rows).dropna()
 
     @property
     def num_diverged(self) -> int:
@@ -117,14 +125,27 @@ def gather(results: Results, pattern: str) -> list[Evidence]:
     """The evidence of every cell that a pattern matches. Raises ValueError as `Rule.decide`."""
     cells = match_cells(results, pattern)
     check_rows(results, cells)
-    rows = results.evaluation
-    found = [Evidence(cell=cell, rows=rows[rows["cell"] == cell]) for cell in cells]
-    for evidence in found:
-        ok = evidence.rows[evidence.rows["status"] == "ok"]
-        sets = ok.groupby(["length", "second_length"], dropna=False)["test_set"].nunique()
-        if (sets > 1).any():
-            raise ValueError(f"runs of {evidence.cell!r} answered different test sets")
-    return found
+    rows, rare = results.evaluation, _rare_lengths(results, cells)
+    ok = rows[rows["cell"].isin(cells) & (rows["status"] == "ok")]
+    sets = ok.groupby(["cell", "length", "second_length"], dropna=False)["test_set"].nunique()
+    if (sets > 1).any():
+        cell = sets.index[sets > 1].get_level_values("cell")[0]
+        raise ValueError(f"runs of {cell!r} answered different test sets")
+    return [
+        Evidence(cell=cell, rows=rows[rows["cell"] == cell], rare=rare.get(cell, frozenset()))
+        for cell in cells
+    ]
+
+
+def _rare_lengths(results: Results, cells: Sequence[str]) -> dict[str, frozenset[int]]:
+    """The trained lengths of each cell that training drew at most `RARE` times as often as the
+    average one: of two operands of 1-12 digits, both have one digit in 0.7 % of the examples."""
+    trials = results.trials[results.trials["cell"].isin(cells)]
+    drawn = drawn_lengths(replace(results, trials=trials))
+    return {
+        cell: frozenset(n for n, share in shares.items() if round(share * len(shares), 9) <= RARE)
+        for cell, shares in drawn.items()
+    }
 
 
 def gather_sides(results: Results, *patterns: str) -> list[list[Evidence]]:

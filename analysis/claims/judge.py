@@ -150,6 +150,8 @@ def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
             f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell at the lengths that a "
             f"rule uses, each of {LEAST_EXAMPLES} examples or more; diverged runs count as 0. n: "
             "runs of the cell with the fewest; least p: the smallest two-sided p possible with n.",
+            "Trained lengths that training drew at most a tenth as often as the average one decide "
+            "neither L95 in a rule nor whether a model fits; L95 in tables counts them.",
             "Paper scale judges the published number; laptop scale can support an ordering only.",
         ),
         numbers=numbers,

@@ -144,11 +144,12 @@ class ReachesAtMost(OfCells):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fits(OfCells):
-    """Median exact match of every matching cell is above 95 % at every trained length."""
+    """Median exact match of every matching cell is above 95 % at every trained length but rare
+    ones."""
 
     @property
     def text(self) -> str:
-        return f"'{self.cells}' fits the trained lengths (median above 95 % at each)"
+        return f"'{self.cells}' fits the trained lengths (median above 95 % at each but rare ones)"
 
     def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:

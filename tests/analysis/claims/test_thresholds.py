@@ -113,3 +113,21 @@ def test_a_claim_turns_at_its_threshold_in_each_of_its_cells(text, pattern, at, 
 def test_no_claim_about_a_number_is_without_a_threshold():
     numbers = {c.text for c in CLAIMS if c.number and c.sweep != "attention_probe"}
     assert {text for row in THRESHOLDS for text in numbers if text.startswith(row[0])} == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "cell", "rare", "frequent", "word"),
+    [("Coupling, 1 layer 4 heads, trained on 1-10 digits", "trained on 1-10", 1, 2, "fails"),
+     ("NoPE and random-start APE (6 layers) collapse", "NoPE", 2, 3, None),
+     ("3-operand addition: three", "coupling, 3 layers", 7, 8, "fails"),
+     ("Copy: coupling to 300", "copy, coupling, 1 layer", None, 1, "fails")],
+)  # fmt: skip
+def test_lengths_that_training_hardly_drew_decide_nothing(text, cell, rare, frequent, word):
+    """Of two numbers of 1-30 digits, the longer has 2 digits in 3 of 900 examples, of the 30 of an
+    average length; symbols to copy have every length alike."""
+    claim = next(c for c in CLAIMS if c.text.startswith(text))
+    rule, good = rule_at(claim, "paper"), world(claim.sweep, "published")
+    good = only(good, match_all(good, rule.patterns))
+    if rare:
+        assert rule.decide(change(good, cell, rare, 0.9)).outcome == "holds"
+    assert rule.decide(change(good, cell, frequent, 0.9)).outcome == word
