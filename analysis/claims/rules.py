@@ -121,7 +121,10 @@ class ReachesAtMost(OfCells):
 
     @property
     def text(self) -> str:
-        return f"L95 of '{self.cells}' (median) is at most {self.most}"
+        return (
+            f"L95 of '{self.cells}' (median) is at most {self.most}, and the first tested length "
+            f"that fails at most {NEAR_MOST * self.most:g}"
+        )
 
     def decide(self, results: Results) -> Decision:
         def check(evidence: Evidence) -> Decision:
