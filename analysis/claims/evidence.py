@@ -126,7 +126,8 @@ def gather(results: Results, pattern: str) -> list[Evidence]:
     cells = match_cells(results, pattern)
     check_rows(results, cells)
     rows, rare = results.evaluation, _rare_lengths(results, cells)
-    ok = rows[rows["cell"].isin(cells) & (rows["status"] == "ok")]
+    rows = rows[rows["cell"].isin(cells)]
+    ok = rows[rows["status"] == "ok"]
     sets = ok.groupby(["cell", "length", "second_length"], dropna=False)["test_set"].nunique()
     if (sets > 1).any():
         cell = sets.index[sets > 1].get_level_values("cell")[0]

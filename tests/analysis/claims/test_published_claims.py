@@ -5,12 +5,13 @@ from fnmatch import fnmatchcase
 import pytest
 
 from analysis.claims.combined import Every, Given
+from analysis.claims.evidence import match_all
 from analysis.claims.judge import judge, verdict_table
 from analysis.claims.orderings import Longer
 from analysis.claims.published import CLAIMS
 from analysis.claims.theorems import CountedCeiling
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from tests.support.rows.claim_worlds import rule_at, world
+from tests.support.rows.claim_worlds import only, rule_at, world
 
 NEEDS_NO_ROWS = [c for c in CLAIMS if isinstance(c.proven, CountedCeiling)]
 WITH_ROWS = [c for c in CLAIMS if c not in NEEDS_NO_ROWS]
@@ -56,7 +57,8 @@ def patterns(rule) -> list[str]:
 
 @pytest.mark.parametrize("claim", PAPER_CLAIMS, ids=lambda claim: claim.text)
 def test_broken_models_reproduce_nothing(claim):
-    decision = rule_at(claim, "paper").decide(world(claim.sweep, "broken"))
+    results, rule = world(claim.sweep, "broken"), rule_at(claim, "paper")
+    decision = rule.decide(only(results, match_all(results, rule.patterns)))
     beyond = getattr(claim.proven, "beyond", False)  # nothing right beyond the bound: so it is
     assert not decision.holds or beyond, decision
 
@@ -68,7 +70,8 @@ CANNOT = ("collapse", "end near", "nothing is left", "not reached", "fails outsi
 
 @pytest.mark.parametrize("claim", PAPER_CLAIMS, ids=lambda claim: claim.text)
 def test_perfect_models_show_no_failure_and_no_difference(claim):
-    decision = rule_at(claim, "paper").decide(world(claim.sweep, "perfect"))
+    results, rule = world(claim.sweep, "perfect"), rule_at(claim, "paper")
+    decision = rule.decide(only(results, match_all(results, rule.patterns)))
     says_cannot = any(words in claim.text for words in CANNOT)
     beyond = getattr(claim.proven, "beyond", False)
     assert bool(decision.holds) is not (says_cannot or beyond), decision
