@@ -29,7 +29,7 @@ from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.spec import Cell, parse_seeds
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
-from tests.support.rows.claim_rows import paper_world
+from tests.support.rows.claim_rows import make_world
 from tests.support.rows.example_store import make_evaluation, view_rows, write_trial
 
 OF_PAPERS = sorted(set(sweep_names()) - set(TABLES["beyond"]))  # what is ours alone has no settings
@@ -274,7 +274,7 @@ def test_other_scales_and_other_sweeps_have_no_such_table(stored):
 @lru_cache
 def rope_rows() -> Results:
     """Rows of the sweep on RoPE at paper scale, all wrong answers."""
-    return paper_world("rope_ablation", lambda *_: 0.0)
+    return make_world("rope_ablation", lambda *_: 0.0)
 
 
 def with_settings(results: Results, **changes: object) -> Results:
