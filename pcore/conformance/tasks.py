@@ -63,6 +63,7 @@ def check_task(name: str) -> list[Check]:
         "num_tokens and max_relative_ids": _limits,
         "sample_length": _sample_length,
         "encode and decode": _round_trip,
+        "examples apart": _apart,
         "deterministic under seed": _task_deterministic,
         "one batch can be memorised": _memorise,
     }
@@ -279,6 +280,28 @@ def _round_trip(task: Task, lengths: list[int]) -> str:
     if not examples:
         raise Broken(f"no query is read with the shape it was written in, such as {query}")
     return f"{', '.join(examples.values())} (whether answers are right is not checked)"
+
+
+def _apart(task: Task, lengths: list[int]) -> str:
+    """An example drawn beside longer ones has the answer that its query has alone."""
+    batch = task.sample_mixture(64, lengths[0], lengths[-1], make_generator("conformance"))
+    count = 0
+    for tokens, relative_ids in zip(batch.tokens, batch.relative_ids, strict=True):
+        query, response = task.decode(tokens)
+        try:
+            typed = task.for_query(query).at_test().encode(query)
+        except ValueError:
+            continue  # formats of training that nobody types
+        again, alone = task.decode(typed.tokens[0])
+        if again != query or not torch.equal(typed.relative_ids[0], relative_ids[tokens != 0]):
+            continue
+        if alone != response:
+            raise Broken(
+                f"{query}={response} in a batch of several lengths, {query}={alone} alone: what "
+                "lies beyond an example's size must not change its answer"
+            )
+        count += 1
+    return f"{count} of {len(batch.tokens)} examples drawn beside longer ones, answered alone"
 
 
 def _task_deterministic(task: Task, lengths: list[int]) -> str:

@@ -13,7 +13,7 @@ from pcore.config import TrialConfig, canonical, override, trial_id
 from pcore.conformance import Check, check_encoding, check_task, format_checks
 from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoidal
 from pcore.registry import source_hash
-from pcore.tasks import TASKS, Batch, Contents
+from pcore.tasks import TASKS, Batch, Contents, Symbol
 from pcore.tasks.addition import Addition
 from pcore.tasks.copying import Copy
 from pcore.training.train import train
@@ -318,6 +318,26 @@ class ParsesFlatShapes(Copy):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CountsWhatLiesBeyond(Copy):
+    """The last letter is that at the end of the widest example of the batch."""
+
+    def draw(self, sizes, rng):
+        symbols, shapes = super().draw(sizes, rng)
+        copied = symbols.clone()
+        copied[torch.arange(len(symbols)), :, shapes[:, 0] - 1] = symbols[:, :, -1]
+        return Contents(torch.cat((symbols, copied), dim=1), shapes)
+
+    def parse(self, query):
+        symbols, shapes = super().parse(query)
+        return Contents(torch.cat((symbols, symbols), dim=1), shapes)
+
+    def layout(self, shape):
+        layout, half = super().layout(shape), super().layout(shape).num_query
+        layout.sources[half:] = [Symbol(1, symbol.index) for symbol in layout.sources[half:]]
+        return layout
+
+
+@dataclass(frozen=True, kw_only=True)
 class NeedsAnArgument(Addition):
     def __post_init__(self):
         raise ValueError("choose a colour")
@@ -333,6 +353,7 @@ class NeedsAnArgument(Addition):
         (GivesBosAnId, "relative IDs"),
         (ReversesTheQuery, "encode and decode"),
         (ParsesFlatShapes, "encode and decode"),
+        (CountsWhatLiesBeyond, "examples apart"),
         (NeedsAnArgument, "constructs with defaults"),
     ],
 )

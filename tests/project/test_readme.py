@@ -49,7 +49,7 @@ def pcore(folder: Path, command: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["my_encodings:Distance", "my_attention:Squared", "my_mixers:Mean", "my_tasks:Flip"]
+    "name", ["my_encodings:Distance", "my_attention:Temperature", "my_mixers:Mean", "my_tasks:Flip"]
 )
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in GUIDES.splitlines() if name in line]
@@ -58,7 +58,7 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     if train.startswith("pcore "):
         assert "exact match" in pcore(own_code, train).lower()
         return
-    script, *flags = shlex.split(train)[1:]
+    script, *flags = shlex.split(train, comments=True)[1:]
     run = [sys.executable, str(ROOT / script), *flags]
     path = os.environ | {"PYTHONPATH": str(own_code)}  # as if it were the root of the checkout
     done = subprocess.run(run, cwd=own_code, env=path, capture_output=True, text=True, timeout=250)
@@ -86,7 +86,7 @@ def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, m
     [
         "position.encoding=my_encodings:Distance",
         "task.name=my_tasks:Flip",
-        "model.attention=my_attention:Squared",
+        "model.attention=my_attention:Temperature",
         "model.mixer=my_mixers:Mean",
         "model.mixer=my_mixers:Mean,attention",
     ],
