@@ -127,7 +127,7 @@ def gather(results: Results, pattern: str) -> list[Evidence]:
     check_rows(results, cells)
     rows, rare = results.evaluation, _rare_lengths(results, cells)
     rows = rows[rows["cell"].isin(cells)]
-    ok = rows[rows["status"] == "ok"]
+    ok = rows.loc[rows["status"] == "ok", ["cell", "length", "second_length", "test_set"]]
     sets = ok.groupby(["cell", "length", "second_length"], dropna=False)["test_set"].nunique()
     if (sets > 1).any():
         cell = sets.index[sets > 1].get_level_values("cell")[0]
@@ -141,7 +141,8 @@ def gather(results: Results, pattern: str) -> list[Evidence]:
 def _rare_lengths(results: Results, cells: Sequence[str]) -> dict[str, frozenset[int]]:
     """The trained lengths of each cell that training drew at most `RARE` times as often as the
     average one: of two operands of 1-12 digits, both have one digit in 0.7 % of the examples."""
-    trials = results.trials[results.trials["cell"].isin(cells)]
+    chosen = results.trials["cell"].isin(cells)
+    trials = results.trials.loc[chosen, ["cell", "config_json"]]  # of a hundred columns
     drawn = drawn_lengths(replace(results, trials=trials))
     return {
         cell: frozenset(n for n, share in shares.items() if round(share * len(shares), 9) <= RARE)
@@ -184,8 +185,9 @@ def uncounted_runs(results: Results, patterns: Iterable[str]) -> str:
 
 def check_rows(results: Results, cells: Sequence[str]) -> None:
     """Raise ValueError if the trials of these cells cannot be judged together."""
-    trials = results.trials[results.trials["cell"].isin(cells)]
-    ran = trials[trials["status"].isin(COUNTED)]
+    chosen = results.trials["cell"].isin(cells)
+    counted = chosen & results.trials["status"].isin(COUNTED)
+    ran = results.trials.loc[counted, ["cell", "cell_id", "code_hash"]]
     codes = sorted(ran["code_hash"].dropna().unique())
     if len(codes) > 1:
         raise ValueError(f"rows of {len(codes)} versions of the code: {', '.join(codes)}")
@@ -193,7 +195,7 @@ def check_rows(results: Results, cells: Sequence[str]) -> None:
         if count > 1:
             raise ValueError(f"{cell!r} mixes {count} configurations")
     if results.scale == "paper":
-        lines = compare_settings(replace(results, trials=trials))
+        lines = compare_settings(replace(results, trials=results.trials[chosen]))
         wrong = [line for line in unexplained(lines) if line.field not in COUNTED_BY_RULES]
         if wrong:
             line = wrong[0]

@@ -265,9 +265,7 @@ def _round_trip(task: Task, lengths: list[int]) -> str:
         batch = task.sample_length(16, length, make_generator("conformance"))
         for tokens, relative_ids in zip(batch.tokens, batch.relative_ids, strict=True):
             query, response = task.decode(tokens)
-            posed = task.for_query(query).at_test()
-            _require_batch(posed.parse(query), "parse")
-            typed = posed.encode(query)
+            typed = _type(task, query)
             shown = task.decode(typed.tokens[0])
             if shown[0] != query:
                 raise Broken(f"the query {query} comes back as {shown[0]}")
@@ -282,14 +280,21 @@ def _round_trip(task: Task, lengths: list[int]) -> str:
     return f"{', '.join(examples.values())} (whether answers are right is not checked)"
 
 
+def _type(task: Task, query: str) -> Batch:
+    """The example that a user gets who types this query."""
+    posed = task.for_query(query).at_test()
+    _require_batch(posed.parse(query), "parse")
+    return posed.encode(query)
+
+
 def _apart(task: Task, lengths: list[int]) -> str:
     """An example drawn beside longer ones has the answer that its query has alone."""
-    batch = task.sample_mixture(64, lengths[0], lengths[-1], make_generator("conformance"))
+    batch = _mixture_up_to(task, lengths, lengths[-1])
     count = 0
     for tokens, relative_ids in zip(batch.tokens, batch.relative_ids, strict=True):
         query, response = task.decode(tokens)
         try:
-            typed = task.for_query(query).at_test().encode(query)
+            typed = _type(task, query)
         except ValueError:
             continue  # formats of training that nobody types
         again, alone = task.decode(typed.tokens[0])

@@ -14,8 +14,9 @@ from scipy.optimize import nnls
 from pcore.config import TrialConfig, override, trial_id, without_seeds
 from pcore.encodings import Encoding
 from pcore.evaluation.flops import count_flops, count_train_flops
+from sweeps import quickstart
 from sweeps.baseline import addition
-from sweeps.engine.plan import PlannedTrial, predict_wall
+from sweeps.engine.plan import Plan, PlannedTrial, launch_order, predict_wall
 from sweeps.engine.prices import cost_model, price
 from sweeps.engine.prices.cost_model import (
     TYPICAL,
@@ -290,6 +291,22 @@ def test_what_is_unlike_all_that_was_measured_is_probed(filled, changes):
     assert only_price(override(BASE, changes), filled).source == "probed"
 
 
+def test_own_code_that_raises_has_a_guessed_price_and_is_tried_once(tmp_path, law, monkeypatch):
+    store, asked = Store(tmp_path), list[TrialConfig]()
+
+    def probe(config, device, num_threads=1):
+        asked.append(config)
+        raise RuntimeError("a shape that does not fit")
+
+    monkeypatch.setattr(price, "probe", probe)
+    write(store, override(BASE, SHAPES[0]), law, host="there")
+    longer = override(BASE, UNSEEN | {"optim.num_steps": 9000})  # the same training step
+    found = price_cells({"a": override(BASE, UNSEEN), "b": longer}, store)
+    assert [price.source for price in found.by_cell.values()] == ["guessed", "guessed"]
+    assert all(price.seconds > 0 for price in found.by_cell.values())
+    assert len(asked) == 1
+
+
 def test_rows_of_own_code_that_is_gone_are_left_out(filled, law):
     config = override(BASE, {"position.encoding": "tests.sweeps.test_cost_model:Slow"})
     write(filled, config, law, config_json='{"position.encoding": "nowhere_to_be_found:Slow"}')
@@ -305,6 +322,21 @@ def test_a_probe_is_a_training_step(tiny_config):
     threads = torch.get_num_threads()
     assert 0 < price.probe(config, "cpu", num_threads=2) < 5
     assert torch.get_num_threads() == threads
+
+
+def test_the_shortest_trial_starts_first_then_the_longest():
+    trials = [
+        PlannedTrial(
+            trial=Trial(cell=Cell(label=str(seconds), config=BASE), config=BASE, id=str(seconds)),
+            state="missing",
+            price=Price(seconds=seconds, source="measured"),
+        )
+        for seconds in (30, 10, 40, 20)
+    ]
+    plan = Plan(sweep=quickstart.SWEEP, scale="smoke", trials=tuple(trials))
+    assert [p.trial.id for p in launch_order([plan], 2)] == ["10", "40", "30", "20"]
+    assert [p.trial.id for p in launch_order([plan], 1)] == ["30", "10", "40", "20"]
+    assert launch_order([], 2) == []
 
 
 def test_starting_the_executor_belongs_to_the_wall_time_of_what_runs():

@@ -5,7 +5,6 @@ ones (`cost_model`). If there are too few of these, or none is comparable, a few
 timed here (`probe`).
 """
 
-import contextlib
 import dataclasses
 import statistics
 import time
@@ -84,17 +83,15 @@ class _Pricing:
         self.steps = [m.amounts.step_operations for m in self.sample]
         self.measured_parts = {_parts(config) for config in self.measured.sample}
         self.speed = 1.0  # time here over time where the rows were measured
-        self.probed: dict[TrialConfig, float] = {}
+        self.probed: dict[TrialConfig, float | None] = {}
 
     def calibrate(self, configs: Sequence[TrialConfig]) -> None:
         """Compare rows measured on other hosts with this host."""
         if not configs:
             return
-        middle, ratios = configs[len(configs) // 2], list[float]()
-        for config in (configs[0], middle, configs[-1]):
-            with contextlib.suppress(Exception):  # own code: its trials will say what it raises
-                ratios.append(self.probe(config))
-        self.speed = statistics.median(ratios or [1.0])
+        middle = configs[len(configs) // 2]
+        ratios = [self.probe(config) for config in (configs[0], middle, configs[-1])]
+        self.speed = statistics.median([r for r in ratios if r is not None] or [1.0])
 
     def price(self, cell: str, config: TrialConfig) -> Price:
         if config.model.kind == "constructed":  # evaluated only: seconds at most
@@ -106,17 +103,19 @@ class _Pricing:
         if self.fitted and not self._is_far(amounts) and self._is_comparable(config):
             source = f"fitted on {len(self.sample)} cells"
             return Price(seconds=seconds * self.speed, source=source)
-        try:
-            return Price(seconds=seconds * self.probe(config), source="probed")
-        except Exception:  # own code: its trials will say what it raises, the others run
+        if (ratio := self.probe(config)) is None:
             return Price(seconds=seconds * self.speed, source="guessed")
+        return Price(seconds=seconds * ratio, source="probed")
 
-    def probe(self, config: TrialConfig) -> float:
-        """How much longer a training step takes here than the model says."""
+    def probe(self, config: TrialConfig) -> float | None:
+        """How much longer a training step takes here than the model says; None if it raises."""
         small = smaller(config)
         if small not in self.probed:
-            seconds = probe(small, self.device, self.num_threads)
-            self.probed[small] = seconds / self.model.step_seconds(count_amounts(small))
+            try:
+                seconds = probe(small, self.device, self.num_threads)
+                self.probed[small] = seconds / self.model.step_seconds(count_amounts(small))
+            except Exception:  # own code: its trials will say what it raises, the others run
+                self.probed[small] = None
         return self.probed[small]
 
     def describe(self) -> str:
