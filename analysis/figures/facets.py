@@ -12,13 +12,14 @@ from matplotlib.lines import Line2D
 from analysis.figures import style
 from analysis.figures.heat_maps import draw_map, whole_percent
 from analysis.figures.lengths import scale_lengths
-from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
+from analysis.figures.shared.cell_styles import CellStyle, cell_method_colors, ordered_colors
 from analysis.figures.shared.marks import describe_counts, draw_median, draw_runs, explain_marks
 from analysis.load import Coordinate, Results, cell_axes
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import choose_lengths
 
 ACROSS = 3  # panels side by side
+TICK_LETTERS = 60  # that fit below a map of the whole width
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +29,7 @@ class Facets:
     names: tuple[str, ...]  # of the axes, the one of the panels first
     values: tuple[tuple[Coordinate, ...], ...]  # of each axis, in the order of the sweep
     cells: dict[tuple[Coordinate, ...], str]  # at each place that has one
+    reference: str | None  # the first cell, if it has no place: it is drawn in every panel
 
     @property
     def others(self) -> list[tuple[Coordinate, ...]]:
@@ -36,8 +38,14 @@ class Facets:
 
 
 def find_facets(results: Results) -> Facets | None:
-    """None unless every cell has a place of its own on the same two axes or more."""
+    """None unless every cell, but perhaps the first, has a place of its own on the same two axes or
+    more.
+    """
     places = cell_axes(results)
+    reference = next((cell for cell in places if not places[cell]), None)
+    if reference != next(iter(places), None):
+        reference = None
+    places = {cell: place for cell, place in places.items() if cell != reference}
     first = next(iter(places.values()), {})
     if any(place.keys() != first.keys() for place in places.values()):
         return None
@@ -46,7 +54,8 @@ def find_facets(results: Results) -> Facets | None:
     cells = {tuple(place[name] for name in names): cell for cell, place in places.items()}
     if len(names) < 2 or len(cells) < len(places):
         return None
-    return Facets(names=names, values=tuple(values[name] for name in names), cells=cells)
+    levels = tuple(values[name] for name in names)
+    return Facets(names=names, values=levels, cells=cells, reference=reference)
 
 
 def plot_facets(results: Results, facets: Facets) -> Figure:
@@ -56,23 +65,27 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
     curves = statistics.cell_curves(results.evaluation)
     runs = statistics.run_curves(results.evaluation)
     others, panels = facets.others, facets.values[0]
-    colors = ordered_colors(len(others))
     labels = [", ".join(map(_label, facets.names[1:], place)) for place in others]
     looks = [
         CellStyle(color=color, marker=style.MARKERS[i % len(style.MARKERS)], line="-")
-        for i, color in enumerate(colors)
+        for i, color in enumerate(_colors(results, facets))
     ]
+    if facets.reference is not None:
+        labels.insert(0, facets.reference)
+        looks.insert(0, CellStyle(color=style.GREY, marker="", line="--"))
     across = 2 if len(panels) in (2, 4) else min(ACROSS, len(panels))
     with style.apply():
         longest = max(map(len, labels))
         figure, drawn = style.new_panels(
-            1.7, -(-len(panels) // across), across, len(others), longest
+            1.7, -(-len(panels) // across), across, len(labels), longest
         )
         for i, value in enumerate(panels):
             axes = drawn[i]
             axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)))
-            for place, look in zip(others, looks, strict=True):
-                cell = facets.cells.get((value, *place))
+            shown = [facets.cells.get((value, *place)) for place in others]
+            if facets.reference is not None:
+                shown.insert(0, facets.reference)
+            for cell, look in zip(shown, looks, strict=True):
                 rows, curve = runs[runs["cell"] == cell], curves[curves["cell"] == cell]
                 if cell is None or curve.empty:
                     continue
@@ -93,11 +106,29 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
         style.add_legend(
             figure,
             [
-                Line2D([], [], color=look.color, marker=look.marker, label=label)
+                Line2D(
+                    [], [], color=look.color, marker=look.marker, linestyle=look.line, label=label
+                )
                 for look, label in zip(looks, labels, strict=True)
             ],
         )
     return figure
+
+
+def _colors(results: Results, facets: Facets) -> list[str]:
+    """Of each place on the axes but the first: that of its method, if these differ; else colours
+    without an order for words, and with one for numbers.
+    """
+    others, of_cells = facets.others, cell_method_colors(results)
+    methods = [
+        {of_cells[c] for v in facets.values[0] if (c := facets.cells.get((v, *place)))}
+        for place in others
+    ]
+    if len(set().union(*methods)) == len(others) == sum(map(len, methods)):
+        return [color for colors in methods for color in colors]
+    if any(isinstance(value, str) for place in others for value in place):
+        return [style.COLORS[i % len(style.COLORS)] for i in range(len(others))]
+    return list(ordered_colors(len(others)))
 
 
 def _label(name: str, value: Coordinate) -> str:
@@ -121,8 +152,10 @@ def plot_maps(results: Results, facets: Facets) -> Figure:
     rows = facets.values[1 if several else 0]
     columns = list(itertools.product(*facets.values[2 if several else 1 :]))
     across = min(2 if len(panels) in (2, 4) else ACROSS, len(panels))
+    ticks = [", ".join(map(str, column)) for column in columns]
+    is_long = across * sum(map(len, ticks)) > TICK_LETTERS
     with style.apply():
-        height = 0.65 + 0.3 * len(rows)
+        height = 0.65 + 0.3 * len(rows) + 0.55 * is_long
         figure, drawn = style.new_panels(height, -(-len(panels) // across), across)
         for i, panel in enumerate(panels):
             values = np.full((len(rows), len(columns)), np.nan)
@@ -130,7 +163,10 @@ def plot_maps(results: Results, facets: Facets) -> Figure:
                 values[y, x] = at.get(facets.cells.get((*panel, row, *column), ""), np.nan)
             draw_map(drawn[i], values, np.vectorize(whole_percent)(values))
             drawn[i].set_title(", ".join(map(str, panel)), fontsize=7.5, loc="left")
-            drawn[i].set_xticks(range(len(columns)), [", ".join(map(str, c)) for c in columns])
+            drawn[i].set_xticks(range(len(columns)), ticks, rotation=30 if is_long else 0)
+            if is_long:
+                for tick in drawn[i].get_xticklabels():
+                    tick.set(ha="right", rotation_mode="anchor")
             drawn[i].set_yticks(range(len(rows)), list(map(str, rows)))
             names = facets.names[len(panel) :]
             drawn[i].set_xlabel(", ".join(names[1:]) if i + across >= len(panels) else "")
@@ -139,5 +175,6 @@ def plot_maps(results: Results, facets: Facets) -> Figure:
             axes.remove()
         text = f"median over runs of exact match (%) at length {shown.label(shown.solve)}"
         text += f"; grey: not tested; {describe_counts(curves['n'])}"
+        text += f"; not on these axes: {facets.reference}" if facets.reference else ""
         style.add_caption(figure, f"{text}; checkpoint: {results.checkpoint}")
     return figure

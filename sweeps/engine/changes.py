@@ -11,12 +11,13 @@ import argparse
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from pcore.config import SEEDS, flatten, override
 from pcore.registry import nearest
+from pcore.tasks import TASKS
 from sweeps.engine.spec import Cell, Coordinate, Scale, Sweep
 
 ONLY = "only"  # in the name of a sweep; no field is called so
@@ -156,9 +157,16 @@ def _change(
     return replace(
         sweep,
         name=f"{sweep.name}{SEPARATOR}{_file_name(parts, MAX_NAME - len(sweep.name))}",
-        title=f"{sweep.title}; {', '.join(shown)}",
+        title=f"{_title(sweep.title, parts)}; {', '.join(shown)}",
         cells=cells,
     )
+
+
+def _title(title: str, changed: Container[str]) -> str:
+    """Without the name of the task in front where that is changed."""
+    task, _, rest = title.partition(": ")
+    is_wrong = "task.name" in changed and task.lower() in TASKS and rest
+    return rest[0].upper() + rest[1:] if is_wrong else title
 
 
 def _chosen(cells: Sequence[Cell], only: Sequence[str], sweep: str) -> list[Cell]:

@@ -28,7 +28,7 @@ class CellStyle:
 
 def cell_styles(results: Results) -> dict[str, CellStyle]:
     """The style of every cell of a sweep; 64 cells until marker and line both come back."""
-    colors, methods = cell_shades(results), _methods(results)
+    colors, methods = cell_shades(results), cell_method_colors(results)
     if len(set(methods.values())) == 1 < len(methods):
         colors = dict(zip(methods, ordered_colors(len(methods)), strict=True))
     return {
@@ -43,14 +43,14 @@ def cell_styles(results: Results) -> dict[str, CellStyle]:
 
 def cell_shades(results: Results) -> dict[str, str]:
     """The colour of every cell by its method alone, also where all cells have one."""
-    methods, colors = _methods(results), dict[str, str]()
+    methods, colors = cell_method_colors(results), dict[str, str]()
     for color in dict.fromkeys(methods.values()):
         cells = [cell for cell in methods if methods[cell] == color]
         colors |= zip(cells, shades(color, len(cells)), strict=True)
     return colors
 
 
-def _methods(results: Results) -> dict[str, str]:
+def cell_method_colors(results: Results) -> dict[str, str]:
     """The colour of the method of every cell."""
     configs = cell_configs(results)
     return {cell: method_color(configs.get(cell, {})) for cell in results.cells}

@@ -8,9 +8,11 @@ from matplotlib.collections import QuadMesh
 
 from analysis.figures.choose import draw_figures
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
+from analysis.figures.style import COLORS, METHOD_COLORS
 from analysis.load import Results, load_sweep
 from analysis.rows import read_rows
 from analysis.statistics import runs as statistics
+from pcore.config import override
 from sweeps.baseline import addition
 from sweeps.engine.spec import Cell, arms, axis, grid
 from sweeps.engine.store.store import Store
@@ -92,6 +94,40 @@ def test_two_axes_are_one_map_and_the_sweep_gets_both_figures(tmp_path):
     (axes,) = figures["grid"].figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
+
+
+def test_a_first_cell_without_a_place_is_drawn_in_every_panel(tmp_path):
+    norms = arms({"RMSNorm": {}, "LayerNorm": {"model.norm": "layer"}})
+    deep = override(BASE, {"model.num_layers": 6})
+    reference = Cell(label="reference", config=deep)
+    store_cells(tmp_path, [reference, *grid(BASE, method=METHODS, norm=norms)])
+    results = load_sweep(tmp_path, "grid", "laptop")
+    facets = find_facets(results)
+    assert facets is not None
+    assert facets.reference == "reference"
+    figure = plot_facets(results, facets)
+    for axes in figure.axes:
+        lines = [line for line in axes.get_lines() if str(line.get_label())[0] != "_"]
+        assert len(lines) == 3
+        assert lines[0].get_label() == "reference"
+        assert lines[0].get_linestyle() == "--"
+        assert [line.get_color() for line in lines[1:]] == list(COLORS[:2])  # norms have no order
+    (legend,) = figure.legends
+    assert [t.get_text() for t in legend.get_texts()] == ["reference", "RMSNorm", "LayerNorm"]
+    (grid_axes,) = plot_maps(results, facets).axes
+    assert len(grid_axes.get_yticklabels()) == len(grid_axes.get_xticklabels()) == 2
+
+
+def test_methods_on_the_second_axis_have_the_colours_of_methods(tmp_path):
+    norms = arms({"RMSNorm": {}, "LayerNorm": {"model.norm": "layer"}})
+    store_cells(tmp_path, grid(BASE, norm=norms, method=METHODS))
+    results = load_sweep(tmp_path, "grid", "laptop")
+    facets = find_facets(results)
+    assert facets is not None
+    for axes in plot_facets(results, facets).axes:
+        lines = [line for line in axes.get_lines() if str(line.get_label())[0] != "_"]
+        expected = [METHOD_COLORS["learned coupled"], METHOD_COLORS["NoPE"]]
+        assert [line.get_color() for line in lines] == expected
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,15 @@ def test_axes_cross_every_cell_the_last_fastest_and_are_coordinates():
     assert cells[1].axes == {"arm": "one", "learning_rate": 0.001, "norm": "layer"}
 
 
+def test_a_title_does_not_name_the_task_that_was_replaced():
+    script = find_sweep("encoding_ablation")
+    assert script.title == "Addition: position encodings at equal depth"
+    sweep = changed(script, sets=["task.name=sorting"])
+    assert sweep.title == "Position encodings at equal depth; name=sorting"
+    sweep = changed(script, sets=["model.d_ff=64"])
+    assert sweep.title == f"{script.title}; d_ff=64"
+
+
 def test_values_with_commas_are_separated_by_semicolons():
     sweep = changed(make_sweep(one={}), axes=["eval.test_lengths=5;5,6"])
     assert [c.config.eval.test_lengths for c in sweep.cells("smoke")] == [(5,), (5, 6)]
