@@ -4,6 +4,7 @@ first axis, and heat maps over the others.
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -103,15 +104,7 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
         text = f"panel: {facets.names[0]}; lines: {', '.join(facets.names[1:])}"
         text += f"; {explain_marks(curves)}; checkpoint: {results.checkpoint}"
         style.add_caption(figure, text)
-        style.add_legend(
-            figure,
-            [
-                Line2D(
-                    [], [], color=look.color, marker=look.marker, linestyle=look.line, label=label
-                )
-                for look, label in zip(looks, labels, strict=True)
-            ],
-        )
+        style.add_legend(figure, list(map(_key, looks, labels)))
     return figure
 
 
@@ -129,6 +122,11 @@ def _colors(results: Results, facets: Facets) -> list[str]:
     if any(isinstance(value, str) for place in others for value in place):
         return [style.COLORS[i % len(style.COLORS)] for i in range(len(others))]
     return list(ordered_colors(len(others)))
+
+
+def _key(look: CellStyle, label: str) -> Line2D:
+    drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "linestyle": look.line}
+    return Line2D([], [], label=label, **drawn)
 
 
 def _label(name: str, value: Coordinate) -> str:
