@@ -13,6 +13,7 @@ shares its runs with `thousand_digits`, which go on to 3,000 digits; the others 
 cells are compared with the first. Cost: see `--plan`.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pcore.config import override
@@ -53,8 +54,25 @@ LONGEST_APE: dict[Scale, int] = {"smoke": 12, "laptop": 72, "paper": 200}  # its
 MAX_POSITION: dict[Scale, int] = {"smoke": 40, "laptop": 202, "paper": 202}
 
 
+# Learning rate and weight decay of the winners of `packing_search`; the other arms keep theirs.
+TUNED: dict[str, tuple[float, float]] = {}
+
+
 def cells(scale: Scale) -> list[Cell]:
     """The reference, then arms without one component, then other position methods."""
+    found = untuned(scale)
+    if scale != "laptop":  # the search has not been run
+        return found
+    return [_tuned(cell, *TUNED[cell.label]) if cell.label in TUNED else cell for cell in found]
+
+
+def _tuned(cell: Cell, rate: float, decay: float) -> Cell:
+    changes = {"optim.learning_rate": rate, "optim.weight_decay": decay}
+    return replace(cell, config=override(cell.config, changes))
+
+
+def untuned(scale: Scale) -> list[Cell]:
+    """The cells as `packing_search` begins with them."""
     base = packed(scale)
     to_longest = {"eval.test_lengths": tuple(n for n in base.eval.test_lengths if n <= LONGEST)}
     short = tuple(n for n in base.eval.test_lengths if n <= LONGEST_TABLE[scale])
@@ -70,7 +88,7 @@ def cells(scale: Scale) -> list[Cell]:
         "data.packing_begins": base.data.packing_begins[: len(few) - 1],
     }
     coupled_rope = others | {"position.encoding": "rotary"}
-    abacus = table | ABACUS
+    abacus = table | ABACUS | {"model.num_layers": BASELINE_DEPTH[scale]}
     parts: dict[str, dict[str, Any]] = {
         "rings, alone": ALONE,
         **({} if scale == "smoke" else {f"rings, up to {few[-1]} in a row": fewer}),

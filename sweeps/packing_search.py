@@ -22,7 +22,7 @@ def arms(scale: Scale) -> dict[str, TrialConfig]:
     """
     return {
         cell.label: override(cell.config, NEAR.get(scale, {}))
-        for cell in packing_ablation.cells(scale)
+        for cell in packing_ablation.untuned(scale)
         if cell.label.endswith((", packed", ", alone"))
     }
 
