@@ -157,18 +157,21 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
     cells = [address.cell for address in asked]
     if cells.count(None) == 1:
         raise ValueError("a cell and a sweep are not compared: name a cell of each, or of none")
-    label = cells[0] if cells[0] == cells[1] else f"{cells[0]} → {cells[1]}"
     stores = zip(folders, [address.sweep for address in asked], strict=True)
     usual = load.usual_scale(*stores)
-    sides = list[tuple[Results, str]]()
+    sides, names, labels = list[Results](), list[str](), list[str]()
     for folder, address in zip(folders, asked, strict=True):
         scale = address.scale or options.scale or usual
         side = load.load_sweep(folder, address.sweep, scale, checkpoint=options.checkpoint)
-        name = f"{address.sweep} [{scale}]"
-        if address.cell is not None:
-            side, name = load.select_cell(side, address.cell, label), f"{name}/{address.cell}"
-        sides.append((side, name if options.sweep is None else f"{name} in {folder}"))
-    return sides
+        labels += [] if address.cell is None else [load.find_cell(side, address.cell)]
+        name = "/".join([f"{address.sweep} [{scale}]", *labels[-1:]])
+        names.append(name if options.sweep is None else f"{name} in {folder}")
+        sides.append(side)
+    if labels:
+        label = " → ".join(dict.fromkeys(labels))
+        pairs = zip(sides, labels, strict=True)
+        sides = [load.select_cell(side, cell, label) for side, cell in pairs]
+    return list(zip(sides, names, strict=True))
 
 
 def show_trace(options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ decided here, once:
   reduce n.
 """
 
+import fnmatch
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -149,15 +150,23 @@ def load_sweep(
     ).at(checkpoint)
 
 
-def select_cell(results: Results, cell: str, label: str | None = None) -> Results:
-    """One cell of a sweep, under another label if one is given. Raises ValueError that names the
-    nearest.
+def find_cell(results: Results, text: str) -> str:
+    """The label of a cell, from itself or from a pattern that fits it alone (* stands for
+    anything). Raises ValueError that names the nearest, or all that fit.
     """
-    if cell not in results.cells:
-        raise ValueError(f"no cell {cell!r} in {results.sweep}; {suggest(cell, results.cells)}")
+    found = [text] if text in results.cells else fnmatch.filter(results.cells, text)
+    if not found:
+        raise ValueError(f"no cell {text!r} in {results.sweep}; {suggest(text, results.cells)}")
+    if len(found) > 1:
+        raise ValueError(f"{text!r} fits several cells of {results.sweep}: {', '.join(found)}")
+    return found[0]
+
+
+def select_cell(results: Results, cell: str, label: str) -> Results:
+    """One cell of a sweep, under another label."""
     kept = {name: getattr(results, name) for name in FRAMES}
     kept = {name: frame[frame["cell"] == cell] for name, frame in kept.items()}
-    return replace(results, **{k: f.assign(cell=label or cell) for k, f in kept.items()})
+    return replace(results, **{k: f.assign(cell=label) for k, f in kept.items()})
 
 
 def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:

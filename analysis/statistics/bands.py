@@ -1,4 +1,4 @@
-"""Bands: neighbouring lengths at which two result sets compare alike."""
+"""Bands: neighbouring lengths of one range at which two result sets compare alike."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -15,11 +15,12 @@ def compare_bands(frame: pd.DataFrame) -> pd.DataFrame:
     verdict: "equal", "other runs" and "only in A" as the `change` of every length in the band;
     "medians within a point"; "B higher" or "B lower", with ", not separated" where no length has a
     p up to SURE, or ", too few runs" where none could have one. Of a band: its first and last
-    length, the least and the most median of each side, the least p_holm, and the largest difference
-    (median over pairs) with its length and runs.
+    length, range (train, near, test), the least and the most median of each side, the least
+    p_holm, and the largest difference (median over pairs) with its length and runs.
     """
     kinds = frame.apply(_kind, axis=1) if len(frame) else pd.Series(dtype=str)
-    is_new = (kinds != kinds.shift()) | (frame["cell"] != frame["cell"].shift())
+    same = pd.concat([kinds.rename("kind"), frame[["cell", "range"]]], axis=1)
+    is_new = (same != same.shift()).any(axis=1)
     rows = [_band(kinds[part.index], part) for _, part in frame.groupby(is_new.cumsum())]
     return pd.DataFrame(rows)
 
@@ -50,6 +51,7 @@ def _band(kinds: pd.Series, rows: pd.DataFrame) -> dict[Hashable, Any]:
         "cell": rows["cell"].iloc[0],
         "first_length": rows["length"].iloc[0],
         "last_length": rows["length"].iloc[-1],
+        "range": rows["range"].iloc[0],
         "verdict": verdict,
         **{f"least_{side}": rows[f"median_{side}"].min() for side in "ab"},
         **{f"most_{side}": rows[f"median_{side}"].max() for side in "ab"},

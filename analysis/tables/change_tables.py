@@ -28,9 +28,10 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
         rows=(_band_row(row) for row in shown.to_dict("records")),
         notes=(
             f"{len(equal)} cells, of which {int(equal.sum())} are left out, with equal counts at "
-            "every length in every run. --by-length: every length."
+            "every length in every run. --by-length: every length, with intervals."
             if len(equal) > 1
-            else "equal: the same counts at every length in every run. --by-length: every length.",
+            else "equal: the same counts at every length in every run. --by-length: every length, "
+            "with intervals.",
             "A, B: smallest and largest median exact match (%) of the band. B - A: the largest "
             "median difference in it, in points.",
             f"medians within a point: differences below {100 * POINT:.0f} point. not separated: no "
@@ -44,7 +45,7 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
 def _band_row(row: dict[Hashable, Any]) -> tuple[str, ...]:
     return (
         row["cell"],
-        _span(str(row["first_length"]), str(row["last_length"])),
+        f"{_span(str(row['first_length']), str(row['last_length']))} {row['range']}",
         _span(percent(row["least_a"]), percent(row["most_a"])),
         _span(percent(row["least_b"]), percent(row["most_b"])),
         points(row["difference"]) + ("" if pd.isna(row["difference"]) else f" at {row['length']}"),

@@ -69,7 +69,7 @@ def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
         )
     least = frame["least_p_holm"].min()
     if least > 0.05:
-        yield f"With so few seeds the corrected p cannot fall below {p_value(least)}."
+        yield f"So few seeds can separate nothing: the corrected p is at least {p_value(least)}."
     for pairing, others in frame[~frame["is_paired"].astype(bool)].groupby("pairing"):
         cells, instead = ", ".join(others["cell"]), " (difference of medians, permutation test)"
         yield f"Not paired, {pairing}: {cells}{'' if pairing == 'no runs' else instead}."

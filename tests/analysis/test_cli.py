@@ -160,9 +160,9 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["compare", *places, "depth_ablation", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     bands = [line for line in printed.splitlines() if "NoPE, 3 layers" in line and "–" in line]
-    assert [line.endswith("medians within a point") for line in bands] == [
-        True
-    ]  # one of three runs
+    ranges = [line.split("–", 1)[1].split()[1] for line in bands]
+    assert ranges == ["train", "near", "test"]
+    assert all(line.endswith("medians within a point") for line in bands)  # one of three runs
     assert "only in B" not in out.read_text()
     assert len(pd.read_csv(out)) == len(CELLS) * NUM_LENGTHS
     assert main(["compare", *places, "depth_ablation/NoPE, 3 layers"]) == 0
@@ -207,12 +207,15 @@ def test_cells_and_sweeps_of_one_store_are_compared(
     assert main(["compare", cell, "depth_ablation [laptop]/NoPE, 3 layers", *where]) == 0
     printed = capsys.readouterr().out
     assert "coupling, 1 layer → NoPE" in printed
+    assert main(["compare", cell, "depth_ablation [laptop]/NoPE*", *where]) == 0
+    assert capsys.readouterr().out == printed
     assert "B lower" in printed
     assert main(["compare", "sweeps/depth_ablation.py", "depth_ablation", *where]) == 0
     assert "of which 6 are left out" in capsys.readouterr().out
     for a, b, message in (
         (cell, "depth_ablation", "a cell and a sweep are not compared"),
         (cell, "depth_ablation/NoPE, 3 layer", "did you mean 'NoPE, 3 layers'?"),
+        (cell, "depth_ablation/coupling*", "'coupling*' fits several cells of depth_ablation: "),
         (cell, f"{cell}/seed 1", "leave the seed out"),
         ("depth_ablatoin", "depth_ablation", "did you mean 'depth_ablation'?"),
         ("depth_ablation [paper]", "depth_ablation", "has no scale 'paper'; it has: laptop"),

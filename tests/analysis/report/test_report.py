@@ -235,7 +235,7 @@ def test_comparisons_and_notes_stand_in_the_section(page: Path):
     row = frame[frame["cell"] == "NoPE, 3 layers"].iloc[0]
     assert points(row["difference_median"]) in read(page).all("td")
     assert f"{row['wins']}–{row['ties']}–{row['losses']}" in read(page).all("td")
-    assert "With so few seeds the corrected p cannot fall below" in text
+    assert "So few seeds can separate nothing: the corrected p is at least" in text
     assert "Not counted, missing: 1 of coupling, 2 layers." in read(page).all("li")
 
 

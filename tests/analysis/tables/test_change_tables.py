@@ -17,6 +17,7 @@ def changes(least: float = 0.01, **cells: list[tuple[str, float, float]]) -> pd.
         {
             "cell": cell,
             "length": length,
+            "range": "test",
             "change": change,
             "difference_median": difference,
             "p_holm": p,
@@ -62,6 +63,16 @@ def test_neighbours_with_one_verdict_are_one_band():
     assert (largest["n_a"], largest["n_b"], largest["p_holm"]) == (3, 4, 0.25)
 
 
+def test_a_band_ends_where_a_range_does():
+    frame = changes(up=[("counts differ", 0.2, 0.25)] * 3)
+    frame["range"] = ["train", "near", "near"]
+    assert verdicts(frame) == [
+        ("up", 1, 1, "B higher, not separated"),
+        ("up", 2, 3, "B higher, not separated"),
+    ]
+    assert list(compare_bands(frame)["range"]) == ["train", "near"]
+
+
 def test_runs_too_few_for_any_verdict_are_not_called_undecided():
     growing = [("counts differ", 0.3, 0.25), ("counts differ", -0.3, 0.25)]
     told = [verdict for *_, verdict in verdicts(changes(least=0.25, cell=growing))]
@@ -83,8 +94,8 @@ def test_the_table_leaves_out_cells_that_are_equal_throughout():
     table = band_table(frame, "From A to B")
     texts = [tuple(field.text for field in row) for row in table.rows]
     assert texts == [
-        ("half", "1", "50.0", "50.0", "+0.0 at 1", "3/4", "–", "equal"),
-        ("half", "2", "50.0", "60.0", "+10.0 at 2", "3/4", "0.500", "B higher, not separated"),
+        ("half", "1 test", "50.0", "50.0", "+0.0 at 1", "3/4", "–", "equal"),
+        ("half", "2 test", "50.0", "60.0", "+10.0 at 2", "3/4", "0.500", "B higher, not separated"),
     ]
     assert table.notes[0].startswith("2 cells, of which 1 are left out, with equal counts")
     (row,) = band_table(changes(same=[EQUAL]), "").rows  # a cell alone is shown
