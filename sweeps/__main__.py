@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from pcore.cli.parser import Parser
 from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
-from sweeps.engine.changes import change_sweeps
+from sweeps.engine.changes import change_sweeps, given_changes
 from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
 from sweeps.engine.options import (
     add_results,
@@ -97,9 +97,9 @@ def _chosen(given: argparse.Namespace) -> list[Sweep]:
 
 
 def named_sweeps(given: argparse.Namespace, more: Sequence[Sweep] = ()) -> list[Sweep]:
-    """The sweeps that were named, and more, with --set, --axis and --only applied."""
+    """The sweeps that were named, and more, as the command line changes them."""
     sweeps = [*(find_sweep(name) for name in given.sweeps), *more]
-    return change_sweeps(sweeps, given.sets, given.axes, given.only)
+    return change_sweeps(sweeps, given_changes(given))
 
 
 def status(given: argparse.Namespace) -> int:

@@ -12,7 +12,6 @@ module of a command is imported when it is given, so that `pcore --help` answers
 import importlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pcore.cli.parser import (
     COMMANDS,
@@ -20,6 +19,7 @@ from pcore.cli.parser import (
     WRONG_USE,
     Parser,
     close_output,
+    find_own_code,
     first_line,
 )
 from pcore.registry import nearest
@@ -54,8 +54,7 @@ def _run(words: list[str]) -> int:
     name = words[0]
     if name not in COMMANDS:
         raise ValueError(f"unknown command {name!r}.{nearest(name, COMMANDS)}")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # own code, package.module:Class, beside the person
+    find_own_code()
     module = importlib.import_module(f"pcore.cli.{COMMANDS[name].module}")
     return getattr(module, name.replace("-", "_"))(words[1:])
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 WRONG_USE = 2  # exit code of every error that the user can fix
@@ -48,6 +49,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def find_own_code() -> None:
+    """Import own code, `package.module:Class`, from the working directory too."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
 
 
 def close_output() -> int:

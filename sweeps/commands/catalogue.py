@@ -31,7 +31,7 @@ def find_sweep(name: str) -> Sweep:
     """
     script, _, changes = name.partition(SEPARATOR)
     if script and changes:
-        return change_sweeps([find_sweep(script)], *read_changes(changes))[0]
+        return change_sweeps([find_sweep(script)], read_changes(changes))[0]
     known = sweep_names()
     path = Path(name)
     if path.suffix == ".py" and path.resolve().parent != FOLDER:

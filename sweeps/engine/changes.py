@@ -1,5 +1,6 @@
-"""Changed sweeps: `--set FIELD=VALUE` changes every cell, `--axis FIELD=A,B,C` crosses
-every cell with an axis, `--only LABEL` keeps the cells of that label.
+"""Changed sweeps: `--only LABEL` keeps the cells of that label, `--add NEW=LABEL+FIELD=VALUE` adds
+a cell like one of the sweep, `--set FIELD=VALUE` changes every cell, and `--axis FIELD=A,B,C`
+crosses every cell with an axis.
 
 A changed sweep is another sweep, named after the script, `~` and the changes, for example
 `depth_ablation~model.d_ff=64+optim.learning_rate=0.001,0.002`. It has its own view, table and
@@ -18,9 +19,9 @@ from fnmatch import fnmatchcase
 from pcore.config import SEEDS, flatten, override
 from pcore.registry import nearest
 from pcore.tasks import TASKS
-from sweeps.engine.spec import Cell, Coordinate, Scale, Sweep
+from sweeps.engine.spec import SCALES, Cell, Coordinate, Scale, Sweep
 
-ONLY = "only"  # in the name of a sweep; no field is called so
+ONLY, ADD = "only", "add"  # in the name of a sweep; no field is called so
 SEPARATOR = "~"  # between the name of a script and what changed
 MAX_NAME = 160  # characters of a name; files are called after it
 UNSAFE = re.compile(r"[^A-Za-z0-9._=,+:-]")  # in names of files, in a shell, in an address
@@ -41,8 +42,33 @@ class Change:
         return self.field.rpartition(".")[2]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewCell:
+    """A cell called `label` that is like the sweep's cell `like`, but for some fields."""
+
+    text: str  # as it was given
+    label: str
+    like: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changes:
+    """What the command line changes in a sweep. only: labels, in which * stands for anything."""
+
+    sets: Sequence[Change] = ()
+    axes: Sequence[Change] = ()
+    only: Sequence[str] = ()
+    added: Sequence[NewCell] = ()
+
+    @property
+    def fields(self) -> list[str]:
+        """Those that change in every cell."""
+        return [change.field for change in (*self.sets, *self.axes)]
+
+
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    """--set, --axis and --only."""
+    """--set, --axis, --only and --add, for `given_changes`."""
     add = parser.add_argument
     add(
         "--set",
@@ -70,6 +96,21 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="only cells of this label, in which * stands for anything; may be repeated",
     )
+    add(
+        "--add",
+        dest="added",
+        type=parse_added,
+        action="append",
+        default=[],
+        metavar="NEW=LABEL+FIELD=VALUE",
+        help='one more cell, like that of this label: "mine=coupling+position.encoding=fire"; may '
+        "be repeated",
+    )
+
+
+def given_changes(given: argparse.Namespace) -> Changes:
+    """What the flags of `add_changes` say."""
+    return Changes(sets=given.sets, axes=given.axes, only=given.only, added=given.added)
 
 
 def parse_set(text: str) -> Change:
@@ -93,65 +134,78 @@ def parse_axis(text: str) -> Change:
     return Change(field=field.strip(), values=values)
 
 
-def change_sweeps(
-    sweeps: Sequence[Sweep],
-    sets: Sequence[Change],
-    axes: Sequence[Change],
-    only: Sequence[str] = (),
-) -> list[Sweep]:
-    """These sweeps with --set, --axis and --only applied. Raises ValueError for a field that is
-    changed twice, or a seed; invalid configurations, and labels that no cell has, are refused
-    later, when cells are made.
+def parse_added(text: str) -> NewCell:
+    """NEW=LABEL+FIELD=VALUE, with one field or several."""
+    label, _, rest = text.partition("=")
+    like, *fields = re.split(r"\+(?=[a-z_]+(?:\.[a-z_]+)?=)", rest)
+    if not (label.strip() and like.strip() and fields):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NEW=LABEL+FIELD=VALUE")
+    changes = tuple(map(parse_set, fields))
+    return NewCell(text=text, label=label.strip(), like=like.strip(), changes=changes)
+
+
+def change_sweeps(sweeps: Sequence[Sweep], changes: Changes) -> list[Sweep]:
+    """These sweeps with the changes applied. Raises ValueError for a field that is changed twice,
+    or a seed; invalid configurations, and labels that no cell has, are refused later, when cells
+    are made.
     """
-    changes = [*sets, *axes]
-    fields = [change.field for change in changes]
-    if twice := [field for field in fields if fields.count(field) > 1]:
-        raise ValueError(f"{twice[0]} is changed twice; --axis takes several values")
-    if seeds := [field for field in fields if field in SEEDS]:
-        raise ValueError(f"{seeds[0]} is not a field of a cell; choose seeds with --seeds 4x2@100")
-    if not (changes or only):
+    lists = [changes.fields, *([c.field for c in cell.changes] for cell in changes.added)]
+    for fields in lists:
+        if twice := [field for field in fields if fields.count(field) > 1]:
+            raise ValueError(f"{twice[0]} is changed twice; --axis takes several values")
+        if seeds := [field for field in fields if field in SEEDS]:
+            raise ValueError(
+                f"{seeds[0]} is not a field of a cell; choose seeds with --seeds 4x2@100"
+            )
+    if not (changes.fields or changes.only or changes.added):
         return list(sweeps)
-    return [_change(sweep, sets, axes, only) for sweep in sweeps]
+    return [_change(sweep, changes) for sweep in sweeps]
 
 
-def read_changes(text: str) -> tuple[list[Change], list[Change], list[str]]:
-    """Sets, axes and labels from the part after `~` in the name of a changed sweep.
+def read_changes(text: str) -> Changes:
+    """The changes from the part after `~` in the name of a changed sweep.
 
     Raises ValueError if they cannot be read from the name, i.e. if it contains a hash.
     """
     parts = [part.partition("=") for part in text.split("+")]
     if not all(field and values for field, _, values in parts):
-        raise ValueError(f"{text!r} is not FIELD=VALUE+FIELD=A,B: repeat --set, --axis, --only")
+        raise ValueError(
+            f"{text!r} is not FIELD=VALUE+FIELD=A,B: repeat --set, --axis, --only, --add"
+        )
     only = [label for field, _, labels in parts if field == ONLY for label in labels.split(",")]
     changes = [
         Change(field=field, values=tuple(v.split(","))) for field, _, v in parts if field != ONLY
     ]
     axes = [change for change in changes if len(change.values) > 1]
-    return [change for change in changes if change not in axes], axes, only
+    sets = [change for change in changes if change not in axes]
+    return Changes(sets=sets, axes=axes, only=only)
 
 
-def _change(
-    sweep: Sweep, sets: Sequence[Change], axes: Sequence[Change], only: Sequence[str]
-) -> Sweep:
+def _change(sweep: Sweep, changes: Changes) -> Sweep:
+    sets, axes = changes.sets, changes.axes
     names = _short_names([*sets, *axes])
     parts = {
         change.field: [_shortest(value) for value in change.values]
         for change in (*sorted(sets, key=lambda change: change.field), *axes)
     }
     shown = [f"{names[field]}={','.join(values)}" for field, values in parts.items()]
-    if only:
-        parts[ONLY] = list(only)
-        shown.append(f"only {' and '.join(only)}")
+    if changes.only:
+        parts[ONLY] = list(changes.only)
+        shown.append(f"only {' and '.join(changes.only)}")
+    if changes.added:
+        parts[ADD] = [cell.text for cell in changes.added]
+        shown.append(f"with {' and '.join(cell.label for cell in changes.added)}")
 
     def cells(scale: Scale) -> list[Cell]:
         combinations = list(itertools.product(*(change.values for change in axes)))
         found: list[Cell] = []
-        for cell in _chosen(sweep.cells(scale), only, sweep.name):
+        for cell in _chosen(sweep, scale, changes):
             for values in combinations:
                 fixed = {change.field: change.values[0] for change in sets}
                 varied = {change.field: value for change, value in zip(axes, values, strict=True)}
                 found.append(_change_cell(cell, fixed, varied, names))
-        _check_different(found, sweep, names)
+        if names:
+            _check_different(found, sweep, names)
         return found
 
     return replace(
@@ -169,18 +223,36 @@ def _title(title: str, changed: Container[str]) -> str:
     return rest[0].upper() + rest[1:] if is_wrong else title
 
 
-def _chosen(cells: Sequence[Cell], only: Sequence[str], sweep: str) -> list[Cell]:
-    """The cells of these labels, all if there are none. Raises ValueError for one without cells."""
-    found = {
-        pattern: [c for c in cells if c.label == pattern or fnmatchcase(c.label, pattern)]
-        for pattern in only
-    }
-    for pattern, members in found.items():
-        if not members:
-            hint = nearest(pattern, [cell.label for cell in cells])
-            raise ValueError(f"--only {pattern!r}: {sweep} has no such cell.{hint}")
-    kept = {cell.id for members in found.values() for cell in members}
-    return [cell for cell in cells if cell.id in kept or not only]
+def _chosen(sweep: Sweep, scale: Scale, changes: Changes) -> list[Cell]:
+    """The cells of these labels, all if there are none, then the added ones. Raises ValueError for
+    a label without cells.
+    """
+    cells = sweep.cells(scale)
+    kept = {c.id for pattern in changes.only for c in _matching(pattern, "--only", sweep, scale)}
+    chosen = [cell for cell in cells if cell.id in kept or not changes.only]
+    for new in changes.added:
+        (like,) = _matching(new.like, "--add", sweep, scale)[:1]
+        if any(cell.label == new.label for cell in cells):
+            raise ValueError(f"--add {new.label!r}: {sweep.name} has a cell of this label")
+        config = override(like.config, {c.field: c.values[0] for c in new.changes})
+        names = [name for name, value in like.axes.items() if isinstance(value, str)]
+        where = {**like.axes, names[0]: new.label} if names else {}
+        chosen.append(Cell(label=new.label, config=config, axes=where))
+    return chosen
+
+
+def _matching(pattern: str, flag: str, sweep: Sweep, scale: Scale) -> list[Cell]:
+    """The cells of this label, or of labels that fit it. Raises ValueError if there are none."""
+    cells = sweep.cells(scale)
+    found = [c for c in cells if c.label == pattern] or [
+        c for c in cells if fnmatchcase(c.label, pattern)
+    ]
+    if found:
+        return found
+    others = [s for s in SCALES if s != scale and any(c.label == pattern for c in sweep.cells(s))]
+    hint = f" There is one at scale {others[0]}." if others else ""
+    hint = hint or nearest(pattern, [cell.label for cell in cells])
+    raise ValueError(f"{flag} {pattern!r}: {sweep.name} has no such cell.{hint}")
 
 
 def _change_cell(
@@ -194,7 +266,19 @@ def _change_cell(
         value = read[field]
         axis = field if names[field] in cell.axes else names[field]
         where[axis] = value if isinstance(value, (int, float, str)) else str(value)
-    return Cell(label=label, config=config, axes=where)
+    before = flatten(cell.config)
+    replaced = {field: before[field] for field in read if field in before}
+    return Cell(label=label, config=config, axes=where, replaced=replaced)
+
+
+def describe_replaced(cells: Iterable[Cell]) -> str:
+    """ "replaces model.d_ff=64, optim.learning_rate=0.002 or 0.003"; empty if nothing changed."""
+    values: dict[str, list[str]] = {}
+    for cell in cells:
+        for field, value in cell.replaced.items():
+            values.setdefault(field, []).append(str(value))
+    found = (f"{field}={' or '.join(dict.fromkeys(old))}" for field, old in values.items())
+    return f"replaces {', '.join(found)}" if values else ""
 
 
 def _check_different(cells: Sequence[Cell], sweep: Sweep, fields: Iterable[str]) -> None:
@@ -207,7 +291,8 @@ def _check_different(cells: Sequence[Cell], sweep: Sweep, fields: Iterable[str])
         if other is not cell:
             raise ValueError(
                 f"with {', '.join(fields)} changed, {other.label!r} and {cell.label!r} of "
-                f"{sweep.name} are the same configuration: the sweep varies a changed field"
+                f"{sweep.name} are the same configuration: the sweep varies a changed field "
+                "(--only chooses cells)"
             )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pcore.cli import text
 from pcore.cli.text import format_seconds as format_seconds
 from pcore.cli.text import plural
+from sweeps.engine.changes import describe_replaced
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
@@ -193,7 +194,12 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
     """
     from pcore.evaluation.flops import count_flops
 
-    lines = [f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}", ""]
+    replaced = describe_replaced(planned.trial.cell for planned in plan.trials)
+    lines = [
+        f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}",
+        *([replaced] * bool(replaced)),
+    ]
+    lines.append("")
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]
     for label, members in _by_cell(plan.trials).items():
         run = [p for p in members if p.to_run]

@@ -4,8 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pcore.cli.parser import Parser, close_output, first_line
-from sweeps.engine.changes import change_sweeps
+from pcore.cli.parser import Parser, close_output, find_own_code, first_line
+from sweeps.engine.changes import change_sweeps, given_changes
 from sweeps.engine.options import (
     FAILED,
     INTERRUPTED,
@@ -41,10 +41,8 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     add_run(parser)
     try:
         given = parser.parse_args(argv)
-        options, sweeps = (
-            read_options(given),
-            change_sweeps([sweep], given.sets, given.axes, given.only),
-        )
+        find_own_code()
+        options, sweeps = read_options(given), change_sweeps([sweep], given_changes(given))
         if given.plan:
             return show_plan(sweeps, options)
         from sweeps.engine.launch.launch import run_sweeps  # torch comes with it

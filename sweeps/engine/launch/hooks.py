@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from pcore.cli.parser import find_own_code
 from pcore.registry import describe_error, resolve
 from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.plan import Plan
@@ -112,15 +112,14 @@ def _say(text: str) -> None:
 
 
 def load_hook(name: str) -> Hook:
-    """The hook of `package.module:Class`, made without arguments; own code may lie beside the
-    person.
+    """The hook of `package.module:Class`, made without arguments; own code may lie in the working
+    directory.
 
     Raises ValueError in a sentence.
     """
     if ":" not in name:
         raise ValueError(f"--hook {name!r} is not package.module:Class")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    find_own_code()
     cls = resolve(name, {"Hook": Hook}, "--hook")
     try:
         return cls()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
+from sweeps.engine.changes import describe_replaced
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
 from sweeps.engine.launch.scheduler import Scheduler
 from sweeps.engine.options import FAILED, LaunchOptions
@@ -47,6 +48,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     for plan in plans:
         store.write_view(view_rows(plan))
         print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
+        if replaced := describe_replaced(planned.trial.cell for planned in plan.trials):
+            print(f"  {replaced}")
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
     print(f"results: {store.root}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pcore.cli.parser import Parser
+from pcore.cli.parser import Parser, find_own_code
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
@@ -109,6 +109,7 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add_executor(parser)
     try:
         given = parser.parse_args(argv)
+        find_own_code()
         options, budget = read_options(given), search.budget[given.scale]
         if given.configurations is not None:
             budget = replace(budget, configurations=given.configurations)

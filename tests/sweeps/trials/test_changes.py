@@ -1,24 +1,44 @@
-"""`--set`, `--axis` and `--only`: other cells without editing, under a name of their own."""
+"""`--set`, `--axis`, `--only`, `--add`: other cells without editing, under a name of their own."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
 
-from pcore.config import trial_id
+from pcore.config import override, trial_id
 from sweeps.__main__ import main as sweeps_command
 from sweeps.commands.catalogue import find_sweep
-from sweeps.engine.changes import Change, change_sweeps, parse_axis, parse_set, read_changes
+from sweeps.engine.changes import (
+    Change,
+    Changes,
+    change_sweeps,
+    describe_replaced,
+    parse_added,
+    parse_axis,
+    parse_set,
+    read_changes,
+)
 from sweeps.engine.spec import Sweep, axis, grid
 from sweeps.engine.store.store import Store
+from tests.support.sweeps.processes import ROOT, environment
 from tests.support.sweeps.tiny import CONFIG, make_sweep, run
 
 RATE = "optim.learning_rate"
 Texts = Sequence[str]
 
 
-def changed(sweep: Sweep, *, sets: Texts = (), axes: Texts = (), only: Texts = ()) -> Sweep:
-    (result,) = change_sweeps([sweep], [*map(parse_set, sets)], [*map(parse_axis, axes)], only)
+def changed(
+    sweep: Sweep, *, sets: Texts = (), axes: Texts = (), only: Texts = (), added: Texts = ()
+) -> Sweep:
+    changes = Changes(
+        sets=[*map(parse_set, sets)],
+        axes=[*map(parse_axis, axes)],
+        only=only,
+        added=[*map(parse_added, added)],
+    )
+    (result,) = change_sweeps([sweep], changes)
     return result
 
 
@@ -108,6 +128,40 @@ def test_only_keeps_the_cells_of_its_labels_in_their_order():
     assert changed(script, only=["NoPE*"]).name != changed(script, only=["coupling*"]).name
 
 
+def test_an_added_cell_is_like_the_one_it_names_and_keeps_its_recipe():
+    script = find_sweep("encoding_ablation")
+    cells = {cell.label: cell for cell in script.cells("laptop")}
+    own = "mine=coupling+position.encoding=rotary+position.start=random"
+    sweep = changed(script, only=["coupling", "NoPE"], added=[own])
+    coupling, nope, mine = sweep.cells("laptop")
+    assert (coupling, nope) == (cells["coupling"], cells["NoPE"])  # found in the store
+    expected = {"position.encoding": "rotary", "position.start": "random"}
+    assert mine.config == override(cells["coupling"].config, expected)
+    assert (mine.label, mine.axes) == ("mine", {"method": "mine"})
+    assert sweep.title.endswith("; only coupling and NoPE, with mine")
+    other = changed(script, added=[own.replace("mine", "yours")])
+    assert [c.label for c in other.cells("laptop")] == [*cells, "yours"]
+    assert other.name != changed(script, added=[own]).name
+
+
+def test_sets_and_axes_change_added_cells_too():
+    sweep = changed(make_sweep(), added=["mine=one+model.norm=layer"], sets=["model.d_ff=16"])
+    assert [c.label for c in sweep.cells("smoke")][-1] == "mine, d_ff=16"
+    assert {c.config.model.d_ff for c in sweep.cells("smoke")} == {16}
+
+
+def test_what_a_change_replaces_is_said(tmp_path, capsys):
+    assert run(make_sweep(), tmp_path, "--set", "model.d_ff=16", "--plan") == 0
+    assert f"replaces model.d_ff={CONFIG.model.d_ff}\n" in capsys.readouterr().out
+    hints = changed(
+        find_sweep("encoding_ablation"),
+        only=["coupling", "index hints"],
+        sets=["optim.batch_size=100"],
+    )
+    assert describe_replaced(hints.cells("paper")) == "replaces optim.batch_size=1000 or 400"
+    assert describe_replaced(find_sweep("encoding_ablation").cells("paper")) == ""
+
+
 def test_a_sweep_of_cells_with_plain_labels_is_found_again_by_its_name():
     script = find_sweep("encoding_ablation")
     sweep = changed(script, only=["RoPE", "NoPE"], sets=["model.d_ff=64"])
@@ -144,7 +198,7 @@ def test_trials_that_equal_a_baseline_are_not_run_again(tmp_path, capfd):
 
 def test_without_changes_a_sweep_is_itself():
     sweep = make_sweep()
-    assert change_sweeps([sweep], [], []) == [sweep]
+    assert change_sweeps([sweep], Changes()) == [sweep]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +212,10 @@ def test_without_changes_a_sweep_is_itself():
         (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
         (["--axis", "position.max_position=12,4"], "cell 'one, max_position=4'"),
         (["--only", "on"], "--only 'on': tiny has no such cell. Did you mean 'one'?"),
+        (["--add", "x=on+model.d_ff=8"], "--add 'on': tiny has no such cell. Did you mean 'one'?"),
+        (["--add", "two=one+model.d_ff=8"], "--add 'two': tiny has a cell of this label"),
+        (["--add", "x=one+model.dff=8"], "Did you mean 'model.d_ff'?"),
+        (["--add", "x=one+model.num_layers=2"], "cells 'two' and 'x' are the same configuration"),
     ],
 )
 def test_what_cannot_work_is_refused_in_a_sentence(tmp_path, capsys, flags, sentence):
@@ -167,7 +225,15 @@ def test_what_cannot_work_is_refused_in_a_sentence(tmp_path, capsys, flags, sent
 
 
 @pytest.mark.parametrize(
-    "flags", [["--set", RATE], ["--set", "=1"], ["--axis", f"{RATE}=1"], ["--axis", f"{RATE}=1,1"]]
+    "flags",
+    [
+        ["--set", RATE],
+        ["--set", "=1"],
+        ["--axis", f"{RATE}=1"],
+        ["--axis", f"{RATE}=1,1"],
+        ["--add", "mine"],
+        ["--add", "mine=one"],
+    ],
 )
 def test_what_is_no_change_is_a_mistake_of_the_command_line(tmp_path, capsys, flags):
     assert run(make_sweep(), tmp_path, *flags) == 2
@@ -193,3 +259,26 @@ def test_a_change_is_of_the_identity_of_its_configuration():
     (cell, _) = changed(make_sweep(), sets=[f"{RATE}={CONFIG.optim.learning_rate}"]).cells("smoke")
     assert cell.id == trial_id(CONFIG)
     assert Change(field=RATE, values=("1",)).leaf == "learning_rate"
+
+
+def test_a_label_of_another_scale_is_found_there(capsys):
+    sweep = changed(find_sweep("depth_ablation"), only=["NoPE, 3 layers"])
+    assert sweep.cells("laptop")
+    with pytest.raises(ValueError, match=r"has no such cell\. There is one at scale laptop\."):
+        sweep.cells("smoke")
+
+
+def test_own_code_is_found_in_the_working_directory(tmp_path):
+    source = "from pcore.encodings import Encoding\n\n\nclass Nothing(Encoding):\n    pass\n"
+    (tmp_path / "away.py").write_text(source)
+    script = ROOT / "sweeps" / "depth_ablation.py"
+    flags = ["--scale", "smoke", "--only", "coupling, 1 layer", "--plan"]
+    done = subprocess.run(
+        [sys.executable, script, *flags, "--set", "position.encoding=away:Nothing"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "coupling, 1 layer, encoding=away:Nothing" in done.stdout
