@@ -182,7 +182,7 @@ def test_kills_of_drivers_workers_and_raylets_on_ray(tmp_path):
     """
     rng, watch = random.Random(2), Watch(tmp_path / "killed")
     count, killed = KILLS or 4, Counter[str]()
-    seeds, log = max(6, 3 * count // 2), tmp_path / "log"
+    seeds, log = max(4, count), tmp_path / "log"  # each kill lets one or two trials finish
     command = [PYTHON, "sweeps/depth_ablation.py", "--scale", "smoke", "--seeds", str(seeds)]
     command += ["--set", "optim.num_steps=100"]  # else most kills hit a worker that starts
     command += ["--no-mlflow", "--no-report", "--results", str(watch.results)]
