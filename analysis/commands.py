@@ -120,7 +120,7 @@ def make_page(options: argparse.Namespace) -> int:
     written = write_page(store, views, options.checkpoint, place, out)
     for sentence in written.left_out:
         print(f"left out: {sentence}", file=sys.stderr)
-    print(f"made anew: {', '.join(written.made) or 'nothing, no row has changed'}")
+    print(f"rebuilt: {', '.join(written.made) or 'nothing, no row has changed'}")
     print(f"{'written' if written.changed else 'unchanged'}: {_relative(out)}")
     return 0
 

@@ -210,7 +210,7 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     except (ValueError, LookupError, TypeError, AttributeError):
         again = f"python sweeps/{name}.py --scale {scale} --results {folder}"
         raise ValueError(
-            f"{folder.path(file)} lacks what was tried; this writes it anew from the rows: {again}"
+            f"{folder.path(file)} lacks what was tried; this writes it again from the rows: {again}"
         ) from None
     return pd.DataFrame(rows)
 

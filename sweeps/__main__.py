@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         given = _parse(argv)
         command: Callable[[argparse.Namespace], int] = given.function
-        if command in READING:
+        if command in NEEDS_STORE:
             find_existing(given.results)
         return command(given)
     except EXPECTED as error:
@@ -133,7 +133,7 @@ def diagnose(given: argparse.Namespace) -> int:
         given.scale,
         given.examples,
         given.device,
-        given.anew,
+        given.force,
         given.trust_code,
     )
 
@@ -149,7 +149,7 @@ def measure(given: argparse.Namespace) -> int:
         given.metric,
         given.examples,
         given.device,
-        given.anew,
+        given.force,
         given.trust_code,
     )
 
@@ -228,7 +228,7 @@ def gc(given: argparse.Namespace) -> int:
     return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
 
 
-READING = (
+NEEDS_STORE = (
     status,
     trials,
     why,
@@ -239,7 +239,7 @@ READING = (
     mirror,
     dashboard,
     gc,
-)  # commands that create no results folder
+)  # refused where there is no results folder yet
 
 
 TRIAL = "first letters of an id, or SWEEP/CELL/seed N (SWEEP [SCALE]/CELL/seed N, data seed M)"
@@ -305,7 +305,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             help=f"per length (default: {NUM_EXAMPLES})",
         )
         command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-        command.add_argument("--anew", action="store_true", help="also trials that are done")
+        command.add_argument("--force", action="store_true", help="also trials that are done")
         command.add_argument(
             "--trust-code",
             action="store_true",

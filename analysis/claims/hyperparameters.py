@@ -260,7 +260,7 @@ def seed_layout(pairs: Iterable[tuple[int, int]]) -> str:
         return str(len(pairs))
     seeds, data_seeds = ({pair[i] for pair in pairs} for i in (0, 1))
     is_full = pairs == set(product(seeds, data_seeds))
-    return f"{len(seeds)}x{len(data_seeds)}" if is_full else f"{len(pairs)} of no cross"
+    return f"{len(seeds)}x{len(data_seeds)}" if is_full else f"{len(pairs)} pairs, no full grid"
 
 
 def compare_settings(results: Results, published: Published | None = None) -> list[Line]:

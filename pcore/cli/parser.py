@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         for word in sys.argv[1:] if args is None else args:
             if word.startswith("-") and word.endswith("=--"):
-                self.error(f"argument {word[:-3]}: -- is no value")
+                self.error(f"argument {word[:-3]}: -- is not a value")
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:

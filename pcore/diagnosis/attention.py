@@ -100,7 +100,7 @@ def attention_weights(
         bias = encoding.bias(ids, ids, attention.layer)
         scores = scores if bias is None else scores + bias
         seen = visible
-        if attention.sink is not None:  # takes its share, and is no token
+        if attention.sink is not None:  # takes its share, and is not a token
             at_sink = q @ attention.sink.unsqueeze(2)
             scores, seen = (
                 torch.cat([at_sink.float(), scores], dim=3),

@@ -7,7 +7,7 @@ from pcore.config import format_numbers
 from pcore.diagnosis.breakdowns import Breakdown, Tally
 from pcore.diagnosis.failures import Diagnosis
 
-LEAST = 0.1  # explained variance below which a breakdown is no cause
+LEAST = 0.1  # explained variance below which a breakdown is not a cause
 # What a sentence says of the cases of a breakdown, by its name; "{}" stands for the keys. Of causes
 # that explain equally much the first one here comes first: it is more specific.
 PHRASES = {

@@ -51,7 +51,7 @@ def has_coupled_ids(config: TrialConfig) -> bool:
 def predicted_keys(relative_ids: Int[Tensor, "T P"], first_query: int) -> Bool[Tensor, "P 2 Q T-1"]:
     """The keys of the patterns next and same, for the queries from `first_query` on.
 
-    relative_ids: of one example, BOS first and EOS last; EOS is no query and no key.
+    relative_ids: of one example, BOS first and EOS last; EOS is neither a query nor a key.
     """
     keys = relative_ids[:-1].t()
     visible = visible_keys(first_query, keys.shape[1])

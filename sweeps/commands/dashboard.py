@@ -46,7 +46,7 @@ def rebuild_mirror(
         try:
             folder = find_reports(store.folder) / shown.view
             if not (missing and place.shows(store, shown, folder)):
-                Mirrored(place, [shown]).complete([folder], live=False, anew=not missing)
+                Mirrored(place, [shown]).complete([folder], live=False, force=not missing)
         except Exception as error:  # whatever the tracking server does
             problem = f"{type(error).__name__}: {first_line(error)}"
         print(

@@ -94,7 +94,7 @@ def _storage(store: Store) -> Iterable[Finding]:
     try:
         store.prepare()
     except ValueError as error:
-        fix = "choose another folder with --results, or mend its rights or credentials"
+        fix = "choose another folder with --results, or fix its permissions or credentials"
         yield Finding(what="results", state=str(error), fix=fix)
         return
     yield Finding(what="results", state=f"{store.root} can be written")

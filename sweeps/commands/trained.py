@@ -28,19 +28,19 @@ def diagnose_trials(
     scale: Scale | None,
     num_examples: int,
     device: str,
-    anew: bool,
+    force: bool,
     trust_code: bool = False,
 ) -> int:
     """Analyse the finished trials of these sweeps (none = all) at this scale (None = all) on
-    `num_examples` examples of each length. anew: also those that have a mechanism file. trust_code:
-    import own code that weights name. 1 if some weights could not be read.
+    `num_examples` examples of each length. force: also those that have a mechanism file.
+    trust_code: import own code that weights name. 1 if some weights could not be read.
     """
     models = _Models(open_store(results), sweeps, scale, device, trust_code)
     folder = models.store.folder
     files = MECHANISMS.names(folder)
     analysed = {n for n, (file, *_) in files.items() if MECHANISMS.read(folder, file) is not None}
     for name in models.trials:
-        if name in analysed and not anew:
+        if name in analysed and not force:
             continue
         began = time.monotonic()
         for _, model, config in models.open(name, ("last",)):
@@ -57,18 +57,18 @@ def measure_trials(
     metric_name: str,
     num_examples: int,
     device: str,
-    anew: bool,
+    force: bool,
     trust_code: bool = False,
 ) -> int:
     """Apply a metric of somebody's own to what the same models write for `num_examples` examples of
-    each length. anew: also those that it was applied to, from the same file. Raises ValueError if
-    it is no such function, or fails on answers that could be, before any model decodes.
+    each length. force: also those that it was applied to, from the same file. Raises ValueError if
+    it is not such a function, or fails on answers that could be, before any model decodes.
     """
     metric = find_metric(metric_name)
     models = _Models(open_store(results), sweeps, scale, device, trust_code)
     folder, checked = models.store.folder, set[str]()
     for name in models.trials:
-        if not anew and _is_measured(models.store, name, metric.name, metric.source, num_examples):
+        if not force and _is_measured(models.store, name, metric.name, metric.source, num_examples):
             continue
         began, rows = time.monotonic(), list[dict[str, object]]()
         for policy, model, config in models.open(name, POLICIES):

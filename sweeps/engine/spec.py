@@ -63,6 +63,16 @@ class Trial:
     config: TrialConfig
     id: str
 
+    @property
+    def name(self) -> str:
+        """ "coupling, 1 layer, seed 0", with both seeds where they differ."""
+        return f"{self.cell.label}, {seeds_text(self.config.seed, self.config.data_seed)}"
+
+
+def seeds_text(seed: int, data_seed: int) -> str:
+    """ "seed 0", or both seeds where they differ."""
+    return f"seed {seed}" if seed == data_seed else f"seed {seed}, data seed {data_seed}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:

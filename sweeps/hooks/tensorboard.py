@@ -26,7 +26,7 @@ class TensorBoard(Hook):
         self.writers: dict[str, Any] = {}
 
     def on_start(self, trial: Trial) -> None:
-        name = f"{trial.cell.label}, seed {trial.config.seed} ({trial.id})".replace("/", "_")
+        name = f"{trial.name} ({trial.id})".replace("/", "_")
         self.writers[trial.id] = self.module.SummaryWriter(str(self.folder / name))
 
     def on_report(self, trial: Trial, report: TrialReport) -> None:

@@ -27,7 +27,7 @@ class WandB(Hook):
         run = self.wandb.init(
             id=trial.id,
             resume="allow",
-            name=f"{trial.cell.label}, seed {trial.config.seed}",
+            name=trial.name,
             group=trial.cell.label,
             tags=[self.title[:64]],
             config=flatten(trial.config),

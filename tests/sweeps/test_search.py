@@ -248,7 +248,7 @@ def test_a_search_that_is_not_there_or_is_older_is_one_sentence(tmp_path, capsys
     (folder / "old-smoke.json").write_text('{"one": {"optim.learning_rate": 0.1}}')
     words = ["--scale", "smoke", "--results", str(tmp_path)]
     assert show(["search", "old", *words]) == 2
-    assert "lacks what was tried; this writes it anew" in capsys.readouterr().err
+    assert "lacks what was tried; this writes it again" in capsys.readouterr().err
     assert show(["search", "new", *words]) == 2
     refusal = capsys.readouterr().err
     assert "no finished search 'new' at smoke scale" in refusal

@@ -1,4 +1,4 @@
-"""Writing the page: a sweep is made anew only where its rows have changed.
+"""Writing the page: a sweep is rebuilt only where its rows have changed.
 
 A block carries a stamp over all that it is made from: the view, the names of the shards (which
 never change), the sizes of the mechanism files, the code. A page holds its blocks, so the next one
@@ -29,7 +29,7 @@ DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', r
 class Written:
     """What writing a page did."""
 
-    made: tuple[str, ...]  # sweeps that were made anew
+    made: tuple[str, ...]  # sweeps that were rebuilt
     left_out: tuple[str, ...]  # a sentence for each sweep and scale without such rows
     changed: bool  # whether the file did
 
@@ -75,7 +75,7 @@ def _check_folder(folder: Path) -> None:
     """Raise ValueError if a file in this folder, which may not exist yet, cannot be written."""
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise ValueError(f"nothing can be written to {folder}: see the rights of {existing}")
+        raise ValueError(f"nothing can be written to {folder}: check the permissions of {existing}")
 
 
 def _make(
@@ -128,7 +128,7 @@ def _digest(data: bytes) -> str:
 
 
 def _read_blocks(page: str) -> dict[str, Block]:
-    """The blocks of a page by their stamps; none if it is no page of ours."""
+    """The blocks of a page by their stamps; none if it is not one of our pages."""
     try:
         found = DATA.search(page)
         return {str(b["stamp"]): b for b in json.loads(found[1])["blocks"]} if found else {}

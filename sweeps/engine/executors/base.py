@@ -69,7 +69,7 @@ class Policy(Protocol):
 
 
 class Executor(ABC):
-    """Runs the trials of one pass; made anew from the options of a launch.
+    """Runs the trials of one pass; made again from the options of a launch.
 
     Its duties, which `tests/sweeps/executors/test_contract.py` checks of every executor:
 

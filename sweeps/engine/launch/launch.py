@@ -198,8 +198,7 @@ def _unfinished_lines(plan: Plan, store: Store, scheduler: Scheduler) -> list[st
             continue
         if outcome is not None and outcome.status in ("stopped", "unsaved"):
             status = outcome.status
-        line = f"{status}: {planned.trial.cell.label}, seed {planned.trial.config.seed}"
-        line += f" ({planned.trial.id})"
+        line = f"{status}: {planned.trial.name} ({planned.trial.id})"
         text = outcome.error if outcome is not None and status != "diverged" else ""
         if not text and shard is not None and status == "error":
             text = str(store.load_shards([shard], "trial", ["error"]).to_pylist()[0]["error"])

@@ -84,15 +84,12 @@ class Progress:
                 return
             self.outcomes[outcome.trial_id] = outcome
             trial = self.pending[outcome.trial_id].trial
-            seeds = f"seed {trial.config.seed}"
-            if trial.config.data_seed != trial.config.seed:
-                seeds += f", data seed {trial.config.data_seed}"
             if outcome.status == "stopped" and not self._first_of(outcome):
                 return
             sign = SIGNS.get(outcome.status, outcome.status.upper())
             text = outcome.summary or last_line(outcome.error)
             took = format_seconds(outcome.seconds)
-            self.say(f"  {sign:<8} {trial.cell.label}, {seeds}  ({took})  {text}".rstrip())
+            self.say(f"  {sign:<8} {trial.name}  ({took})  {text}".rstrip())
             self._log(BUSY)
 
     def _first_of(self, outcome: Outcome) -> bool:

@@ -105,7 +105,7 @@ def _read(text: str) -> TrialConfig | None:
         config = unflatten(json.loads(text))
         find_encoding(config.position.encoding)
         mixing_parts(config.model)
-    except (ValueError, TypeError, AttributeError):  # JSON that is no flat dictionary
+    except (ValueError, TypeError, AttributeError):  # JSON that is not a flat dictionary
         return None
     return config
 

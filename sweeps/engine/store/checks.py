@@ -142,7 +142,7 @@ def _check_config(text: str | None, trial_id: str) -> None:
     except ValueError:
         flat = None
     if not isinstance(flat, dict) or any(isinstance(v, (dict, list)) for v in flat.values()):
-        raise BadFile("its config_json is no configuration")
+        raise BadFile("its config_json is not a valid configuration")
     ids = possible_ids(flat)
     if ids and trial_id not in ids:
         raise BadFile(f"its configuration is that of trial {ids[-1]}")

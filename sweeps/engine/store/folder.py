@@ -28,7 +28,7 @@ TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp")  # names of files th
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A file: its name below the folder, its size in bytes, and when it was written (Unix time).
-    is_file: it is no link, pipe or device.
+    is_file: it is not a link, pipe or device.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Folder:
         """Raise StorageFailed if a file of this name is outside the folder or behind a link."""
         parts = name.split("/")
         if {"", ".", ".."} & set(parts):
-            raise StorageFailed(f"{self.uri} {CANNOT}: {name!r} is no name below it")
+            raise StorageFailed(f"{self.uri} {CANNOT}: {name!r} is not a name below it")
         folder = "/".join(parts[:-1])
         if not self.remote and folder and (link := self._link_in(folder)):
             raise StorageFailed(f"{self.uri} {CANNOT}: {link} is a link, which is not followed")
@@ -161,7 +161,7 @@ class Folder:
         opened = os.open(self.path(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         try:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise FileNotFoundError(f"{self.path(name)} is no file")
+                raise FileNotFoundError(f"{self.path(name)} is not a file")
         except FileNotFoundError:
             os.close(opened)
             raise

@@ -48,7 +48,7 @@ def verify_files(folder: Folder) -> Iterator[Verified]:
 
 
 def find_problem(folder: Folder, name: str) -> str:
-    """What is wrong with a file that is no pack; empty if nothing is, or it is gone."""
+    """What is wrong with a file that is not a pack; empty if nothing is, or it is gone."""
     kind = kind_of(name)
     try:
         if kind == "shard":
@@ -64,7 +64,7 @@ def find_problem(folder: Folder, name: str) -> str:
         elif kind in ("state", "weights"):
             check_checkpoint(folder.read(name))
         elif kind and name.endswith(".json") and not _is_object(folder.read(name)):
-            raise BadFile("no JSON object")
+            raise BadFile("not a JSON object")
     except FileNotFoundError:
         return ""
     except ValueError as error:  # BadFile, and what json says
@@ -93,7 +93,7 @@ def _pack_problem(folder: Folder, pack: str) -> str:
     expected, there = list[pa.Table](), set[str]()
     for name in tables["trial"].column("shard").to_pylist():
         if (shard := parse_shard(str(name))) is None:
-            return f"it claims {name!r}, which is no shard's name"
+            return f"it claims {name!r}, which is not the name of a shard"
         try:
             rows = read_shard(folder, shard)
         except (FileNotFoundError, BadFile):  # the copy outlives the shard

@@ -198,7 +198,7 @@ def test_other_layouts_of_seeds_are_found(seeds):
 @pytest.mark.parametrize("seeds", ["1", "4", "2x2", "4x2", "8x1"])
 def test_the_layout_of_seeds_is_read_back(seeds):
     assert seed_layout(parse_seeds(seeds)) == seeds
-    assert seed_layout(parse_seeds("2x2")[:3]) == "3 of no cross"
+    assert seed_layout(parse_seeds("2x2")[:3]) == "3 pairs, no full grid"
 
 
 def test_a_wrong_value_in_a_changed_copy_of_the_file_is_found(tmp_path):

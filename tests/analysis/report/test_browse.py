@@ -138,7 +138,7 @@ def test_only_the_scripts_of_the_page_may_run_and_none_is_fetched(page: Path):
     assert len(text) < 2_000_000
 
 
-def test_only_what_has_new_rows_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_only_what_has_new_rows_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     store, out = Store(tmp_path), tmp_path / "page.html"
     add_sweep(store, "one", d_ff=78)
     add_sweep(store, "other")
@@ -182,7 +182,7 @@ def test_sweeps_without_the_checkpoint_are_left_out_by_name(
     assert main([*command, "--checkpoint", "oracle"]) == 0
     said = capsys.readouterr()
     assert said.err.startswith("left out: other (laptop): checkpoint 'oracle' was not evaluated")
-    assert "made anew: depth_ablation" in said.out
+    assert "rebuilt: depth_ablation" in said.out
     assert "ORACLE" in (tmp_path / "reports" / "page.html").read_text()
     assert main([*command, "--checkpoint", "nearest"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -62,7 +62,7 @@ def assert_refused(answer, message):
         (["solve", "/tmp", "1+1"], "/tmp is a folder, not a checkpoint file"),
         (["solve", "no.pt"], "QUERY"),
         (["solve"], "CHECKPOINT"),
-        (["attention", "no.pt", "--examples=--"], "argument --examples: -- is no value"),
+        (["attention", "no.pt", "--examples=--"], "argument --examples: -- is not a value"),
         (["check-task"], "NAME"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -159,10 +159,11 @@ def test_wandb_gets_a_run_for_each_trial(tmp_path, monkeypatch):
     module = ModuleType("wandb")
     module.init = Run  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "wandb", module)
-    assert run(make_sweep(one={}), tmp_path, "--hook", "sweeps.hooks.wandb:WandB") == 0
+    flags = ["--hook", "sweeps.hooks.wandb:WandB", "--seeds", "1x2"]
+    assert run(make_sweep(one={}), tmp_path, *flags) == 0
     assert [(r.facts["name"], r.facts["group"], r.code) for r in runs] == [
         ("one, seed 0", "one", 0),
-        ("one, seed 1", "one", 0),
+        ("one, seed 0, data seed 1", "one", 0),
     ]
     for one in runs:
         keys = {key for values in one.logged for key in values}

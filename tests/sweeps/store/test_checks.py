@@ -105,10 +105,10 @@ def test_ok_without_evaluations_and_rows_under_another_name_are_left_out(store, 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[1, 2]", "no configuration"),
-        ("null", "no configuration"),
-        ("{", "no configuration"),
-        (None, "no configuration"),
+        ("[1, 2]", "not a valid configuration"),
+        ("null", "not a valid configuration"),
+        ("{", "not a valid configuration"),
+        (None, "not a valid configuration"),
         (json.dumps(flatten(CONFIGS[1])), f"its configuration is that of trial {IDS[1]}"),
     ],
 )

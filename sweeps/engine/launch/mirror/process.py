@@ -58,21 +58,21 @@ class Mirrored:
             self.experiments = [Experiment(client, s, self.store, self.place) for s in self.shown]
         return self.experiments
 
-    def write(self, experiment: Experiment, name: str, shard: Shard, anew: bool = False) -> bool:
+    def write(self, experiment: Experiment, name: str, shard: Shard, force: bool = False) -> bool:
         """Show the visible shard of a trial; False if it is already shown."""
         shown = self.notes[experiment.shown.view].get(name) == shard.name
         if name not in experiment.shown.labels:
             return False
-        if shown and not anew and name not in experiment.running:
+        if shown and not force and name not in experiment.running:
             return False
-        experiment.write(name, shard, anew)
+        experiment.write(name, shard, force)
         self.tick()
         self._note(experiment.shown.view, name, shard.name)
         return True
 
-    def complete(self, artifacts: Sequence[Path], live: bool, anew: bool = False) -> None:
+    def complete(self, artifacts: Sequence[Path], live: bool, force: bool = False) -> None:
         """Show what is missing of all sweeps, and their reports; trials held by another launch are
-        left to it. anew: also rewrite what is there.
+        left to it. force: also rewrite what is there.
         """
         with self._alone():
             others = LaunchLease(self.store.folder).living()
@@ -81,7 +81,7 @@ class Mirrored:
             for experiment, folder in zip(self.open(), artifacts, strict=True):
                 view, files = experiment.shown.view, stamp(folder)
                 names = [name for name in experiment.shown.labels if name in visible]
-                new = [n for n in names if self.write(experiment, n, visible[n], anew)]
+                new = [n for n in names if self.write(experiment, n, visible[n], force)]
                 if live or new or self.notes[view].get("artifacts") != files:
                     experiment.finish(folder, live)
                     self._note(view, "artifacts", files)

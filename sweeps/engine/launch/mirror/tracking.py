@@ -23,6 +23,7 @@ from pcore.cli.parser import first_line
 from pcore.config import SEEDS
 from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
 from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name
+from sweeps.engine.spec import seeds_text
 from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.store import Shard, Store
 
@@ -147,8 +148,8 @@ class Experiment:
             self._log(run, metrics, {"pcore.status": status})
             self.client.set_terminated(run, "KILLED", now)
 
-    def write(self, name: str, shard: Shard, anew: bool = False) -> None:
-        """Bring the run of a trial to what its visible shard says; anew: also if it is there."""
+    def write(self, name: str, shard: Shard, force: bool = False) -> None:
+        """Bring the run of a trial to what its visible shard says; force: also if it is there."""
         if name not in self.shown.labels:
             return
         rows = self.store.load([name]).to_pylist()
@@ -159,7 +160,7 @@ class Experiment:
         logged, before = self.logged.pop(name, set[tuple[str, int]]()), None
         if not run:
             before = self._find({"pcore.trial_id": name})
-            if before and not anew and before.data.tags.get("pcore.shard") == shard.name:
+            if before and not force and before.data.tags.get("pcore.shard") == shard.name:
                 return
             run = self._create_trial(name, json.loads(head["config_json"]), {}, began)
         tags = {"pcore.status": head["status"], "pcore.shard": shard.name}
@@ -224,7 +225,8 @@ class Experiment:
 
         label = self.shown.labels[name]
         known = {"mlflow.parentRunId": self.parent, "pcore.trial_id": name, "pcore.cell": label}
-        run = self._create(f"{label} · {seeds_text(flat)}", {**known, **tags}, start)
+        seeds = seeds_text(*(flat[field] for field in SEEDS))
+        run = self._create(f"{label} · {seeds}", {**known, **tags}, start)
         self.client.log_batch(run, params=[Param(key, str(value)) for key, value in flat.items()])
         return run
 
@@ -275,12 +277,6 @@ def metrics_of(rows: Sequence[Mapping[str, Any]], began: int) -> Iterator[Any]:
     keyed = ((f"{row['checkpoint']}/exact_match_{row['range']}", row) for row in evaluated)
     for key, share in pooled_matches(keyed).items():
         yield Metric(key, share, began, 0)
-
-
-def seeds_text(flat: Mapping[str, Any]) -> str:
-    """ "seed 0", or both seeds where they differ."""
-    seed, data_seed = (flat[name] for name in SEEDS)
-    return f"seed {seed}" if seed == data_seed else f"seed {seed}, data seed {data_seed}"
 
 
 def _span(store: Store, names: Sequence[str]) -> tuple[int, int]:
