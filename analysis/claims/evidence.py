@@ -70,13 +70,19 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfCells:
-    """What all rules share that name one pattern of cells."""
+    """What all rules share that name one pattern of cells; most `check` each cell by itself."""
 
     cells: str
 
     @property
     def patterns(self) -> tuple[str, ...]:
         return (self.cells,)
+
+    def decide(self, results: Results) -> "Decision":
+        return each_cell(results, self.cells, self.check)
+
+    def check(self, evidence: "Evidence") -> "Decision":
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,10 +18,8 @@ from analysis.claims.evidence import (
     OfCells,
     Outcome,
     Rule,
-    each_cell,
     too_few,
 )
-from analysis.load import Results
 from analysis.statistics.intervals import median_floor
 from analysis.statistics.runs import L95, SOLVED, generalizable_length
 from analysis.tables.sweep_tables import percent
@@ -44,11 +42,8 @@ class ExactMatchAt(OfCells):
         more = f"; above {100 * self.better:g} % exceeds it" if self.better < 1 else ""
         return f"{_at(self)} is at least {100 * self.least:g} %{more}"
 
-    def decide(self, results: Results) -> Decision:
-        def check(evidence: Evidence) -> Decision:
-            return _median_at(self, evidence, self._outcome)
-
-        return each_cell(results, self.cells, check)
+    def check(self, evidence: Evidence) -> Decision:
+        return _median_at(self, evidence, self._outcome)
 
     def _outcome(self, median: float) -> Outcome:
         if median < self.least:
@@ -68,11 +63,8 @@ class NothingLeftAt(OfCells):
     def text(self) -> str:
         return f"{_at(self)} is at most {100 * self.most:g} %"
 
-    def decide(self, results: Results) -> Decision:
-        def check(evidence: Evidence) -> Decision:
-            return _median_at(self, evidence, self._outcome)
-
-        return each_cell(results, self.cells, check)
+    def check(self, evidence: Evidence) -> Decision:
+        return _median_at(self, evidence, self._outcome)
 
     def _outcome(self, median: float) -> Outcome:
         return "holds" if median <= self.most else "fails"
@@ -94,20 +86,17 @@ class Reaches(OfCells):
         more = f"; above {self.better} exceeds it" if self.better is not None else ""
         return f"L95 of '{self.cells}' ({self.over}) is at least {self.least}{more}"
 
-    def decide(self, results: Results) -> Decision:
-        def check(evidence: Evidence) -> Decision:
-            curves = evidence.curves()
-            if len(curves) < LEAST_RUNS:
-                return too_few(len(curves))
-            l95, shown = _l95(curves, self.over)
-            outcome: Outcome | None = "holds" if l95.length >= self.least else "fails"
-            if outcome == "fails" and l95.is_lower_bound:
-                outcome, shown = None, f"{shown}, nothing longer was tested"
-            elif self.better is not None and l95.length > self.better:
-                outcome = "exceeded"
-            return decided(outcome, shown, len(curves))
-
-        return each_cell(results, self.cells, check)
+    def check(self, evidence: Evidence) -> Decision:
+        curves = evidence.curves()
+        if len(curves) < LEAST_RUNS:
+            return too_few(len(curves))
+        l95, shown = _l95(curves, self.over)
+        outcome: Outcome | None = "holds" if l95.length >= self.least else "fails"
+        if outcome == "fails" and l95.is_lower_bound:
+            outcome, shown = None, f"{shown}, nothing longer was tested"
+        elif self.better is not None and l95.length > self.better:
+            outcome = "exceeded"
+        return decided(outcome, shown, len(curves))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,23 +115,20 @@ class ReachesAtMost(OfCells):
             f"that fails at most {NEAR_MOST * self.most:g}"
         )
 
-    def decide(self, results: Results) -> Decision:
-        def check(evidence: Evidence) -> Decision:
-            curves = evidence.curves()
-            if len(curves) < LEAST_RUNS:
-                return too_few(len(curves))
-            l95, shown = _l95(curves, "median")
-            outcome: Outcome | None = "holds" if l95.length <= self.most else "fails"
-            if outcome == "holds" and l95.is_lower_bound:
-                outcome, shown = None, f"{shown}, nothing longer was tested"
-            elif outcome == "holds":
-                lengths = curves.columns.to_numpy()
-                failed = int(lengths[lengths > l95.length].min())
-                if failed > NEAR_MOST * self.most:
-                    outcome, shown = None, f"{shown}, nothing between it and {failed} was tested"
-            return decided(outcome, shown, len(curves))
-
-        return each_cell(results, self.cells, check)
+    def check(self, evidence: Evidence) -> Decision:
+        curves = evidence.curves()
+        if len(curves) < LEAST_RUNS:
+            return too_few(len(curves))
+        l95, shown = _l95(curves, "median")
+        outcome: Outcome | None = "holds" if l95.length <= self.most else "fails"
+        if outcome == "holds" and l95.is_lower_bound:
+            outcome, shown = None, f"{shown}, nothing longer was tested"
+        elif outcome == "holds":
+            lengths = curves.columns.to_numpy()
+            failed = int(lengths[lengths > l95.length].min())
+            if failed > NEAR_MOST * self.most:
+                outcome, shown = None, f"{shown}, nothing between it and {failed} was tested"
+        return decided(outcome, shown, len(curves))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,19 +140,16 @@ class Fits(OfCells):
     def text(self) -> str:
         return f"'{self.cells}' fits the trained lengths (median above 95 % at each but rare ones)"
 
-    def decide(self, results: Results) -> Decision:
-        def check(evidence: Evidence) -> Decision:
-            curves = evidence.curves("train")
-            if len(curves) < LEAST_RUNS:
-                return too_few(len(curves))
-            medians = curves.median()
-            worst, least = medians.idxmin(), float(medians.min())
-            if least > SOLVED:
-                return decided("holds", "fits the trained lengths", len(curves))
-            shown = f"does not fit the trained lengths ({percent(least)} % at {worst})"
-            return decided("fails", shown, len(curves))
-
-        return each_cell(results, self.cells, check)
+    def check(self, evidence: Evidence) -> Decision:
+        curves = evidence.curves("train")
+        if len(curves) < LEAST_RUNS:
+            return too_few(len(curves))
+        medians = curves.median()
+        worst, least = medians.idxmin(), float(medians.min())
+        if least > SOLVED:
+            return decided("holds", "fits the trained lengths", len(curves))
+        shown = f"does not fit the trained lengths ({percent(least)} % at {worst})"
+        return decided("fails", shown, len(curves))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,20 +171,17 @@ class DoesNotFit(OfCells):
             f"{' and '.join(ends)}, most runs not diverged"
         )
 
-    def decide(self, results: Results) -> Decision:
-        def check(evidence: Evidence) -> Decision:
-            runs = evidence.curves("train").mean(axis=1)
-            if len(runs) < LEAST_RUNS:
-                return too_few(len(runs))
-            median = float(runs.median())
-            shown = f"{percent(median)} % over the trained lengths"
-            if 2 * evidence.num_diverged > len(runs):
-                return decided(None, f"{evidence.num_diverged} runs diverged", len(runs))
-            if median < self.least:
-                return decided(None, f"{shown}: nothing was learned", len(runs))
-            return decided("holds" if median <= self.most else "fails", shown, len(runs))
-
-        return each_cell(results, self.cells, check)
+    def check(self, evidence: Evidence) -> Decision:
+        runs = evidence.curves("train").mean(axis=1)
+        if len(runs) < LEAST_RUNS:
+            return too_few(len(runs))
+        median = float(runs.median())
+        shown = f"{percent(median)} % over the trained lengths"
+        if 2 * evidence.num_diverged > len(runs):
+            return decided(None, f"{evidence.num_diverged} runs diverged", len(runs))
+        if median < self.least:
+            return decided(None, f"{shown}: nothing was learned", len(runs))
+        return decided("holds" if median <= self.most else "fails", shown, len(runs))
 
 
 def collapses(cells: str, most: int) -> Rule:

@@ -120,24 +120,21 @@ class BelowCeiling(OfCells):
             f"{lengths} digits"
         )
 
-    def decide(self, results: Results) -> Decision:
-        def check(evidence: Evidence) -> Decision:
-            rows = evidence.rows[evidence.rows["length"].isin(self.digits)]
-            n = int(rows["trial_id"].nunique())
-            if set(rows["length"]) != set(self.digits):
-                return Decision(outcome=None, ours="these lengths were not all tested", n=n)
-            learned = float(evidence.at(1).median())
-            if not learned >= self.learned:
-                ours = f"nothing was learned: {percent(learned)} % at 1 digit"
-                return Decision(outcome=None, ours=ours, n=n)
-            limits = rows["length"].map({m: count_ceiling(m).share for m in self.digits})
-            spread = (limits * (1 - limits) / rows["num_examples"]).map(sqrt)
-            best = rows.groupby("length")["exact_match"].max()
-            ours = "best runs " + ", ".join(f"{percent(v)} % at {m}" for m, v in best.items())
-            is_below = bool((rows["exact_match"] <= limits + SIGMAS * spread).all())
-            return Decision(outcome="holds" if is_below else "fails", ours=ours, n=n)
-
-        return each_cell(results, self.cells, check)
+    def check(self, evidence: Evidence) -> Decision:
+        rows = evidence.rows[evidence.rows["length"].isin(self.digits)]
+        n = int(rows["trial_id"].nunique())
+        if set(rows["length"]) != set(self.digits):
+            return Decision(outcome=None, ours="these lengths were not all tested", n=n)
+        learned = float(evidence.at(1).median())
+        if not learned >= self.learned:
+            ours = f"nothing was learned: {percent(learned)} % at 1 digit"
+            return Decision(outcome=None, ours=ours, n=n)
+        limits = rows["length"].map({m: count_ceiling(m).share for m in self.digits})
+        spread = (limits * (1 - limits) / rows["num_examples"]).map(sqrt)
+        best = rows.groupby("length")["exact_match"].max()
+        ours = "best runs " + ", ".join(f"{percent(v)} % at {m}" for m, v in best.items())
+        is_below = bool((rows["exact_match"] <= limits + SIGMAS * spread).all())
+        return Decision(outcome="holds" if is_below else "fails", ours=ours, n=n)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
