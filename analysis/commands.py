@@ -107,7 +107,7 @@ def make_report(options: argparse.Namespace) -> int:
 
 def make_page(options: argparse.Namespace) -> int:
     """Write one HTML file to browse in: all cells of the store, with filters and charts."""
-    from analysis.report.browse.place import find_place
+    from analysis.report.browse.links import find_links
     from analysis.report.browse.write import write_page
 
     store = Store(options.results)
@@ -116,8 +116,8 @@ def make_page(options: argparse.Namespace) -> int:
     out = options.out or reports / "page.html"
     out = out if out.suffix else out.with_suffix(".html")
     results = options.results if "://" in options.results else _relative(Path(options.results))
-    place = find_place(str(results), [reports, out.parent], out)
-    written = write_page(store, views, options.checkpoint, place, out)
+    links = find_links(str(results), [reports, out.parent], out)
+    written = write_page(store, views, options.checkpoint, links, out)
     for sentence in written.left_out:
         print(f"left out: {sentence}", file=sys.stderr)
     print(f"rebuilt: {', '.join(written.made) or 'nothing, no row has changed'}")

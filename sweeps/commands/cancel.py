@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
-from sweeps.engine.store.address import find_trial, stored_places
+from sweeps.engine.store.address import find_trial, stored_addresses
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.requests import ask_to_cancel, ask_to_resume, asked_to_cancel
 
@@ -54,8 +54,8 @@ def resume_trials(results: str | None, names: Sequence[str]) -> int:
 
 
 def _find_unfinished(names: Sequence[str], store: Store) -> list[str]:
-    places = stored_places(store)
-    found = list(dict.fromkeys(find_trial(name, places) for name in names))
+    stored = stored_addresses(store)
+    found = list(dict.fromkeys(find_trial(name, stored) for name in names))
     for name in found:
         shard = store.visible_shard(name)
         if shard is not None and shard.finished:

@@ -8,17 +8,16 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 from pcore.cli.parser import first_line
 from pcore.cli.text import plural
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.launch.mirror.charts import page
-from sweeps.engine.launch.mirror.place import Place, Shown, find_home, find_place, shown_view
+from sweeps.engine.launch.mirror.target import Shown, Target, find_home, find_target, shown_view
 from sweeps.engine.options import open_store
 from sweeps.engine.store.location import find_reports
 from sweeps.engine.store.store import Store
@@ -40,17 +39,18 @@ def rebuild_mirror(
     from sweeps.engine.launch.mirror.process import Mirrored
 
     store = open_store(results)
-    place, failed = find_place(store, tracking_uri), False
+    target, failed = find_target(store, tracking_uri), False
     for view in chosen_views(store, sweeps, scale):
         shown, problem = shown_view(store, *view), ""
         try:
             folder = find_reports(store.folder) / shown.view
-            if not (missing and place.shows(store, shown, folder)):
-                Mirrored(place, [shown]).complete([folder], live=False, force=not missing)
+            if not (missing and target.shows(store, shown, folder)):
+                Mirrored(target, [shown]).complete([folder], live=False, force=not missing)
         except Exception as error:  # whatever the tracking server does
             problem = f"{type(error).__name__}: {first_line(error)}"
         print(
-            f"{shown.title}: " + (problem or f"{plural(len(shown.labels), 'trial')} in {place.uri}")
+            f"{shown.title}: "
+            + (problem or f"{plural(len(shown.labels), 'trial')} in {target.uri}")
         )
         failed = failed or bool(problem)
     return 1 if failed else 0
@@ -65,15 +65,15 @@ def show_dashboard(
     Raises ValueError if the port is taken.
     """
     store = open_store(results)
-    place = find_place(store, tracking_uri, find_home(store))
+    target = find_target(store, tracking_uri, find_home(store))
     shown = [shown_view(store, *view) for view in _views(store)]
-    if place.database is None:
-        _complete(store, place, shown)
-        _point(place.uri.rstrip("/"), shown, browser)
+    if target.database is None:
+        _complete(store, target, shown)
+        _point(target.uri.rstrip("/"), shown, browser)
         return 0
     _check_port(port)
-    _complete(store, place, shown)
-    with _server(place, port) as server:
+    _complete(store, target, shown)
+    with _server(target, port) as server:
         address = f"http://127.0.0.1:{port}"
         if not _answers(address, server):
             raise ValueError(f"MLflow's server ended with code {server.returncode}; see above")
@@ -89,18 +89,18 @@ def _views(store: Store) -> list[tuple[str, str]]:
     return sorted(views, key=lambda v: -when.get(f"views/{v[0]}-{v[1]}.parquet", 0.0))
 
 
-def _complete(store: Store, place: Place, shown: Sequence[Shown]) -> None:
+def _complete(store: Store, target: Target, shown: Sequence[Shown]) -> None:
     """Mirror what is missing; import MLflow only if something is."""
     from sweeps.engine.launch.mirror.process import Mirrored
     from sweeps.engine.launch.mirror.tracking import connect
 
     for one in shown:
         folder = find_reports(store.folder) / one.view
-        if not place.shows(store, one, folder):
+        if not target.shows(store, one, folder):
             print(f"mirroring {one.title}: {plural(len(one.labels), 'trial')}", flush=True)
-            Mirrored(place, [one]).complete([folder], live=False)
-    if place.database and not place.database.exists():
-        connect(place.uri)
+            Mirrored(target, [one]).complete([folder], live=False)
+    if target.database and not target.database.exists():
+        connect(target.uri)
 
 
 def _check_port(port: int) -> None:
@@ -114,10 +114,10 @@ def _check_port(port: int) -> None:
 
 
 @contextlib.contextmanager
-def _server(place: Place, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def _server(target: Target, port: int) -> Generator[subprocess.Popen[bytes]]:
     """MLflow's server over the database of the mirror, until the end of the block."""
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", place.uri]
-    command += ["--artifacts-destination", f"{place.home}/mlartifacts", "--workers", "1"]
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", target.uri]
+    command += ["--artifacts-destination", f"{target.home}/mlartifacts", "--workers", "1"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     # against DNS rebinding by web pages
     command += ["--allowed-hosts", f"localhost:{port},127.0.0.1:{port}"]

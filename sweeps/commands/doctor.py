@@ -107,10 +107,10 @@ def _storage(store: Store) -> Iterable[Finding]:
 
 
 def _tracking(store: Store, tracking_uri: str | None) -> Iterable[Finding]:
-    from sweeps.engine.launch.mirror.place import find_place
+    from sweeps.engine.launch.mirror.target import find_target
     from sweeps.engine.launch.mirror.tracking import check_server
 
-    uri = find_place(store, tracking_uri).uri
+    uri = find_target(store, tracking_uri).uri
     problem = check_server(uri)
     fix = "start the server, or leave it: rows are kept, `python -m sweeps mirror` catches up"
     yield Finding(what="MLflow", state=problem or uri, fix=fix if problem else "")

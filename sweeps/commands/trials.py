@@ -13,11 +13,11 @@ from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, format_seconds, trial_states
 from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
 from sweeps.engine.store.address import (
-    Place,
+    TrialAddress,
     Unknown,
     find_trial,
     parse_address,
-    stored_places,
+    stored_addresses,
 )
 from sweeps.engine.store.schema import COUNTS, TRIAL
 from sweeps.engine.store.score import pooled_matches
@@ -37,7 +37,7 @@ def show_trials(
     """
     store = open_store(results)
     visible = store.visible()
-    stored = [place for place in stored_places(store) if place.trial_id in visible]
+    stored = [one for one in stored_addresses(store) if one.trial_id in visible]
     for sweep in sweeps:
         trials = sweep.trials(scale, seeds)
         states = trial_states(trials, store)
@@ -74,30 +74,30 @@ def range_matches(store: Store, trials: Sequence[str]) -> Mapping[tuple[str, str
 
 
 def show_trial(results: str | None, text: str, as_json: bool = False) -> int:
-    """Print the result, places and attempts of the trial that is called so (see
+    """Print the result, addresses and attempts of the trial that is called so (see
     `sweeps.engine.store.address`), or all that is known of it as JSON.
     """
     store = open_store(results)
-    places, shards = stored_places(store), store.shards()
-    planned = dict[Place, Trial]()
+    addresses, shards = stored_addresses(store), store.shards()
+    planned = dict[TrialAddress, Trial]()
     try:
-        name = find_trial(text, places, [shard.trial_id for shard in shards])
+        name = find_trial(text, addresses, [shard.trial_id for shard in shards])
     except Unknown as unknown:
-        planned = _planned_places(text)
-        name = _find_planned(text, planned, places, unknown)
-    places = [place for place in [*places, *planned] if place.trial_id == name]
-    facts = _facts(name, places, store)
+        planned = _planned_addresses(text)
+        name = _find_planned(text, planned, addresses, unknown)
+    addresses = [one for one in [*addresses, *planned] if one.trial_id == name]
+    facts = _facts(name, addresses, store)
     print(json.dumps(facts, indent=2) if as_json else "\n".join(_summary(facts, store)))
     return 0
 
 
-def _planned_places(text: str) -> dict[Place, Trial]:
+def _planned_addresses(text: str) -> dict[TrialAddress, Trial]:
     """What scripts would run: that of the sweep of an address, or all of them."""
     names, sweep = sweep_names(), parse_address(text).sweep
     if "/" in text:
         names = [sweep] if sweep.partition("~")[0] in names else []
     return {
-        Place(name, scale, t.cell.label, t.config.seed, t.config.data_seed, t.id): t
+        TrialAddress(name, scale, t.cell.label, t.config.seed, t.config.data_seed, t.id): t
         for name in names
         for scale in SCALES
         for t in find_sweep(name).trials(scale)
@@ -105,7 +105,7 @@ def _planned_places(text: str) -> dict[Place, Trial]:
 
 
 def _find_planned(
-    text: str, planned: Iterable[Place], stored: Iterable[Place], unknown: Unknown
+    text: str, planned: Iterable[TrialAddress], stored: Iterable[TrialAddress], unknown: Unknown
 ) -> str:
     """The id of a trial that was never run; what is said if there is none is about the sweep as it
     was run, if it was.
@@ -114,21 +114,21 @@ def _find_planned(
         return find_trial(text, list(planned))
     except Unknown as error:
         sweep = parse_address(text).sweep
-        is_stored = sweep in {place.sweep for place in stored}
+        is_stored = sweep in {one.sweep for one in stored}
         raise (error if planned and not is_stored else unknown) from None
 
 
-def _facts(name: str, places: Sequence[Place], store: Store) -> dict[str, Any]:
+def _facts(name: str, addresses: Sequence[TrialAddress], store: Store) -> dict[str, Any]:
     """All that is known of a trial, in plain values."""
     rows = store.load_shards(store.shards_of(name), "trial").sort_by("attempt").to_pylist()
     visible, running = store.visible_shard(name), store.folder.exists(f"running/{name}.json")
-    flat = json.loads(rows[-1]["config_json"]) if rows else _planned_fields(name, places)
+    flat = json.loads(rows[-1]["config_json"]) if rows else _planned_fields(name, addresses)
     kept = ["attempt", "status", *(column for column in TRIAL if column != "config_json")]
     results = store.load([name], "evaluation", list(RESULT)).to_pylist() if rows else []
     return {
         "trial": name,
         "status": "running" if running else visible.status if visible else "never run",
-        "places": [place.address for place in places],
+        "addresses": [one.text for one in addresses],
         "results": results,
         "attempts": [{key: row[key] for key in kept if row[key] is not None} for row in rows],
         "files": [entry.name for entry in store.folder.list(f"checkpoints/{name}")],
@@ -137,11 +137,11 @@ def _facts(name: str, places: Sequence[Place], store: Store) -> dict[str, Any]:
     }
 
 
-def _planned_fields(name: str, places: Sequence[Place]) -> dict[str, Any]:
+def _planned_fields(name: str, addresses: Sequence[TrialAddress]) -> dict[str, Any]:
     """The configuration of a trial without rows, from its script; {} where that changed."""
-    for place in places:
+    for one in addresses:
         with contextlib.suppress(ValueError):
-            for found, trial in _planned_places(f"{place.sweep}/").items():
+            for found, trial in _planned_addresses(f"{one.sweep}/").items():
                 if found.trial_id == name:
                     return flatten(trial.config)
     return {}
@@ -161,7 +161,7 @@ def _summary(facts: Mapping[str, Any], store: Store) -> Iterator[str]:
     """The result first, then where it belongs and who made it."""
     yield f"trial {facts['trial']}: {facts['status']}"
     yield from _result(facts["results"])
-    yield from (f"  {address}" for address in facts["places"])
+    yield from (f"  {address}" for address in facts["addresses"])
     for row in facts["attempts"]:
         took = format_seconds(row["wall_seconds"]) if "wall_seconds" in row else "-"
         resumed = f", resumed at step {row['first_step']}" if row.get("first_step") else ""

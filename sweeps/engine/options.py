@@ -42,7 +42,7 @@ class LaunchOptions:
     slice: float | None = None  # seconds until an inline launch saves its state and stops
     budget: float | None = None  # seconds of wall time that whole replicates must fit into
     retry_errors: bool = False
-    tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.place.find_place`
+    tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.target.find_target`
     mlflow: bool = True
     hooks: tuple[str, ...] = ()  # package.module:Class of each, see `launch.hooks`
     notify: str | None = None  # shell command to run at the end

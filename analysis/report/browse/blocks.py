@@ -17,8 +17,8 @@ from analysis.claims.published import CLAIMS
 from analysis.configs import cell_configs
 from analysis.figures.shared.cell_styles import cell_shades, method_name
 from analysis.load import COUNTED, Results, trained_ranges
+from analysis.report.browse.links import Block
 from analysis.report.browse.page import LENGTHS
-from analysis.report.browse.place import Block
 from analysis.report.section_tables import completeness_words
 from analysis.statistics import runs as statistics
 from analysis.tables.notes import POLICIES

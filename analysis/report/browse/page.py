@@ -14,7 +14,7 @@ from typing import Any
 
 from analysis.claims.verdict import VerdictRow
 from analysis.load import COUNTED
-from analysis.report.browse.place import Block, Place
+from analysis.report.browse.links import Block, Links
 from analysis.report.first import (
     TITLE,
     Candidate,
@@ -44,7 +44,7 @@ NOTES = (
 )
 
 
-def show_page(blocks: Sequence[Block], place: Place, made_of: str) -> str:
+def show_page(blocks: Sequence[Block], links: Links, made_of: str) -> str:
     """The whole page; made_of: a stamp that it carries. Same arguments: same bytes."""
     rows = list(_rows(blocks))
     scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS]
@@ -61,10 +61,10 @@ def show_page(blocks: Sequence[Block], place: Place, made_of: str) -> str:
     body = [
         element("a", "Skip to the cells", href="#cells", class_="skip"),
         element(
-            "header", element("h1", TITLE), element("p", _describe(rows, place), class_="hint")
+            "header", element("h1", TITLE), element("p", _describe(rows, links), class_="hint")
         ),
         element("main", _show_first(blocks, rows), _show_cells(rows)),
-        _data(blocks, place),
+        _data(blocks, links),
         *(element("script", Markup(text)) for text in scripts),
     ]
     page = element("html", element("head", *head), element("body", *body), lang="en")
@@ -76,9 +76,9 @@ def _hashes(scripts: Iterable[str]) -> str:
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
-def _data(blocks: Sequence[Block], place: Place) -> Markup:
+def _data(blocks: Sequence[Block], links: Links) -> Markup:
     """All blocks for the script, and for the next page."""
-    data = {"results": place.results, "report": place.report, "sections": place.sections}
+    data = {"results": links.results, "report": links.report, "sections": links.sections}
     text = json.dumps(data | {"blocks": blocks}, allow_nan=False, separators=(",", ":"))
     safe = text.replace("<", "\\u003c")  # no tag begins inside a string
     return element("script", Markup(safe), type="application/json", id="data")
@@ -93,7 +93,7 @@ def _rows(blocks: Iterable[Block]) -> Iterator[dict[str, Any]]:
                 yield cell | shared | {"sweep": block["sweep"]}
 
 
-def _describe(rows: Sequence[Mapping[str, Any]], place: Place) -> Markup:
+def _describe(rows: Sequence[Mapping[str, Any]], links: Links) -> Markup:
     """How much the page rests on, and on which rows."""
     trials = {trial["id"]: (row["scale"], trial) for row in rows for trial in row["trials"]}
     scales = Counter(scale for scale, _ in trials.values())
@@ -103,12 +103,12 @@ def _describe(rows: Sequence[Mapping[str, Any]], place: Place) -> Markup:
     failed = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     text = f"{plural(len(trials), 'trial')} ({parts or 'none'}), {counted} of them counted"
     report = (
-        [" ", element("a", "Report with all tables and figures", href=place.report), "."]
-        if place.report
+        [" ", element("a", "Report with all tables and figures", href=links.report), "."]
+        if links.report
         else []
     )
     text += f"; {failed}" if failed else ""
-    return join([f"{text}. Rows of ", element("code", place.results), ".", *report])
+    return join([f"{text}. Rows of ", element("code", links.results), ".", *report])
 
 
 def _show_first(blocks: Sequence[Block], rows: Sequence[Mapping[str, Any]]) -> Markup:

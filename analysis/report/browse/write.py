@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.report.browse.place import Block, Place
+from analysis.report.browse.links import Block, Links
 from analysis.tables.files import check_place, write_text
 from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.store import Store
@@ -35,7 +35,7 @@ class Written:
 
 
 def write_page(
-    store: Store, views: Sequence[tuple[str, str]], checkpoint: str, place: Place, out: Path
+    store: Store, views: Sequence[tuple[str, str]], checkpoint: str, links: Links, out: Path
 ) -> Written:
     """Write the page of these views (sweep, scale), in their order.
 
@@ -46,7 +46,7 @@ def write_page(
     if check_place(out).is_dir():
         raise ValueError(f"{out} is a folder; --out names a file")
     stamps = dict(_stamps(store, views, checkpoint))
-    made_of = _digest(json.dumps([*stamps.items(), astuple(place)]).encode())
+    made_of = _digest(json.dumps([*stamps.items(), astuple(links)]).encode())
     before = out.read_text(encoding="utf-8") if out.is_file() else ""
     is_whole = before.endswith("</html>\n")
     if is_whole and f'<meta name="made-of" content="{made_of}">' in before[:HEAD]:
@@ -64,7 +64,7 @@ def write_page(
     left_out = [sentence for block in blocks for sentence in block["left_out"]]
     if not any(block["views"] for block in blocks):
         raise ValueError(left_out[0])
-    after = show_page(blocks, place, made_of)
+    after = show_page(blocks, links, made_of)
     if after != before:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_text(out, after)

@@ -92,10 +92,10 @@ def _own_hooks(launch: Launch, options: LaunchOptions) -> list[Hook]:
     hooks: list[Hook] = []
     if options.mlflow:
         from sweeps.engine.launch.mirror.hook import Mirror
-        from sweeps.engine.launch.mirror.place import find_place
+        from sweeps.engine.launch.mirror.target import find_target
 
         folders = [report_folder(plan, launch.store) for plan in launch.plans]
-        hooks.append(Mirror(find_place(launch.store, options.tracking_uri), folders))
+        hooks.append(Mirror(find_target(launch.store, options.tracking_uri), folders))
     if options.notify:
         hooks.append(Notify(options.notify))
     return hooks

@@ -1,4 +1,4 @@
-"""What people call a trial: the first letters of its id, or where it stands in a sweep, as in
+"""What a trial is called: the first letters of its id, or its place in a sweep, as in
 
     depth_ablation/coupling, 2 layers/seed 1
     depth_ablation [paper]/NoPE, 3 layers/seed 1, data seed 0
@@ -20,8 +20,8 @@ HEAD = re.compile(r"(.*?)(?: ?\[(smoke|laptop|paper)\])?", re.DOTALL)
 SHOWN = 5  # candidates that a refusal lists
 
 
-class Place(NamedTuple):
-    """A trial of a cell of a sweep."""
+class TrialAddress(NamedTuple):
+    """A trial of a cell of a sweep, and what it is called."""
 
     sweep: str
     scale: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     trial_id: str
 
     @property
-    def address(self) -> str:
+    def text(self) -> str:
         """The whole address."""
         seeds = f"seed {self.seed}, data seed {self.data_seed}"
         return f"{self.sweep} [{self.scale}]/{self.cell}/{seeds}"
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """What was said of a trial, or of a cell; None: nothing."""
+    """What a reference to a trial or a cell names; None: left out."""
 
     sweep: str
     scale: str | None = None
@@ -62,28 +62,28 @@ def parse_address(text: str) -> Address:
     return Address(sweep=found[1], scale=found[2], cell=cell, seed=seed, data_seed=data_seed)
 
 
-def stored_places(store: Store) -> list[Place]:
+def stored_addresses(store: Store) -> list[TrialAddress]:
     """Every trial of every view of a store."""
     return [
-        Place(*(row[name] for name in Place._fields))
+        TrialAddress(*(row[name] for name in TrialAddress._fields))
         for view in store.views().values()
-        for row in view.select(list(Place._fields)).to_pylist()
+        for row in view.select(list(TrialAddress._fields)).to_pylist()
     ]
 
 
 class Unknown(ValueError):
-    """Nothing is called so."""
+    """No trial has this name."""
 
 
-def find_trial(text: str, places: Sequence[Place], others: Iterable[str] = ()) -> str:
+def find_trial(text: str, stored: Sequence[TrialAddress], others: Iterable[str] = ()) -> str:
     """The id of the one trial that is called so, among these and `others`, ids in no sweep.
 
     Raises ValueError in one sentence if it is several; Unknown, with the nearest right name, if it
     is none.
     """
     if "/" in text:
-        return _find_place(parse_address(text), places)
-    known = {*others, *(place.trial_id for place in places)}
+        return _find_stored(parse_address(text), stored)
+    known = {*others, *(one.trial_id for one in stored)}
     found = sorted(name for name in known if name.startswith(text))
     if not found:
         forms = "a trial is the first letters of an id, or SWEEP/CELL/seed N"
@@ -93,22 +93,22 @@ def find_trial(text: str, places: Sequence[Place], others: Iterable[str] = ()) -
     return found[0]
 
 
-def _find_place(asked: Address, places: Sequence[Place]) -> str:
+def _find_stored(asked: Address, stored: Sequence[TrialAddress]) -> str:
     """Narrow down, from the sweep to the data seed; what was not said must not matter."""
     where = ""
     for name in ("sweep", "scale", "cell", "seed", "data_seed"):
         value, kind = getattr(asked, name), name.replace("_", " ")
         if value is None:
             continue
-        known = sorted({str(getattr(place, name)) for place in places})
-        places = [place for place in places if getattr(place, name) == value]
-        if not places:
+        known = sorted({str(getattr(one, name)) for one in stored})
+        stored = [one for one in stored if getattr(one, name) == value]
+        if not stored:
             raise Unknown(f"no {kind} {str(value)!r}{where}.{nearest(str(value), known)}")
         where = f" of {asked.cell!r} in {asked.sweep}" if name == "cell" else where
         where = where or f" in {value}"
-    if len(found := {place.trial_id: place.address for place in places}) > 1:
+    if len(found := {one.trial_id: one.text for one in stored}) > 1:
         raise ValueError(f"{len(found)} trials{where}, name one: {_few(list(found.values()))}")
-    return places[0].trial_id
+    return stored[0].trial_id
 
 
 def _few(names: Sequence[str]) -> str:

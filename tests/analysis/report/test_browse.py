@@ -13,7 +13,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.load import load_sweep
 from analysis.report.browse import write
-from analysis.report.browse.place import Place, find_place
+from analysis.report.browse.links import Links, find_links
 from analysis.report.browse.write import write_page
 from analysis.report.section import section_id
 from analysis.statistics import runs as statistics
@@ -31,7 +31,7 @@ from tests.support.rows.example_store import (
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "results" / "published" / "laptop"
-NOWHERE = Place(results="results", report="", sections=())
+NOWHERE = Links(results="results", report="", sections=())
 HOSTILE = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
 
 
@@ -235,12 +235,12 @@ def test_nothing_is_written_beside_rows_that_git_tracks(
 
 def test_the_page_leads_to_the_sections_that_the_report_has(tmp_path: Path):
     out, reports = tmp_path / "a" / "page.html", tmp_path / "b c"
-    assert find_place("results", [reports], out) == NOWHERE
+    assert find_links("results", [reports], out) == NOWHERE
     reports.mkdir()
     name = section_id("depth_ablation", "laptop")
     (reports / "report.html").write_text(f'<section id="{name}"></section>')
-    place = find_place("results", [tmp_path / "a", reports], out)
-    assert place == Place(results="results", report="../b%20c/report.html", sections=(name,))
+    links = find_links("results", [tmp_path / "a", reports], out)
+    assert links == Links(results="results", report="../b%20c/report.html", sections=(name,))
 
 
 PICK = "[...document.querySelectorAll('.pick')].find(b => b.textContent === '{}').click()"

@@ -195,9 +195,9 @@ def test_a_budget_runs_whole_replicates_or_refuses(tmp_path, capsys, tiny):
         changed = override(trial.config, {"seed": 99, "data_seed": 99})
         store = Store(tmp_path)
         times = {"train_seconds": 90.0, "eval_seconds": 10.0, "first_step": 0}
-        place = {"device": "cpu", "num_threads": 1, "host": socket.gethostname()}
+        target = {"device": "cpu", "num_threads": 1, "host": socket.gethostname()}
         counts = {"checkpoint": "last", "range": "train", "length": 1, "num_examples": 1}
-        store.write(changed, "ok", times | place, [], [counts | {"num_correct": 0}])
+        store.write(changed, "ok", times | target, [], [counts | {"num_correct": 0}])
     flags = ["tiny", "--scale", "smoke", "--seeds", "3", "--executor", "inline"]
     assert command("plan", tmp_path, *flags) == 0
     assert "6 trials, 0 finished, 6 to run" in capsys.readouterr().out
@@ -315,7 +315,7 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
     from mlflow.tracking import MlflowClient
 
     from sweeps.engine.launch.mirror import hook
-    from sweeps.engine.launch.mirror.place import local_uri
+    from sweeps.engine.launch.mirror.target import local_uri
 
     monkeypatch.setattr(hook, "PATIENCE", 240.0)  # a busy machine makes a database in a minute
     store = Store(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from sweeps.commands.dashboard import show_dashboard
 from sweeps.engine.launch.launch import report_folder
 from sweeps.engine.launch.mirror import charts
-from sweeps.engine.launch.mirror.place import find_home, local_uri
+from sweeps.engine.launch.mirror.target import find_home, local_uri
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
 from tests.support.browser import BROWSER, FLAGS

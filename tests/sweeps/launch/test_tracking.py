@@ -12,8 +12,8 @@ from pcore.config import flatten
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import report_folder
 from sweeps.engine.launch.mirror.hook import PATIENCE
-from sweeps.engine.launch.mirror.place import Place, find_place, local_uri, shown_plan
 from sweeps.engine.launch.mirror.process import Follower, Mirrored
+from sweeps.engine.launch.mirror.target import Target, find_target, local_uri, shown_plan
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
 from tests.support.sweeps.tiny import make_sweep, run
@@ -32,7 +32,7 @@ def finished(tmp_path):
 def mirror(store, plan, uri=None):
     """Bring MLflow to what the store holds."""
     folder = report_folder(plan, store)
-    Mirrored(find_place(store, uri), [shown_plan(plan)]).complete([folder], live=False)
+    Mirrored(find_target(store, uri), [shown_plan(plan)]).complete([folder], live=False)
 
 
 @pytest.mark.slow
@@ -95,9 +95,9 @@ def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd)
 class Driver:
     """A launch, as the mirror's process hears of it."""
 
-    def __init__(self, place: Place, plan):
+    def __init__(self, target: Target, plan):
         self.events: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.follower, self.answers = Follower(place, [shown_plan(plan)]), list[str]()
+        self.follower, self.answers = Follower(target, [shown_plan(plan)]), list[str]()
         self.thread = threading.Thread(target=self._follow)
         self.thread.start()
 
@@ -144,29 +144,29 @@ def wait_for(condition) -> None:
 @pytest.mark.slow
 def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(finished, tmp_path):
     store, plan = finished
-    place = find_place(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
+    target = find_target(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
     trial = plan.trials[0].trial
     start = {"start": trial.id, "config": flatten(trial.config)}
     points = [["loss", 2.0, 10], ["learning_rate", 0.1, 10], ["grad_norm", 1.0, 10]]
     rows = store.load([trial.id], "report").to_pylist()
     true = [(row["step"], row["loss"]) for row in rows]
 
-    first = Driver(place, plan)
+    first = Driver(target, plan)
     first.tell(**start)
     first.tell(report=trial.id, points=points)
-    wait_for(lambda: active(place.uri) == [("one · seed 0", "RUNNING", [(10, 2.0)])])
+    wait_for(lambda: active(target.uri) == [("one · seed 0", "RUNNING", [(10, 2.0)])])
     first.die()
-    assert active(place.uri) == [("one · seed 0", "KILLED", [(10, 2.0)])]
+    assert active(target.uri) == [("one · seed 0", "KILLED", [(10, 2.0)])]
 
-    second = Driver(place, plan)  # goes on from step 15: what was seen before stays
+    second = Driver(target, plan)  # goes on from step 15: what was seen before stays
     second.tell(**start)
     second.tell(report=trial.id, points=[["loss", 1.5, 15]])
     shown = [("one · seed 0", "RUNNING", [(10, 2.0), (15, 1.5)])]
-    wait_for(lambda: [(n, s, sorted(c)) for n, s, c in active(place.uri)] == shown)
+    wait_for(lambda: [(n, s, sorted(c)) for n, s, c in active(target.uri)] == shown)
     second.tell(finish=trial.id, status="ok")
     assert second.close(report_folder(plan, store)) == ""
-    runs = {name: (status, curve) for name, status, curve in active(place.uri)}
-    assert len(runs) == len(active(place.uri)) == 4
+    runs = {name: (status, curve) for name, status, curve in active(target.uri)}
+    assert len(runs) == len(active(target.uri)) == 4
     assert {status for status, _ in runs.values()} == {"FINISHED"}
     assert set(true) <= set(runs["one · seed 0"][1])
     assert runs["one · seed 1"][1] == [
@@ -180,7 +180,7 @@ def test_a_server_that_comes_back_is_caught_up_with(finished, tmp_path, monkeypa
     from sweeps.engine.launch.mirror import process
 
     store, plan = finished
-    place = find_place(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
+    target = find_target(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
     trial, connect = plan.trials[0].trial, process.connect
     tried: list[str] = []
 
@@ -189,7 +189,7 @@ def test_a_server_that_comes_back_is_caught_up_with(finished, tmp_path, monkeypa
         raise OSError("no such server\nand more")
 
     monkeypatch.setattr(process, "connect", fail)
-    driver = Driver(place, plan)
+    driver = Driver(target, plan)
     for _ in range(5):
         driver.tell(start=trial.id, config=flatten(trial.config))
     wait_for(lambda: tried and driver.events.empty())
@@ -197,4 +197,4 @@ def test_a_server_that_comes_back_is_caught_up_with(finished, tmp_path, monkeypa
     assert len(tried) == 1  # it is not asked again for a while
     monkeypatch.setattr(process, "connect", connect)
     assert driver.close(report_folder(plan, store)) == ""
-    assert [status for _, status, _ in active(place.uri)] == ["FINISHED"] * 4
+    assert [status for _, status, _ in active(target.uri)] == ["FINISHED"] * 4

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from sweeps.engine.store.address import Address, Place, Unknown, find_trial, parse_address
+from sweeps.engine.store.address import Address, TrialAddress, Unknown, find_trial, parse_address
 
-PLACES = [
-    Place(sweep, scale, cell, seed, data_seed, f"{number:016x}")
+STORED = [
+    TrialAddress(sweep, scale, cell, seed, data_seed, f"{number:016x}")
     for number, (sweep, scale, cell, seed, data_seed) in enumerate(
         [
             ("depth", "laptop", "coupling, 1 layer", 0, 0),
@@ -37,12 +37,12 @@ PLACES = [
     ],
 )
 def test_an_address_is_one_trial(text, index):
-    assert find_trial(text, PLACES) == PLACES[index].trial_id
+    assert find_trial(text, STORED) == STORED[index].trial_id
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_the_address_that_is_printed_leads_back(place):
-    assert find_trial(place.address, PLACES) == place.trial_id
+@pytest.mark.parametrize("one", STORED)
+def test_the_address_that_is_printed_leads_back(one):
+    assert find_trial(one.text, STORED) == one.trial_id
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_the_address_that_is_printed_leads_back(place):
 )
 def test_what_is_wrong_or_ambiguous_is_one_sentence(text, kind, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        find_trial(text, PLACES)
+        find_trial(text, STORED)
     assert type(refused.value) is kind
     assert "\n" not in str(refused.value)
 
 
 def test_ids_in_no_sweep_are_found_too():
-    assert find_trial("beef", PLACES, ["beef" * 4]) == "beef" * 4
+    assert find_trial("beef", STORED, ["beef" * 4]) == "beef" * 4
 
 
 def test_a_cell_or_a_sweep_is_an_address_too():

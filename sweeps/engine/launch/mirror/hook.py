@@ -20,7 +20,7 @@ from typing import Any
 
 from pcore.config import flatten
 from sweeps.engine.launch.hooks import Hook, Launch, TrialReport
-from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name, shown_plan
+from sweeps.engine.launch.mirror.target import Point, Shown, Target, match_name, shown_plan
 from sweeps.engine.spec import Trial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
@@ -49,8 +49,8 @@ class Mirror(Hook):
 
     patience = float("inf")  # it has its own
 
-    def __init__(self, place: Place, artifacts: Sequence[Path]):
-        self.place, self.artifacts = place, artifacts
+    def __init__(self, target: Target, artifacts: Sequence[Path]):
+        self.target, self.artifacts = target, artifacts
         self.shown: list[Shown] = []
         self.process: subprocess.Popen[str] | None = None
 
@@ -71,7 +71,7 @@ class Mirror(Hook):
             self.abandon()
         elif problem := self.finish():
             print(
-                f"MLflow mirror incomplete ({problem}); the rows in {self.place.results} are "
+                f"MLflow mirror incomplete ({problem}); the rows in {self.target.results} are "
                 "complete",
                 file=sys.stderr,
                 flush=True,
@@ -94,7 +94,7 @@ class Mirror(Hook):
         with self.process as ended:  # which closes its pipes
             code = ended.wait()
         if answer is None:
-            return f"{self.place.uri} took longer than {PATIENCE:.0f} s"
+            return f"{self.target.uri} took longer than {PATIENCE:.0f} s"
         return f"its process ended with code {code}" if code else answer
 
     def _listen(self, process: "subprocess.Popen[str]") -> str | None:
@@ -117,12 +117,12 @@ class Mirror(Hook):
     def _is_complete(self, store: Store) -> bool:
         """Whether MLflow already shows everything, according to the notes."""
         pairs = zip(self.shown, self.artifacts, strict=True)
-        return all(self.place.shows(store, shown, folder) for shown, folder in pairs)
+        return all(self.target.shows(store, shown, folder) for shown, folder in pairs)
 
     def _send(self, event: Mapping[str, Any]) -> None:
         if self.process is None:
             self.process = _start_process()
-            self._write({"place": asdict(self.place), "shown": [asdict(s) for s in self.shown]})
+            self._write({"target": asdict(self.target), "shown": [asdict(s) for s in self.shown]})
         self._write({"time": int(1000 * time.time()), **event})
 
     def _write(self, event: Mapping[str, Any]) -> None:

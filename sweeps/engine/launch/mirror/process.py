@@ -1,6 +1,6 @@
 """The mirror process: reads events of a launch as JSON lines on standard input.
 
-    {"place": ..., "shown": [...]}                             first
+    {"target": ..., "shown": [...]}                             first
     {"time": ms, "start": ID, "config": {...}}                 an attempt begins
     {"time": ms, "report": ID, "points": [[NAME, VALUE, STEP], ...]}
     {"time": ms, "finish": ID, "status": STATUS}
@@ -26,7 +26,7 @@ from typing import Any
 
 from pcore.cli.parser import first_line
 from sweeps.engine.launch.leases import LaunchLease
-from sweeps.engine.launch.mirror.place import Place, Shown, stamp
+from sweeps.engine.launch.mirror.target import Shown, Target, stamp
 from sweeps.engine.launch.mirror.tracking import Experiment, connect
 from sweeps.engine.store.store import Shard, Store
 
@@ -38,24 +38,24 @@ WITHOUT_ROWS = ("paused", "unsaved", "stopped")  # outcomes that leave no shard
 
 
 class Mirrored:
-    """The sweeps of a place, as far as MLflow shows them."""
+    """The sweeps of an MLflow target, as far as MLflow shows them."""
 
     def __init__(
-        self, place: Place, shown: Sequence[Shown], tick: Callable[[], None] = lambda: None
+        self, target: Target, shown: Sequence[Shown], tick: Callable[[], None] = lambda: None
     ):
         """tick: called whenever something came to its end."""
-        self.place, self.shown, self.store = place, shown, Store(place.results)
+        self.target, self.shown, self.store = target, shown, Store(target.results)
         self.tick = tick
         self.experiments: list[Experiment] = []
-        self.notes = {one.view: place.read_notes(one.view) for one in shown}
+        self.notes = {one.view: target.read_notes(one.view) for one in shown}
         self.changed, self.saved = set[str](), time.monotonic()
 
     def open(self) -> list[Experiment]:
         """Connect, unless that was done."""
         if not self.experiments:
-            client = connect(self.place.uri)
+            client = connect(self.target.uri)
             self.tick()
-            self.experiments = [Experiment(client, s, self.store, self.place) for s in self.shown]
+            self.experiments = [Experiment(client, s, self.store, self.target) for s in self.shown]
         return self.experiments
 
     def write(self, experiment: Experiment, name: str, shard: Shard, force: bool = False) -> bool:
@@ -90,11 +90,11 @@ class Mirrored:
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
         """A lock: two processes that complete one database would add the same trial twice."""
-        if self.place.database is None:
+        if self.target.database is None:
             yield
             return
-        self.place.database.parent.mkdir(parents=True, exist_ok=True)
-        with open(f"{self.place.database}.lock", "w") as lock:
+        self.target.database.parent.mkdir(parents=True, exist_ok=True)
+        with open(f"{self.target.database}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -107,15 +107,15 @@ class Mirrored:
     def save(self) -> None:
         """Save the notes of what was mirrored."""
         for view in self.changed:
-            self.place.write_notes(view, self.notes[view])
+            self.target.write_notes(view, self.notes[view])
         self.changed, self.saved = set(), time.monotonic()
 
 
 class Follower:
     """Follows a launch. problem: what went wrong last, until it went well again."""
 
-    def __init__(self, place: Place, shown: Sequence[Shown]):
-        self.mirrored = Mirrored(place, shown, _give_sign)
+    def __init__(self, target: Target, shown: Sequence[Shown]):
+        self.mirrored = Mirrored(target, shown, _give_sign)
         self.live: dict[str, tuple[Mapping[str, Any], int]] = {}  # configuration, start
         self.problem, self.quiet_until = "", float("-inf")
 
@@ -214,7 +214,7 @@ def main() -> int:
     threading.Thread(target=listen, daemon=True).start()
     head = json.loads(events.get() or "{}")
     if head:
-        follower = Follower(Place(**head["place"]), [Shown(**one) for one in head["shown"]])
+        follower = Follower(Target(**head["target"]), [Shown(**one) for one in head["shown"]])
         print(follower.follow(events), flush=True)
     return 0
 

@@ -22,7 +22,7 @@ from typing import Any
 from pcore.cli.parser import first_line
 from pcore.config import SEEDS
 from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
-from sweeps.engine.launch.mirror.place import Place, Point, Shown, match_name
+from sweeps.engine.launch.mirror.target import Point, Shown, Target, match_name
 from sweeps.engine.spec import seeds_text
 from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.store import Shard, Store
@@ -73,10 +73,10 @@ def connect(uri: str) -> Any:
 class Experiment:
     """What MLflow shows of one sweep at one scale. Every method raises what the server raises."""
 
-    def __init__(self, client: Any, shown: Shown, store: Store, place: Place):
-        self.client, self.shown, self.store, self.place = client, shown, store, place
+    def __init__(self, client: Any, shown: Shown, store: Store, target: Target):
+        self.client, self.shown, self.store, self.target = client, shown, store, target
         found = client.get_experiment_by_name(shown.title)
-        location = _artifact_location(place, shown.view)
+        location = _artifact_location(target, shown.view)
         self.id = found.experiment_id if found else client.create_experiment(shown.title, location)
         kind = {"mlflow.experimentKind": "custom_model_development"}
         for key, value in (kind | {SHARED_VIEW: shared_view()}).items():
@@ -296,10 +296,10 @@ def _milliseconds(started_at: str | None) -> int:
     return int(1000 * when)
 
 
-def _artifact_location(place: Place, view: str) -> str | None:
+def _artifact_location(target: Target, view: str) -> str | None:
     """Where artifacts go if no server decides it: beside the results."""
-    if place.database is None:
+    if target.database is None:
         return None
-    if "://" in place.home:
-        return f"{place.home}/mlartifacts/{view}"
-    return (Path(place.home) / "mlartifacts" / view).as_uri()
+    if "://" in target.home:
+        return f"{target.home}/mlartifacts/{view}"
+    return (Path(target.home) / "mlartifacts" / view).as_uri()

@@ -13,7 +13,7 @@ SECTION = re.compile(r'<section id="([A-Za-z0-9_-]+)">')  # of a report
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Links:
     """What the page leads to. results: the folder, as commands name it."""
 
     results: str
@@ -21,12 +21,12 @@ class Place:
     sections: tuple[str, ...]  # anchors that the report has
 
 
-def find_place(results: str, folders: Sequence[Path], out: Path) -> Place:
+def find_links(results: str, folders: Sequence[Path], out: Path) -> Links:
     """What a page leads to: the first report there is in these folders, and its sections."""
     for folder in folders:
         report = folder / "report.html"
         if report.is_file():
             sections = sorted(set(SECTION.findall(report.read_text(encoding="utf-8"))))
             link = Path(os.path.relpath(report.absolute(), out.absolute().parent)).as_posix()
-            return Place(results=results, report=quote(link), sections=tuple(sections))
-    return Place(results=results, report="", sections=())
+            return Links(results=results, report=quote(link), sections=tuple(sections))
+    return Links(results=results, report="", sections=())

@@ -51,7 +51,7 @@ def shown_view(store: Store, sweep: str, scale: str) -> Shown:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Target:
     """Where a mirror is: the rows it shows, the tracking URI, and the folder of what belongs to it
     (its database, artifacts, notes of what was mirrored).
     """
@@ -94,14 +94,14 @@ def _notes_file(view: str) -> str:
     return f"mirrored/{view}.json"
 
 
-def find_place(store: Store, tracking_uri: str | None, home: Path | None = None) -> Place:
+def find_target(store: Store, tracking_uri: str | None, home: Path | None = None) -> Target:
     """The mirror of a store: at the option, $MLFLOW_TRACKING_URI, or in an SQLite file in the
     results folder (in the working folder if the results are remote).
 
     home: instead of the results folder, for rows that nothing may be written beside.
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store, home)
-    return Place(results=store.root, uri=uri, home=str(home or store.root))
+    return Target(results=store.root, uri=uri, home=str(home or store.root))
 
 
 def find_home(store: Store) -> Path | None:
@@ -111,8 +111,8 @@ def find_home(store: Store) -> Path | None:
 
 def local_uri(store: Store, home: Path | None = None) -> str:
     """The tracking URI of a store without a server."""
-    place = home or (Path.cwd() if store.folder.remote else store.folder.local)
-    return f"sqlite:///{place / 'mlflow.db'}"
+    folder = home or (Path.cwd() if store.folder.remote else store.folder.local)
+    return f"sqlite:///{folder / 'mlflow.db'}"
 
 
 def stamp(folder: Path) -> str:
