@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pcore.cli.text import plural
 from sweeps.engine.launch.leases import LaunchLease
-from sweeps.engine.options import open_store
+from sweeps.engine.options import open_old_store
 from sweeps.engine.store.folder import Entry, Folder
-from sweeps.engine.store.names import FOLDERS, KINDS, is_store, is_temporary
+from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.markers import read_marker
 from sweeps.engine.trial.processes import Process
@@ -32,11 +32,7 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
 
     Raises ValueError if the folder is not a store.
     """
-    store = open_store(results)
-    if not is_store(store.folder):
-        raise ValueError(
-            f"{store.root} is not a results folder: it has no {', '.join(FOLDERS[:3])}"
-        )
+    store = open_old_store(results)
     lease = LaunchLease(store.folder)
     if not remove:
         garbage = _print_garbage(store, lease, older_than, weights)

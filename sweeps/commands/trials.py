@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pcore.cli.text import plural
+from pcore.cli.text import format_seconds, plural
 from pcore.config import canonical, flatten, trial_id, unflatten
 from pcore.registry import own_code
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.options import open_store
-from sweeps.engine.plan import align, format_seconds, trial_states
+from sweeps.engine.plan import align, trial_states
 from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
 from sweeps.engine.store.address import (
     TrialAddress,

@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from sweeps.engine.options import open_store
-from sweeps.engine.store.names import FOLDERS, is_store
+from sweeps.engine.options import open_old_store
 from sweeps.engine.store.verify import Verified, verify_files
 
 QUARANTINE = "quarantine"
@@ -15,11 +14,7 @@ def verify_store(results: str | None, repair: bool) -> int:
 
     Raises ValueError if the folder is not a store.
     """
-    store = open_store(results)
-    if not is_store(store.folder):
-        raise ValueError(
-            f"{store.root} is not a results folder: it has no {', '.join(FOLDERS[:3])}"
-        )
+    store = open_old_store(results)
     count, bad = Counter[str](), list[Verified]()
     for found in verify_files(store.folder):
         count[found.kind] += 1

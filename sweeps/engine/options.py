@@ -11,7 +11,8 @@ from pcore.registry import nearest
 from sweeps.engine.changes import add_changes
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
 from sweeps.engine.spec import SCALES, Scale
-from sweeps.engine.store.location import find_results as find_results
+from sweeps.engine.store.location import find_results
+from sweeps.engine.store.names import FOLDERS, is_store
 
 if TYPE_CHECKING:  # they import torch and pandas, which --help does not need
     from sweeps.engine.store.store import Store
@@ -279,6 +280,16 @@ def open_store(results: str | None) -> "Store":
     from sweeps.engine.store.store import Store
 
     return Store(find_results(results))
+
+
+def open_old_store(results: str | None) -> "Store":
+    """The same, if the folder already is a store. Raises ValueError if not."""
+    store = open_store(results)
+    if not is_store(store.folder):
+        raise ValueError(
+            f"{store.root} is not a results folder: it has no {', '.join(FOLDERS[:3])}"
+        )
+    return store
 
 
 def make_settings(options: LaunchOptions, store: "Store", launch: str, began: float) -> "Settings":

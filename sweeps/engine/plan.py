@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pcore.cli import text
-from pcore.cli.text import format_seconds as format_seconds
-from pcore.cli.text import plural
+from pcore.cli.text import format_seconds, plural
 from sweeps.engine.changes import describe_replaced
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Shard, Store

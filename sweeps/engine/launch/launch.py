@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
+from pcore.cli.text import format_seconds
 from sweeps.engine.changes import describe_replaced
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
 from sweeps.engine.launch.scheduler import Scheduler
@@ -18,7 +19,6 @@ from sweeps.engine.plan import (
     PlannedTrial,
     count_states,
     fit_budget,
-    format_seconds,
     launch_order,
     make_plan,
     predict_wall,

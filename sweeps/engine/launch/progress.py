@@ -5,9 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from pcore.cli.text import format_seconds
 from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.launch.hooks import Hooks
-from sweeps.engine.plan import PlannedTrial, format_seconds, predict_wall
+from sweeps.engine.plan import PlannedTrial, predict_wall
 from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.failures import last_line
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from pcore.registry import check_loaded
-from sweeps.engine.options import find_results
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.location import find_results
 from sweeps.engine.store.score import near_score
 from sweeps.engine.store.store import Store
 

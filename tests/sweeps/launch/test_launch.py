@@ -15,10 +15,11 @@ from analysis.__main__ import main as analyse
 from pcore.config import override, trial_id
 from pcore.evaluation.test_sets import evaluation_lengths
 from pcore.model.checkpoint import load_model
-from sweeps.engine.options import find_results, parse_duration
+from sweeps.engine.options import parse_duration
 from sweeps.engine.plan import make_plan
 from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Cell, Sweep
+from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import attempt
 from sweeps.engine.trial.attempt import Settings, run_attempt
