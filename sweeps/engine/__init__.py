@@ -1,1 +1,13 @@
-"""The sweep engine: from a list of trials to Parquet rows."""
+"""The sweep engine: from a list of trials to Parquet rows.
+
+The way from a script to the training of a trial:
+
+    launch/cli.py main                  reads the command line
+    launch/launch.py run_sweeps         plans which trials the store lacks
+    launch/scheduler.py Scheduler.run   hands them to an executor; reports and retries
+    executors/ Executor.run             Ray or this process
+    executors/stacks.py run_stacks      in the process that trains: one trial after another
+    trial/stacked_attempt.py run_group  one trial, or several as one batched model
+    trial/attempt.py run_attempt        rows, states and failures of an attempt
+    pcore.training.train.train          trains
+"""
