@@ -25,7 +25,7 @@ from sweeps.engine.plan import (
 )
 from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Sweep
-from sweeps.engine.store.location import find_reports
+from sweeps.engine.store.location import check_not_published, find_reports
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
 
@@ -43,6 +43,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
     store, num_slots = Store(options.results), options.num_slots
     plans = plan_sweeps(sweeps, options, store)
+    if any(plan.to_run for plan in plans):
+        check_not_published(store.folder)
     store.prepare()
     store.pack()
     for plan in plans:

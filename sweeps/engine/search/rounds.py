@@ -17,6 +17,7 @@ from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_resul
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms
 from sweeps.engine.spec import SCALES, Scale
+from sweeps.engine.store.location import check_not_published
 from sweeps.engine.store.store import Store
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _run_round(
     scores = read_scores(store, jobs)
     unfinished = [name for name in jobs if name not in scores or not scores[name].finished]
     if missing := dict(jobs[name] for name in unfinished):
+        check_not_published(store.folder)
         steps = sum(job.optim.num_steps for job in missing.values())
         begun = sum(len(arm.values) for arm in arms)
         total = sum(arm.budget.configurations for arm in arms)

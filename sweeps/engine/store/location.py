@@ -56,14 +56,29 @@ def find_apart(folder: Folder, kind: str) -> Path | None:
     """Where a mirror or page of rows that git tracks is kept, ./results/KIND/: nothing is written
     beside what is published. None for all other rows.
     """
-    if folder.remote:
+    if not is_tracked(folder):
         return None
     path = folder.local
-    command = ["git", "-C", str(path), "ls-files", "--", "views"]
-    try:
-        tracked = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    except OSError:  # neither git nor a folder
-        return None
-    if not tracked:
-        return None
     return Path.cwd() / "results" / kind / f"{path.parent.name}-{path.name}"
+
+
+def is_tracked(folder: Folder) -> bool:
+    """Whether git tracks the views of a results folder: its rows are published."""
+    if folder.remote:
+        return False
+    command = ["git", "-C", str(folder.local), "ls-files", "--", "views"]
+    try:
+        return bool(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    except OSError:  # neither git nor a folder
+        return False
+
+
+def check_not_published(folder: Folder) -> None:
+    """Raise ValueError if training would add to published rows: in a folder `published`, and
+    tracked by git.
+    """
+    if not folder.remote and "published" in folder.local.parts and is_tracked(folder):
+        raise ValueError(
+            f"{folder} holds published rows, and training would add to them; copy them to train "
+            f"beside them: python -m sweeps merge {folder} results"
+        )

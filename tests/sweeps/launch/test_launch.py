@@ -251,6 +251,19 @@ def test_results_of_a_ray_job_do_not_land_in_its_temporary_folder(tmp_path, monk
     assert find_results(None) == str(Path.home() / "pcore-results")
 
 
+def test_nothing_is_trained_into_published_rows(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "published" / "laptop"
+    assert run(make_sweep(one={}), folder) == 0
+    for words in (["init", "-q"], ["add", "published"]):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    before = sorted(path.name for path in folder.rglob("*"))
+    capsys.readouterr()
+    assert run(make_sweep(one={}), folder) == 0  # nothing to train
+    assert run(make_sweep(), folder) == 2
+    assert f"python -m sweeps merge {folder} results" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.rglob("*")) == before
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("20m", 1200), ("3h", 10800)]
 )
