@@ -63,9 +63,7 @@ def cells(scale: Scale) -> list[Cell]:
             coupled |= ONE_LAYER | OWN_STEPS.get(task, {})
         points = {label: changes | coupled for label, changes in points.items()}
         points |= _without_coupling(base, scale)
-        found += grid(
-            base, arm=arms({f"{task}, {label}": changes for label, changes in points.items()})
-        )
+        found += grid(base, task=arms({task: {}}), method=arms(points))
     return found
 
 

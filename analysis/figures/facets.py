@@ -98,7 +98,7 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
             axes.set_xlabel("length" if i + across >= len(panels) else "")
             axes.set_ylabel("exact match (%)" if i % across == 0 else "")
             axes.margins(x=0.02)
-            scale_lengths(axes, results, narrow=across > 1)
+            scale_lengths(axes, results, across)
         for axes in drawn[len(panels) :]:
             axes.remove()
         text = f"panel: {facets.names[0]}; lines: {', '.join(facets.names[1:])}"
@@ -120,7 +120,7 @@ def _colors(results: Results, facets: Facets) -> list[str]:
     if len(set().union(*methods)) == len(others) == sum(map(len, methods)):
         return [color for colors in methods for color in colors]
     if any(isinstance(value, str) for place in others for value in place):
-        return [style.COLORS[i % len(style.COLORS)] for i in range(len(others))]
+        return [style.OTHER_COLORS[i % len(style.OTHER_COLORS)] for i in range(len(others))]
     return list(ordered_colors(len(others)))
 
 

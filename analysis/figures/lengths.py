@@ -119,21 +119,23 @@ def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
         )
 
 
-def scale_lengths(axes: Axes, results: Results, narrow: bool = False) -> None:
+def scale_lengths(axes: Axes, results: Results, across: int = 1) -> None:
     """A logarithmic axis where a linear one would squeeze the trained lengths into a corner.
 
-    narrow: only powers of ten fit where what has been drawn spans two of them.
+    across: panels side by side. With several, only powers of ten fit where what has been drawn
+    spans two of them.
     """
     longest = results.evaluation["length"].max()
     trained = [high for _, high in trained_ranges(results).values()]
     if trained and longest >= LOG_SPAN * max(trained):
         axes.set_xscale("log")
         wide = axes.dataLim.x1 >= 100 * axes.dataLim.x0
-        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if narrow and wide else LOG_TICKS))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if across > 1 and wide else LOG_TICKS))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.minorticks_off()
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, steps=[1, 2, 5, 10]))
+        nbins = 12 if across < 3 else 6
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=nbins, steps=[1, 2, 5, 10]))
 
 
 def _mark_ranges(axes: Axes, results: Results, styles: dict[str, CellStyle]) -> None:

@@ -40,6 +40,11 @@ METHOD_COLORS = {  # encoding and IDs (or the encoding alone), by one colour in 
     "t5": "#8C510A",
     "fire": "#B2182B",
 }
+# Of lines that are no methods: none is the colour of one.
+OTHER_COLORS = (
+    *("#77AADD", "#EE8866", "#44BB99", "#AA4499", "#BBBB33"),
+    *("#FFAABB", "#777777", "#663300", "#224466"),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (
     "-",

@@ -172,8 +172,8 @@ def fit_budget(
         if wall <= budget:
             return fewer
     raise ValueError(
-        f"one replicate alone is predicted to take {format_seconds(wall)} on {num_slots} slots, "
-        f"more than the budget of {format_seconds(budget)}"
+        f"one replicate alone is predicted to take {format_seconds(wall)} on "
+        f"{plural(num_slots, 'slot')}, more than the budget of {format_seconds(budget)}"
     )
 
 
@@ -220,7 +220,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
         "",
         count_states(plan),
         f"predicted: {format_seconds(plan.seconds)} of one slot, "
-        f"about {format_seconds(wall)} on {num_slots} slots",
+        f"about {format_seconds(wall)} on {plural(num_slots, 'slot')}",
     ]
     return "\n".join([*lines, plan.note] if plan.note else lines)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
-from pcore.cli.text import format_seconds
+from pcore.cli.text import format_seconds, plural
 from sweeps.engine.changes import describe_replaced
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
 from sweeps.engine.launch.scheduler import Scheduler
@@ -58,7 +58,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     began, pending = time.monotonic(), launch_order(plans, num_slots)
     if pending:
         wall = predict_wall(pending, num_slots, options.start_seconds)
-        print(f"predicted: {format_seconds(wall)} on {num_slots} slots")
+        print(f"predicted: {format_seconds(wall)} on {plural(num_slots, 'slot')}")
         print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
         sys.stdout.flush()
     launch = Launch(plans=plans, store=store)

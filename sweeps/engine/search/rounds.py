@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.cli.parser import Parser, find_own_code
+from pcore.cli.text import plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
@@ -72,7 +73,7 @@ def _run_round(
         begun = sum(len(arm.values) for arm in arms)
         total = sum(arm.budget.configurations for arm in arms)
         say(
-            f"round {number}: {len(missing)} trainings, {steps:,} steps; "
+            f"round {number}: {plural(len(missing), 'training')}, {steps:,} steps; "
             f"{begun} of {total} configurations begun"
         )
         execute(missing)

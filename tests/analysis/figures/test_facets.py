@@ -8,7 +8,7 @@ from matplotlib.collections import QuadMesh
 
 from analysis.figures.choose import draw_figures
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
-from analysis.figures.style import COLORS, METHOD_COLORS
+from analysis.figures.style import METHOD_COLORS, OTHER_COLORS
 from analysis.load import Results, load_sweep
 from analysis.rows import read_rows
 from analysis.statistics import runs as statistics
@@ -111,7 +111,9 @@ def test_a_first_cell_without_a_place_is_drawn_in_every_panel(tmp_path):
         assert len(lines) == 3
         assert lines[0].get_label() == "reference"
         assert lines[0].get_linestyle() == "--"
-        assert [line.get_color() for line in lines[1:]] == list(COLORS[:2])  # norms have no order
+        assert [line.get_color() for line in lines[1:]] == list(
+            OTHER_COLORS[:2]
+        )  # norms have no order
     (legend,) = figure.legends
     assert [t.get_text() for t in legend.get_texts()] == ["reference", "RMSNorm", "LayerNorm"]
     (grid_axes,) = plot_maps(results, facets).axes
