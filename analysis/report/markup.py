@@ -7,7 +7,7 @@ from html import escape
 from analysis.tables.sweep_tables import DASH, TableCell
 
 EMPTY = ("meta", "br", "hr", "link", "input")
-NUMBER = re.compile(r"[≥≤<>+]?([-−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?:/(\d+))?\*?(?:\s.*|[%x]|)")
+NUMBER = re.compile(r"[≥≤<>+]?([-−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?:/(\d+))?[*†]?(?:\s.*|[%x]|)")
 SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
 SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
 

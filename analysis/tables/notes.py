@@ -15,6 +15,7 @@ POLICIES = {
     "oracle": "ORACLE = least loss at the largest test length: leaks the test range, not a result",
 }
 NEAR = "*"  # after an L95 in the near range
+UNFITTED = "†"  # after the train EM of a cell that does not fit
 LONGEST_ERROR = 100  # characters of an error text that a note shows
 MACHINE = ("device", "dtype", "cpu_model", "cpu_capability")
 
@@ -38,6 +39,15 @@ def describe(results: Results) -> Iterator[str]:
     yield from _describe_stopping(results.trials)
     yield from _describe_code(results.trials)
     yield from _describe_losses(results.trials)
+
+
+def explain_unfitted(is_any: bool) -> Iterator[str]:
+    """What the mark says, if a cell of the table has it."""
+    if is_any:
+        yield (
+            f"{UNFITTED}: at most 95 % in the median on the trained lengths. Such a cell does not "
+            "fit them, and its other numbers say nothing about length generalization."
+        )
 
 
 def _explain_near(evaluation: pd.DataFrame) -> str:

@@ -6,7 +6,7 @@ all cells, so that rows can be compared: the tested lengths closest to 1.5x and 
 trained length (the shorter one if two are as close), and the largest one tested.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,8 @@ import pandas as pd
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.training import drawn_lengths
-from analysis.tables.notes import NEAR, describe
+from analysis.tables.notes import NEAR, UNFITTED, describe, explain_unfitted
+from pcore.evaluation.stopping import SOLVED
 
 DASH = "–"
 
@@ -73,11 +74,12 @@ def ablation_table(results: Results) -> Table:
     numbers = _measure_cells(results, shown)
     for name in ("checkpoint", "scale", "sweep"):
         numbers.insert(0, name, getattr(results, name))
+    rows = numbers.to_dict("records")
     return Table(
         title=results.name,
         header=_header(results, shown),
-        rows=tuple(_row(row, shown) for row in numbers.to_dict("records")),
-        notes=tuple(describe(results)),
+        rows=tuple(_row(row, shown) for row in rows),
+        notes=(*describe(results), *explain_unfitted(any(map(_is_unfitted, rows)))),
         numbers=numbers,
     )
 
@@ -171,7 +173,7 @@ def _row(row: dict[Hashable, Any], shown: ShownLengths) -> tuple[TableCell, ...]
     if not shown.is_common:
         trained = f"{row['trained_min']}–{row['trained_max']}"
         fields.append(TableCell(DASH if pd.isna(row["trained_max"]) else trained))
-    fields.append(_percent_cell(row, "train"))
+    fields.append(_train_cell(row))
     fields += [_percent_cell(row, f"em_{length}") for length in shown.lengths]
     fields.append(_l95_cell(row))
     if shown.solve is not None:
@@ -188,6 +190,15 @@ def _percent_cell(row: dict[Hashable, Any], name: str) -> TableCell:
     several = row["n"] > 1 and not pd.isna(low)
     interval = f"[{percent(low)}–{percent(high)}]" if several else ""
     return TableCell(percent(row[f"{name}_median"]), interval)
+
+
+def _train_cell(row: dict[Hashable, Any]) -> TableCell:
+    shown = _percent_cell(row, "train")
+    return shown._replace(text=shown.text + UNFITTED) if _is_unfitted(row) else shown
+
+
+def _is_unfitted(row: Mapping[Hashable, Any]) -> bool:
+    return bool(row["train_median"] <= SOLVED)  # of nan: no
 
 
 def _worst_best(row: dict[Hashable, Any]) -> TableCell:

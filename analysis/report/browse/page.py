@@ -38,7 +38,8 @@ NOTES = (
     "L95: largest tested length up to which the median EM stays above 95 % (x the trained length); "
     "≥: nothing longer was tested; *: a length on which recipes are tuned.",
     "EM: exact match in %, with the length it was measured at: those nearest to 1.5 and 2 times "
-    "the longest trained one, and the longest tested. EM train: over the trained lengths.",
+    "the longest trained one, and the longest tested. EM train: over the trained lengths; †: at "
+    "most 95 %, so the cell does not fit them; its other numbers say nothing about longer ones.",
     "runs: counted/planned. A diverged run counts with 0 % at every length; runs that failed "
     "otherwise or are missing do not count. not ok: how many of the planned these are.",
 )

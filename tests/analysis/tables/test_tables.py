@@ -113,6 +113,22 @@ def test_an_l95_in_the_near_range_is_marked_and_explained():
     assert "*: it lies in the near range, on which recipes are tuned" in "\n".join(table.notes)
 
 
+def test_a_cell_that_does_not_fit_the_trained_lengths_is_marked_and_explained():
+    results = example()
+    table = ablation_table(results)
+    assert not any("†" in field.text for row in table.rows for field in row)
+    assert not any("†" in note for note in table.notes)
+    rows = results.evaluation
+    unfitted = (rows["cell"] == next(iter(CELLS))) & (rows["range"] == "train")
+    rows = rows.assign(num_correct=rows["num_correct"].mask(unfitted, 1890), exact_match=None)
+    rows["exact_match"] = rows["num_correct"] / rows["num_examples"]  # 1,890 of 2,000
+    table = ablation_table(dataclasses.replace(results, evaluation=rows))
+    assert [row[2].text.endswith("†") for row in table.rows] == [True] + [False] * (len(CELLS) - 1)
+    assert table.rows[0][2].text == "94.5†"
+    assert table.notes[-1].startswith("†: at most 95 % in the median on the trained lengths.")
+    assert r"94.5\dag{}" in render.render_latex(table)
+
+
 def test_formats_of_the_same_questions_are_called_so():
     results = example()
     evaluation = results.evaluation.copy()
