@@ -4,8 +4,10 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ import pytest
 from analysis.fill import START, fill
 from analysis.load import load_sweep
 from pcore.config import flatten, trial_id, unflatten
+from sweeps import packing_ablation, packing_search
 from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.search.rounds import run_search
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.sources import KIND, definitions, hash_definitions, read_parts
 
@@ -166,3 +170,37 @@ def test_the_arms_on_the_page_of_a_thousand_digits_are_those_of_the_rows(sweep, 
             column = of_cell.get(int(length.replace(",", "")), pd.Series(dtype=float)).dropna()
             ends = [f"{100 * x:.1f}".removesuffix(".0") for x in (column.min(), column.max())]
             assert text == ("–".join(dict.fromkeys(ends)) if len(column) else "–")
+
+
+def test_the_published_search_gives_the_settings_of_the_packing_ablation(tmp_path):
+    """Every arm has its winner, unless it began with settings that nothing beats on the near
+    range. Nothing is trained: all that the search asks for is published.
+    """
+    shutil.copytree(LAPTOP / "trials", tmp_path / "trials")
+    begins = {
+        cell.label: cell.config
+        for cell in packing_ablation.untuned("laptop")
+        if cell.label.endswith((", packed", ", alone")) and not cell.label.startswith("Abacus")
+    }
+    search = replace(
+        packing_search.SEARCH,
+        arms=lambda scale: {
+            label: config for label, config in packing_search.arms(scale).items() if label in begins
+        },
+    )
+
+    def execute(configs):
+        raise AssertionError(f"not published: {', '.join(configs)}")
+
+    winners, failed = run_search(search, "laptop", str(tmp_path), execute, width=2)
+    assert not failed
+    better = {
+        label: (winner["optim.learning_rate"], winner["optim.weight_decay"])
+        for label, winner in winners.items()
+        if winner["near_score"] < winner["tried"][0]["near_score"]
+    }
+    assert better == packing_ablation.TUNED
+    for label, winner in winners.items():
+        first, optim = winner["tried"][0], begins[label].optim
+        settings = (first["optim.learning_rate"], first["optim.weight_decay"])
+        assert settings == (optim.learning_rate, optim.weight_decay)

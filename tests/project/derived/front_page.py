@@ -55,11 +55,11 @@ def thousand_digits() -> list[str]:
 
 def packed_rows_matter() -> list[str]:
     at = runs("packing_ablation")[96]
-    assert (at["rings, alone"] == 0).all()
     assert (at[["rings, packed", "table, packed"]] > SOLVED).all()
     return [
-        "Packed rows make the difference: without them no run with rings gets a sum of 96 digits "
-        f"right, and none with a learned table more than {percent(at['table, alone'].max())} %."
+        "Packed rows make the difference: without them no run with rings gets more than "
+        f"{percent(at['rings, alone'].max())} % of the sums of 96 digits right, and none with a "
+        f"learned table more than {percent(at['table, alone'].max())} %."
     ]
 
 
