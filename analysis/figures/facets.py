@@ -37,6 +37,11 @@ class Facets:
         """All places on the axes but the first, the last axis fastest."""
         return list(itertools.product(*self.values[1:]))
 
+    def lines(self, value: Coordinate) -> list[str | None]:
+        """The cells of a panel: the reference, if there is one, then those at all other places."""
+        cells = [self.cells.get((value, *place)) for place in self.others]
+        return cells if self.reference is None else [self.reference, *cells]
+
 
 def find_facets(results: Results) -> Facets | None:
     """None unless every cell, but perhaps the first, has a place of its own on the same two axes or
@@ -65,28 +70,17 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
     """
     curves = statistics.cell_curves(results.evaluation)
     runs = statistics.run_curves(results.evaluation)
-    others, panels = facets.others, facets.values[0]
-    labels = [", ".join(map(_label, facets.names[1:], place)) for place in others]
-    looks = [
-        CellStyle(color=color, marker=style.MARKERS[i % len(style.MARKERS)], line="-")
-        for i, color in enumerate(_colors(results, facets))
-    ]
-    if facets.reference is not None:
-        labels.insert(0, facets.reference)
-        looks.insert(0, CellStyle(color=style.GREY, marker="", line="--"))
-    across = 2 if len(panels) in (2, 4) else min(ACROSS, len(panels))
+    panels, looks = facets.values[0], _looks(results, facets)
+    across = _across(len(panels))
     with style.apply():
-        longest = max(map(len, labels))
+        longest = max(map(len, looks))
         figure, drawn = style.new_panels(
-            1.7, -(-len(panels) // across), across, len(labels), longest
+            1.7, -(-len(panels) // across), across, len(looks), longest
         )
         for i, value in enumerate(panels):
             axes = drawn[i]
             axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)))
-            shown = [facets.cells.get((value, *place)) for place in others]
-            if facets.reference is not None:
-                shown.insert(0, facets.reference)
-            for cell, look in zip(shown, looks, strict=True):
+            for cell, look in zip(facets.lines(value), looks.values(), strict=True):
                 rows, curve = runs[runs["cell"] == cell], curves[curves["cell"] == cell]
                 if cell is None or curve.empty:
                     continue
@@ -104,8 +98,25 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
         text = f"panel: {facets.names[0]}; lines: {', '.join(facets.names[1:])}"
         text += f"; {explain_marks(curves)}; checkpoint: {results.checkpoint}"
         style.add_caption(figure, text)
-        style.add_legend(figure, list(map(_key, looks, labels)))
+        style.add_legend(figure, [_key(look, label) for label, look in looks.items()])
     return figure
+
+
+def _across(num_panels: int) -> int:
+    """How many panels stand side by side."""
+    return 2 if num_panels in (2, 4) else min(ACROSS, num_panels)
+
+
+def _looks(results: Results, facets: Facets) -> dict[str, CellStyle]:
+    """Every line by its label in the legend, in the order of `Facets.lines`."""
+    looks = dict[str, CellStyle]()
+    if facets.reference is not None:
+        looks[facets.reference] = CellStyle(color=style.GREY, marker="", line="--")
+    for i, (place, color) in enumerate(zip(facets.others, _colors(results, facets), strict=True)):
+        marker = style.MARKERS[i % len(style.MARKERS)]
+        label = ", ".join(map(_label, facets.names[1:], place))
+        looks[label] = CellStyle(color=color, marker=marker, line="-")
+    return looks
 
 
 def _colors(results: Results, facets: Facets) -> list[str]:
@@ -149,7 +160,7 @@ def plot_maps(results: Results, facets: Facets) -> Figure:
     panels = [(value,) for value in facets.values[0]] if several else [()]
     rows = facets.values[1 if several else 0]
     columns = list(itertools.product(*facets.values[2 if several else 1 :]))
-    across = min(2 if len(panels) in (2, 4) else ACROSS, len(panels))
+    across = _across(len(panels))
     ticks = [", ".join(map(str, column)) for column in columns]
     is_long = across * sum(map(len, ticks)) > TICK_LETTERS
     with style.apply():

@@ -49,9 +49,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     store.pack()
     for plan in plans:
         store.write_view(view_rows(plan))
-        print(f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}\n  {count_states(plan)}")
-        if replaced := describe_replaced(planned.trial.cell for planned in plan.trials):
-            print(f"  {replaced}")
+        print("\n  ".join(_head(plan)))
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
     print(f"results: {store.root}")
@@ -74,6 +72,13 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
     return ended[0]
+
+
+def _head(plan: Plan) -> list[str]:
+    """What a sweep is, how much of it there is, and what the command line replaced."""
+    head = [f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}", count_states(plan)]
+    replaced = describe_replaced(planned.trial.cell for planned in plan.trials)
+    return [*head, replaced] if replaced else head
 
 
 @contextlib.contextmanager
