@@ -135,8 +135,9 @@ def compare(options: argparse.Namespace) -> int:
         hint = "name a cell of each: SWEEP/CELL"
         raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")
     frame = compare_results(a, b)
-    table = length_change_table if options.by_length else band_table
-    print(render.render_text(table(frame, f"From A, {name_a}, to B, {name_b}")))
+    shown = length_change_table if options.by_length else band_table
+    table = shown(frame, f"From A, {name_a}, to B, {name_b}")
+    print(render.render_text(table) if table.rows else f"{table.title}\n  {table.notes[0]}")
     if options.out:
         write_text(options.out, render.frame_csv(frame))
         print(f"written: {_relative(options.out)}")

@@ -151,6 +151,7 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["compare", *places, "depth_ablation"]) == 0
     printed = capsys.readouterr().out
     assert "6 cells, of which 6 are left out" in printed
+    assert "verdict" not in printed, "no table without rows"
     assert main(["compare", *places, "depth_ablation", "--by-length"]) == 0
     printed = capsys.readouterr().out
     assert "\n  0 of " in printed

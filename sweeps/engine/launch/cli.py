@@ -1,6 +1,7 @@
 """The command line of every sweep script: plan, run what is missing, redraw table and figure."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 
@@ -19,6 +20,8 @@ from sweeps.engine.options import (
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
 
+# As `pcore train` has it for every field.
+OPTION_OF_PCORE = re.compile(r"unrecognized arguments: .*?--([a-z]+\.[a-z_0-9]+)")
 EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 
@@ -77,5 +80,8 @@ def exit_code(name: str, error: BaseException) -> int:
             f"{name}: {error}; stored results are kept, the same command resumes", file=sys.stderr
         )
         return FAILED
-    print(f"{name}: {first_line(error)}", file=sys.stderr)
+    text = first_line(error)
+    if field := OPTION_OF_PCORE.search(text):
+        text += f"; a field is changed with --set {field[1]}=VALUE"
+    print(f"{name}: {text}", file=sys.stderr)
     return REFUSED

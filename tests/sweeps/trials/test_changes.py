@@ -209,6 +209,7 @@ def test_without_changes_a_sweep_is_itself():
         (["--axis", "model.norm=rms,batch"], "model.norm='batch' is not one of: rms, layer"),
         (["--set", "model.num_layers=2"], "are the same configuration: the sweep varies"),
         (["--set", "seed=3"], "--seeds"),
+        ([f"--{RATE}", "1e-2"], f"a field is changed with --set {RATE}=VALUE"),
         (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
         (["--axis", "position.max_position=12,4"], "cell 'one, max_position=4'"),
         (["--only", "on"], "--only 'on': tiny has no such cell. Did you mean 'one'?"),
