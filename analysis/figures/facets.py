@@ -48,9 +48,8 @@ def find_facets(results: Results) -> Facets | None:
     more.
     """
     places = cell_axes(results)
-    reference = next((cell for cell in places if not places[cell]), None)
-    if reference != next(iter(places), None):
-        reference = None
+    head = next(iter(places), None)
+    reference = head if head is not None and not places[head] else None
     places = {cell: place for cell, place in places.items() if cell != reference}
     first = next(iter(places.values()), {})
     if any(place.keys() != first.keys() for place in places.values()):

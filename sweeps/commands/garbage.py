@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pcore.cli.text import plural
 from sweeps.engine.launch.leases import LaunchLease
-from sweeps.engine.options import open_old_store
+from sweeps.engine.options import open_existing
 from sweeps.engine.store.folder import Entry, Folder
 from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary
 from sweeps.engine.store.store import Store
@@ -32,7 +32,7 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
 
     Raises ValueError if the folder is not a store.
     """
-    store = open_old_store(results)
+    store = open_existing(results)
     lease = LaunchLease(store.folder)
     if not remove:
         garbage = _print_garbage(store, lease, older_than, weights)

@@ -128,7 +128,7 @@ def _facts(name: str, addresses: Sequence[TrialAddress], store: Store) -> dict[s
     return {
         "trial": name,
         "status": "running" if running else visible.status if visible else "never run",
-        "addresses": [one.text for one in addresses],
+        "places": [one.text for one in addresses],
         "results": results,
         "attempts": [{key: row[key] for key in kept if row[key] is not None} for row in rows],
         "files": [entry.name for entry in store.folder.list(f"checkpoints/{name}")],
@@ -161,7 +161,7 @@ def _summary(facts: Mapping[str, Any], store: Store) -> Iterator[str]:
     """The result first, then where it belongs and who made it."""
     yield f"trial {facts['trial']}: {facts['status']}"
     yield from _result(facts["results"])
-    yield from (f"  {address}" for address in facts["addresses"])
+    yield from (f"  {address}" for address in facts["places"])
     for row in facts["attempts"]:
         took = format_seconds(row["wall_seconds"]) if "wall_seconds" in row else "-"
         resumed = f", resumed at step {row['first_step']}" if row.get("first_step") else ""

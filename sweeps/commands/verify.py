@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from sweeps.engine.options import open_old_store
+from sweeps.engine.options import open_existing
 from sweeps.engine.store.verify import Verified, verify_files
 
 QUARANTINE = "quarantine"
@@ -14,7 +14,7 @@ def verify_store(results: str | None, repair: bool) -> int:
 
     Raises ValueError if the folder is not a store.
     """
-    store = open_old_store(results)
+    store = open_existing(results)
     count, bad = Counter[str](), list[Verified]()
     for found in verify_files(store.folder):
         count[found.kind] += 1

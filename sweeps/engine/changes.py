@@ -228,10 +228,18 @@ def _chosen(sweep: Sweep, scale: Scale, changes: Changes) -> list[Cell]:
     a label without cells.
     """
     cells = sweep.cells(scale)
-    kept = {c.id for pattern in changes.only for c in _matching(pattern, "--only", sweep, scale)}
+
+    def matching(pattern: str, flag: str) -> list[Cell]:
+        found = [c for c in cells if c.label == pattern]
+        found = found or [c for c in cells if fnmatchcase(c.label, pattern)]
+        if not found:
+            raise ValueError(f"{flag} {pattern!r}: {_no_such_cell(pattern, cells, sweep, scale)}")
+        return found
+
+    kept = {cell.id for pattern in changes.only for cell in matching(pattern, "--only")}
     chosen = [cell for cell in cells if cell.id in kept or not changes.only]
     for new in changes.added:
-        (like,) = _matching(new.like, "--add", sweep, scale)[:1]
+        like = matching(new.like, "--add")[0]
         if any(cell.label == new.label for cell in cells):
             raise ValueError(f"--add {new.label!r}: {sweep.name} has a cell of this label")
         config = override(like.config, {c.field: c.values[0] for c in new.changes})
@@ -241,18 +249,12 @@ def _chosen(sweep: Sweep, scale: Scale, changes: Changes) -> list[Cell]:
     return chosen
 
 
-def _matching(pattern: str, flag: str, sweep: Sweep, scale: Scale) -> list[Cell]:
-    """The cells of this label, or of labels that fit it. Raises ValueError if there are none."""
-    cells = sweep.cells(scale)
-    found = [c for c in cells if c.label == pattern] or [
-        c for c in cells if fnmatchcase(c.label, pattern)
-    ]
-    if found:
-        return found
-    others = [s for s in SCALES if s != scale and any(c.label == pattern for c in sweep.cells(s))]
+def _no_such_cell(label: str, cells: Sequence[Cell], sweep: Sweep, scale: Scale) -> str:
+    """What is wrong with a label, and where there is one like it."""
+    others = [s for s in SCALES if s != scale and any(c.label == label for c in sweep.cells(s))]
     hint = f" There is one at scale {others[0]}." if others else ""
-    hint = hint or nearest(pattern, [cell.label for cell in cells])
-    raise ValueError(f"{flag} {pattern!r}: {sweep.name} has no such cell.{hint}")
+    hint = hint or nearest(label, [cell.label for cell in cells])
+    return f"{sweep.name} has no such cell.{hint}"
 
 
 def _change_cell(

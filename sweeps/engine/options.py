@@ -282,7 +282,7 @@ def open_store(results: str | None) -> "Store":
     return Store(find_results(results))
 
 
-def open_old_store(results: str | None) -> "Store":
+def open_existing(results: str | None) -> "Store":
     """The same, if the folder already is a store. Raises ValueError if not."""
     store = open_store(results)
     if not is_store(store.folder):

@@ -1,6 +1,6 @@
 """The mirror process: reads events of a launch as JSON lines on standard input.
 
-    {"target": ..., "shown": [...]}                             first
+    {"target": ..., "shown": [...]}                            first
     {"time": ms, "start": ID, "config": {...}}                 an attempt begins
     {"time": ms, "report": ID, "points": [[NAME, VALUE, STEP], ...]}
     {"time": ms, "finish": ID, "status": STATUS}
