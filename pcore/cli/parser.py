@@ -27,10 +27,11 @@ COMMANDS = {
         "trained", "Print what the heads of a trained model attend to, next to the construction."
     ),
     "explain": Command("trained", "Print why a trained model fails at a length."),
-    "check-encoding": Command("check", "Check an encoding of your own against the rules."),
-    "check-task": Command("check", "Check a task of your own against the rules."),
-    "check-attention": Command("check", "Check an attention of your own against the rules."),
-    "check-mixer": Command("check", "Check a mixer of your own against the rules."),
+    "new": Command("own_code", "Write an encoding, task, attention or mixer to start from."),
+    "check-encoding": Command("own_code", "Check an encoding of your own against the rules."),
+    "check-task": Command("own_code", "Check a task of your own against the rules."),
+    "check-attention": Command("own_code", "Check an attention of your own against the rules."),
+    "check-mixer": Command("own_code", "Check a mixer of your own against the rules."),
     "construct": Command("theory", "Build the model of a theorem and check that it is exact."),
     "ceiling": Command("theory", "Print upper bounds for one layer without positions on addition."),
 }

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcore.cli.check import find_task
 from pcore.cli.flags import take_flags
+from pcore.cli.own_code import find_task
 from pcore.cli.parser import FAILED, STDIN, command_parser, fixed_flags
 from pcore.cli.screen import align_labelled
 from pcore.config import known_fields

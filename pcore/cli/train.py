@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from pcore.cli.check import find_task
 from pcore.cli.flags import take_flags
 from pcore.cli.models import check_trial, choose_device, set_threads
+from pcore.cli.own_code import find_task
 from pcore.cli.parser import FAILED, INTERRUPTED, add_device, command_parser, fixed_flags
 from pcore.cli.screen import ProgressLine, format_results, format_trial
 from pcore.config import TrialConfig, flatten, known_fields, override, trial_id

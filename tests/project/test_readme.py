@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pcore.cli.own_code import read_template, write_template
 from sweeps import depth_ablation
 from sweeps.commands.catalogue import find_sweep
 from sweeps.commands.verify import verify_store
@@ -25,17 +26,23 @@ README = (ROOT / "README.md").read_text()
 GUIDES = README + (ROOT / "docs" / "models.md").read_text()  # both have own code to copy
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "cluster" / "README.md"]
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", GUIDES, flags=re.DOTALL)
+TEMPLATES = {
+    "encoding": "my_encodings:Distance",
+    "task": "my_tasks:Difference",
+    "attention": "my_attention:Temperature",
+    "mixer": "my_mixers:Mean",
+}
 
 
 @pytest.fixture
-def own_code(tmp_path):
+def own_code(tmp_path, monkeypatch):
     """A folder with the modules of the guides, as a user would have them."""
-    encoding, task, sweep, table, difference, attention, mixer = PYTHON_BLOCKS
-    (tmp_path / "my_attention.py").write_text(attention)
-    (tmp_path / "my_mixers.py").write_text(mixer)
-    (tmp_path / "my_sweep.py").write_text(sweep)
-    (tmp_path / "my_encodings.py").write_text(f"{encoding}\n{table}")
-    (tmp_path / "my_tasks.py").write_text(f"{task}\n{difference}")
+    monkeypatch.chdir(tmp_path)
+    for kind, name in TEMPLATES.items():
+        write_template(kind, name)
+    own_sweep, table = PYTHON_BLOCKS[1:3]
+    Path("my_sweep.py").write_text(own_sweep)
+    Path("my_table.py").write_text(table)
     return tmp_path
 
 
@@ -47,12 +54,11 @@ def pcore(folder: Path, command: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["my_encodings:Distance", "my_attention:Temperature", "my_mixers:Mean", "my_tasks:Flip"]
-)
+@pytest.mark.parametrize("name", TEMPLATES.values())
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in GUIDES.splitlines() if name in line]
-    check, train = (line for line in lines if line.startswith(("pcore ", "python sweeps/")))
+    commands = ("pcore check-", "pcore train ", "python sweeps/")
+    check, train = (line for line in lines if line.startswith(commands))
     assert " checks passed" in pcore(own_code, check)
     if train.startswith("pcore "):
         assert "exact match" in pcore(own_code, train).lower()
@@ -65,15 +71,19 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     assert label in done.stdout.split("runs")[-1]  # of a row of the table
 
 
-@pytest.mark.parametrize(
-    "command", ["encoding my_encodings:GatedTable", "task my_tasks:Difference"]
-)
-def test_the_other_examples_pass_their_checks(own_code, command):
-    assert " checks passed" in pcore(own_code, f"pcore check-{command}")
+def test_the_example_with_a_table_passes_its_checks(own_code):
+    assert " checks passed" in pcore(own_code, "pcore check-encoding my_table:GatedTable")
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_the_guides_show_what_new_writes(kind):
+    template = read_template(kind)
+    assert template.text in PYTHON_BLOCKS
+    assert f"{kind} {TEMPLATES[kind]}" in README
+    assert TEMPLATES[kind].endswith(f":{template.class_name}")
 
 
 def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, monkeypatch):
-    monkeypatch.chdir(own_code)
     monkeypatch.syspath_prepend(str(own_code))
     plan = make_plan(find_sweep("my_sweep.py"), "smoke", None, Store(tmp_path), priced=False)
     assert count_states(plan) == "3 trials, 0 finished, 3 to run"
@@ -84,14 +94,13 @@ def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, m
     "own",
     [
         "position.encoding=my_encodings:Distance",
-        "task.name=my_tasks:Flip",
+        "task.name=my_tasks:Difference",
         "model.attention=my_attention:Temperature",
         "model.mixer=my_mixers:Mean",
         "model.mixer=my_mixers:Mean,attention",
     ],
 )
 def test_rows_of_own_code_are_kept_and_not_run_again(own_code, own, monkeypatch, capsys):
-    monkeypatch.chdir(own_code)
     monkeypatch.syspath_prepend(str(own_code))
     cell = ["--only", "NoPE, 2 layers", "--seeds", "1", "--scale", "smoke", "--set", own]
     quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--results", "results"]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 
 import pytest
 import torch
@@ -140,28 +139,3 @@ def test_wrong_tokens_are_marked():
 
 def test_times_are_written_for_people():
     assert [format_seconds(s) for s in (3.6, 61, 7500)] == ["4 s", "1 min 01 s", "2 h 05 min"]
-
-
-# check-encoding, check-task -------------------------------------------------------------------
-
-
-def test_a_conforming_task_and_encoding_pass(pcore):
-    code, out, _ = pcore("check-task", "copy")
-    assert (code, "FAIL" in out) == (0, False)
-    code, out, _ = pcore("check-encoding", "none")
-    assert (code, "FAIL" in out) == (0, False)
-
-
-def test_own_code_beside_the_person_is_found_and_its_failure_is_exit_code_1(
-    pcore, tmp_path, monkeypatch
-):
-    (tmp_path / "mine.py").write_text(
-        "import torch\nfrom pcore.encodings import Encoding\n"
-        "class Leaky(Encoding):\n    uses_ids = True\n"
-        "    def embed(self, ids):\n        return torch.rand(*ids.shape[:2], 32)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    code, out, _ = pcore("check-encoding", "mine:Leaky")
-    assert code == 1
-    assert "FAIL" in out

@@ -1,0 +1,103 @@
+"""`pcore new` and `pcore check-encoding`, -task, -attention, -mixer: write and check own code."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from pcore import conformance
+from pcore.cli.parser import FAILED, command_parser
+from pcore.conformance import Check, format_checks, templates
+from pcore.registry import resolve
+from pcore.tasks import TASKS, Task
+
+FLAGS = {  # of `pcore train`
+    "encoding": "--position.encoding",
+    "task": "--task",
+    "attention": "--model.attention",
+    "mixer": "--model.mixer",
+}
+
+
+def new(words: list[str]) -> int:
+    """Write a class that works, to be changed; print how to check and train it."""
+    parser = command_parser("new")
+    parser.add_argument("kind", choices=FLAGS)
+    parser.add_argument("name", metavar="MODULE:CLASS", help="a module that does not exist yet")
+    options = parser.parse_args(words)
+    path = write_template(options.kind, options.name)
+    print(f"wrote {path}. Change it, then:")
+    print(f"  pcore check-{options.kind} {options.name}")
+    print(f"  pcore train --preset small {FLAGS[options.kind]} {options.name}")
+    return 0
+
+
+def check_encoding(words: list[str]) -> int:
+    """Print every rule for encodings, and whether it is kept."""
+    return _check("encoding", conformance.check_encoding, words)
+
+
+def check_task(words: list[str]) -> int:
+    """Print every rule for tasks, and whether it is kept."""
+    return _check("task", conformance.check_task, words)
+
+
+def check_attention(words: list[str]) -> int:
+    """Print every rule for attention, and whether it is kept."""
+    return _check("attention", conformance.check_attention, words)
+
+
+def check_mixer(words: list[str]) -> int:
+    """Print every rule for mixers, and whether it is kept."""
+    return _check("mixer", conformance.check_mixer, words)
+
+
+class Template(NamedTuple):
+    """text: the source of a module with one class. class_name: that class."""
+
+    text: str
+    class_name: str
+
+
+def read_template(kind: str) -> Template:
+    """The template of a kind: encoding, task, attention or mixer."""
+    text = (Path(templates.__path__[0]) / f"{kind}.py").read_text()
+    (name,) = re.findall(r"^class (\w+)", text, flags=re.MULTILINE)
+    return Template(text, name)
+
+
+def write_template(kind: str, name: str) -> Path:
+    """Write the template as `module:Class` (`package.module:Class` in a folder that exists).
+
+    Raises ValueError for other names, for a folder that is missing, and for a file that exists.
+    """
+    module, _, class_name = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), class_name)):
+        raise ValueError(f"{name!r} is not module:Class; for example my_{kind}:{kind.title()}")
+    path = Path(*module.split(".")).with_suffix(".py")
+    text, old = read_template(kind)
+    try:
+        with open(path, "x") as file:
+            file.write(re.sub(rf"\b{old}\b", class_name, text))
+    except FileExistsError:
+        raise ValueError(f"{path} exists, and stays as it is; name another module") from None
+    except FileNotFoundError:
+        raise ValueError(f"there is no folder {path.parent} here for {path.name}") from None
+    return path
+
+
+def find_task(name: str) -> type[Task]:
+    """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
+    cls = resolve(name, TASKS, "task")
+    if ":" in name and not (check := conformance.make_task(name)[0]).passed:
+        raise ValueError(f"{name} is not a valid task: FAIL  {check.name}  {check.detail}")
+    return cls
+
+
+def _check(kind: str, find: Callable[[str], list[Check]], words: list[str]) -> int:
+    parser = command_parser(f"check-{kind}")
+    parser.add_argument("name", metavar="NAME", help=f"a known {kind} or package.module:Class")
+    name = parser.parse_args(words).name
+    checks = find(name)
+    print(format_checks(name, checks))
+    return 0 if all(check.passed for check in checks) else FAILED

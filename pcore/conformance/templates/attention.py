@@ -1,0 +1,15 @@
+import torch
+from torch import nn
+
+from pcore.model.mixing import Attention
+
+
+class Temperature(Attention):
+    """A softmax of scores divided by a trained temperature per head."""
+
+    def __init__(self, config, layer, rng):
+        super().__init__(config, layer, rng)
+        self.temperature = nn.Parameter(torch.ones(config.num_heads, 1, 1))
+
+    def forward(self, scores, visible, queries):
+        return (scores / self.temperature).masked_fill(~visible, -torch.inf).softmax(dim=3)
