@@ -1,16 +1,4 @@
-"""Tables, figures and reports from stored results.
-
-python -m analysis table depth_ablation     print the table; write it and the figures
-python -m analysis report                   write one HTML file, verdicts first
-python -m analysis page                     browse all cells: filters, overlaid curves, trials
-python -m analysis compare A B              show what changed; A, B are sweeps or SWEEP/CELL
-python -m analysis compare OLD NEW SWEEP    show what changed between two results folders
-python -m analysis trace depth_ablation "NoPE, 3 layers" 24   list the runs behind one number
-python -m analysis select found_coupling    show the candidate that the near range selects
-python -m analysis search lr_search         show what a search tried, with a slice plot
-python -m analysis fill README.md           fill in the marked tables and figures of Markdown files
-python -m analysis attention last.pt        draw what the heads of a trained model attend to
-"""
+"""Tables, figures and reports from stored results: `python -m analysis COMMAND`."""
 
 import argparse
 import sys
@@ -38,8 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser(
         prog="python -m analysis",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Tables, figures and reports from stored results.",
     )
     commands = parser.add_subparsers(
         dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"

@@ -1,30 +1,14 @@
-"""Commands on sweeps and their results.
+"""Commands on sweeps and their results: `python -m sweeps COMMAND`.
 
-python -m sweeps list                          list all sweeps and tables
-python -m sweeps plan depth_ablation           show missing trials, their predicted time and cost
-python -m sweeps run depth_ablation            run what is missing, of one or several sweeps
-python -m sweeps run --for core                run what a table of the report needs
-python -m sweeps status [SWEEP ...]            done, missing, failed and stale trials per cell
-python -m sweeps trials SWEEP [...]            id, seeds, state, result and weights of each trial
-python -m sweeps why TRIAL                     result and attempts of one trial; --json: everything
-python -m sweeps diagnose [SWEEP ...]          analyse trained models: attention, causes of failure
-python -m sweeps measure M:F [SWEEP ...]       apply a metric of your own to trained models
-python -m sweeps replicate SWEEP               rerun stored trials and compare
-python -m sweeps cancel TRIAL ...              end running or waiting trials, from any terminal
-python -m sweeps resume TRIAL ...              let the next launch continue them
-python -m sweeps verify                        read every file and list damaged ones
-python -m sweeps merge FROM INTO               add the results of another folder
-python -m sweeps mirror [SWEEP ...]            rebuild MLflow from Parquet
-python -m sweeps dashboard                     open MLflow's charts of the results
-python -m sweeps doctor                        check this machine and the cluster
-python -m sweeps gc                            remove old checkpoints and leftovers
-
-TRIAL: the first letters of an id, or an address: "depth_ablation/coupling, 2 layers/seed 1"
+Each command is a line of `COMMANDS` and a parser in `_parse`. Its module is imported when it is
+given, so that `--help` and `list` stay fast.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
 
 from pcore.cli.parser import Parser
 from pcore.diagnosis import NUM_EXAMPLES
@@ -40,27 +24,36 @@ from sweeps.engine.options import (
     read_options,
 )
 from sweeps.engine.spec import SCALES, Sweep
-from sweeps.engine.store.location import find_existing, find_results
+from sweeps.engine.store.location import find_existing
 from sweeps.tables import TABLES
 
-# Each function below turns a parsed command line into a typed call; its docstring is the help text.
-# Imports inside the functions keep `python -m sweeps list` fast.
+
+class Command(NamedTuple):
+    """function: of `sweeps.commands`, called with the options by name, or of this file, called with
+    the parsed command line. needs_store: it is refused where there is no results folder yet.
+    """
+
+    summary: str
+    function: str | Callable[[argparse.Namespace], int]
+    needs_store: bool = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. The exit codes are those of a sweep script."""
     try:
         given = _parse(argv)
-        command: Callable[[argparse.Namespace], int] = given.function
-        if command in NEEDS_STORE:
+        command = COMMANDS[vars(given).pop("command")]
+        if command.needs_store:
             find_existing(given.results)
-        return command(given)
+        if not isinstance(command.function, str):
+            return command.function(given)
+        module, _, name = command.function.partition(":")
+        return getattr(import_module(f"sweeps.commands.{module}"), name)(**vars(given))
     except EXPECTED as error:
         return exit_code("sweeps", error)
 
 
-def list_sweeps(given: argparse.Namespace) -> int:
-    """List all sweeps and tables."""
+def _list_sweeps(given: argparse.Namespace) -> int:
     del given
     names = sweep_names()
     width = max(len(name) for name in names)
@@ -72,198 +65,122 @@ def list_sweeps(given: argparse.Namespace) -> int:
     return 0
 
 
-def plan(given: argparse.Namespace) -> int:
-    """Show missing trials, their predicted time and cost; run nothing."""
-    return show_plan(_chosen(given), read_options(given))
+def _plan(given: argparse.Namespace) -> int:
+    return show_plan(_to_run(given), read_options(given))
 
 
-def run(given: argparse.Namespace) -> int:
-    """Run the missing trials of these sweeps in one launch."""
+def _run(given: argparse.Namespace) -> int:
     from sweeps.engine.launch.launch import run_sweeps
 
     if given.plan:
-        return plan(given)
-    return run_sweeps(_chosen(given), read_options(given))
+        return _plan(given)
+    return run_sweeps(_to_run(given), read_options(given))
 
 
-def _chosen(given: argparse.Namespace) -> list[Sweep]:
-    """The sweeps and members of tables that were named, with --set and --axis applied. Raises
-    ValueError if there are none.
-    """
+def _to_run(given: argparse.Namespace) -> list[Sweep]:
     tables = [sweep for table in given.tables for sweep in find_table(table)]
     if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
-    return named_sweeps(given, tables)
+    return _changed_sweeps(given, tables)
 
 
-def named_sweeps(given: argparse.Namespace, more: Sequence[Sweep] = ()) -> list[Sweep]:
-    """The sweeps that were named, and more, as the command line changes them."""
+def _changed_sweeps(given: argparse.Namespace, more: Sequence[Sweep] = ()) -> list[Sweep]:
+    """The sweeps that were named, and more, with --set and its like applied."""
     sweeps = [*(find_sweep(name) for name in given.sweeps), *more]
     return change_sweeps(sweeps, given_changes(given))
 
 
-def status(given: argparse.Namespace) -> int:
-    """Show done, missing, failed and stale trials per cell, and running launches."""
+def _status(given: argparse.Namespace) -> int:
     from sweeps.commands.status import show_status
 
-    return show_status(given.results, named_sweeps(given), given.scale, given.seeds)
+    return show_status(given.results, _changed_sweeps(given), given.scale, given.seeds)
 
 
-def trials(given: argparse.Namespace) -> int:
-    """List id, seeds, state, result and weights of every trial of these sweeps."""
+def _trials(given: argparse.Namespace) -> int:
     from sweeps.commands.trials import show_trials
 
-    return show_trials(given.results, named_sweeps(given), given.scale, given.seeds)
+    return show_trials(given.results, _changed_sweeps(given), given.scale, given.seeds)
 
 
-def why(given: argparse.Namespace) -> int:
-    """Show result, uses and attempts of one trial; --json: its configuration and rows too."""
-    from sweeps.commands.trials import show_trial
-
-    return show_trial(given.results, given.trial, given.json)
-
-
-def diagnose(given: argparse.Namespace) -> int:
-    """Analyse finished trials that have weights: attention, causes of failure."""
-    from sweeps.commands.trained import diagnose_trials
-
-    return diagnose_trials(
-        given.results,
-        given.sweeps,
-        given.scale,
-        given.examples,
-        given.device,
-        given.force,
-        given.trust_code,
-    )
-
-
-def measure(given: argparse.Namespace) -> int:
-    """Apply a metric of your own to what trained models write: a column of their rows."""
-    from sweeps.commands.trained import measure_trials
-
-    return measure_trials(
-        given.results,
-        given.sweeps,
-        given.scale,
-        given.metric,
-        given.examples,
-        given.device,
-        given.force,
-        given.trust_code,
-    )
-
-
-def cancel(given: argparse.Namespace) -> int:
-    """End running or waiting trials of any launch; their state is kept for `resume`."""
-    from sweeps.commands.cancel import cancel_trials
-
-    return cancel_trials(given.results, given.trials)
-
-
-def resume(given: argparse.Namespace) -> int:
-    """Undo `cancel`: the next launch continues these trials."""
-    from sweeps.commands.cancel import resume_trials
-
-    return resume_trials(given.results, given.trials)
-
-
-def replicate(given: argparse.Namespace) -> int:
-    """Rerun a sample of stored trials into another folder and compare with the store."""
-    from sweeps.commands.replicate import replicate as run_again
-
-    return run_again(
-        given.results,
-        given.sweep,
-        given.scale,
-        given.trials,
-        given.seed,
-        given.into,
-        given.cpus_per_trial,
-    )
-
-
-def mirror(given: argparse.Namespace) -> int:
-    """Rebuild MLflow from Parquet, for these sweeps or all."""
-    from sweeps.commands.dashboard import rebuild_mirror
-
-    return rebuild_mirror(
-        given.results, given.sweeps, given.scale, given.tracking_uri, given.missing
-    )
-
-
-def dashboard(given: argparse.Namespace) -> int:
-    """Mirror what MLflow lacks, serve its pages and open the charts."""
-    from sweeps.commands.dashboard import show_dashboard
-
-    return show_dashboard(given.results, given.tracking_uri, given.port, not given.no_browser)
-
-
-def verify(given: argparse.Namespace) -> int:
-    """Read every file of the store and list the bad ones; exit code 1 if there are any."""
-    from sweeps.commands.verify import verify_store
-
-    return verify_store(given.results, given.repair)
-
-
-def merge(given: argparse.Namespace) -> int:
-    """Add the results of one folder to another: rows, views, files beside them, weights, states."""
-    from sweeps.commands.merge import merge_stores
-
-    source, target = find_existing(given.source), find_results(given.target)
-    return merge_stores(source, target, weights=not given.no_weights)
-
-
-def doctor(given: argparse.Namespace) -> int:
-    """Check whether this machine (and the cluster) can run sweeps; suggest fixes."""
-    from sweeps.commands.doctor import examine
-
-    return examine(given.results, given.tracking_uri, given.ray_address)
-
-
-def gc(given: argparse.Namespace) -> int:
-    """List old checkpoints and leftovers of dead processes; remove them with --yes."""
-    from sweeps.commands.garbage import collect_garbage
-
-    return collect_garbage(given.results, given.older_than, given.weights, remove=given.yes)
-
-
-NEEDS_STORE = (
-    status,
-    trials,
-    why,
-    cancel,
-    resume,
-    diagnose,
-    measure,
-    mirror,
-    dashboard,
-    gc,
-)  # refused where there is no results folder yet
-
-
+COMMANDS = {
+    "list": Command("list all sweeps and tables", _list_sweeps),
+    "plan": Command("show missing trials, their predicted time and cost; run nothing", _plan),
+    "run": Command("run the missing trials of these sweeps, or of a table, in one launch", _run),
+    "status": Command("done, missing, failed and stale trials per cell; launches", _status, True),
+    "trials": Command("id, seeds, state, result and weights of each trial", _trials, True),
+    "why": Command("result, uses and attempts of one trial", "trials:show_trial", True),
+    "diagnose": Command(
+        "analyse trained models: attention, causes of failure", "trained:diagnose_trials", True
+    ),
+    "measure": Command(
+        "apply a metric of your own to trained models: a column of their rows",
+        "trained:measure_trials",
+        True,
+    ),
+    "replicate": Command(
+        "rerun a sample of stored trials into another folder and compare", "replicate:replicate"
+    ),
+    "cancel": Command(
+        "end running or waiting trials, from any terminal; their state is kept",
+        "cancel:cancel_trials",
+        True,
+    ),
+    "resume": Command(
+        "undo cancel: the next launch continues these trials", "cancel:resume_trials", True
+    ),
+    "verify": Command("read every file of the store and list damaged ones", "verify:verify_store"),
+    "merge": Command(
+        "add the results of one folder to another: rows, views, weights, states",
+        "merge:merge_stores",
+    ),
+    "mirror": Command("rebuild MLflow from Parquet", "dashboard:rebuild_mirror", True),
+    "dashboard": Command(
+        "mirror what MLflow lacks, serve its pages and open the charts",
+        "dashboard:show_dashboard",
+        True,
+    ),
+    "doctor": Command(
+        "check whether this machine and the cluster can run sweeps; suggest fixes", "doctor:examine"
+    ),
+    "gc": Command(
+        "list old checkpoints and leftovers of dead processes; --yes removes them",
+        "garbage:collect_garbage",
+        True,
+    ),
+}
 TRIAL = "first letters of an id, or SWEEP/CELL/seed N (SWEEP [SCALE]/CELL/seed N, data seed M)"
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser(
-        prog="python -m sweeps",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser = Parser(prog="python -m sweeps", description="Commands on sweeps and their results.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parsers = {
+        name: commands.add_parser(name, help=text, description=text)
+        for name, (text, *_) in COMMANDS.items()
+    }
+    add = {name: command.add_argument for name, command in parsers.items()}
+    _add_names(add)
+    _add_trained(add)
+    _add_replicate(add["replicate"])
+    _add_storage(add)
+    for name, command in parsers.items():
+        if name in ("plan", "run", "status", "trials"):
+            add_size(command)
+        if name not in ("list", "merge"):
+            add_results(command)
+        if name in ("plan", "run"):
+            add_run(command)
+    add["run"]("--plan", action="store_true", help="same as the command `plan`")
+    return parser.parse_args(argv)
 
-    def add(name: str, function: Callable[[argparse.Namespace], int]) -> Parser:
-        text = (function.__doc__ or "").rstrip(".")
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(function=function)
-        return command
 
-    add("list", list_sweeps)
-    for name, function in (("plan", plan), ("run", run)):
-        command = add(name, function)
-        command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="name or path of a script")
-        command.add_argument(
+Adders = Mapping[str, Callable[..., argparse.Action]]  # of an argument, by command
+
+
+def _add_names(add: Adders) -> None:
+    for name in ("plan", "run"):
+        add[name]("sweeps", nargs="*", metavar="SWEEP", help="name or path of a script")
+        add[name](
             "--for",
             dest="tables",
             action="append",
@@ -271,96 +188,72 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             metavar="TABLE",
             help="all sweeps of a table of the report (sweeps/tables.py), e.g. core",
         )
-        add_size(command)
-        add_results(command)
-        add_run(command)
-        if function is run:
-            command.add_argument("--plan", action="store_true", help="same as the command `plan`")
-    command = add("status", status)
-    command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
-    add_size(command)
-    add_results(command)
-    command = add("trials", trials)
-    command.add_argument("sweeps", nargs="+", metavar="SWEEP")
-    add_size(command)
-    add_results(command)
-    command = add("why", why)
-    command.add_argument("trial", metavar="TRIAL", help=TRIAL)
-    command.add_argument("--json", action="store_true", help="everything, for programs")
-    add_results(command)
-    for name, function in (("cancel", cancel), ("resume", resume)):
-        command = add(name, function)
-        command.add_argument("trials", nargs="+", metavar="TRIAL", help=TRIAL)
-        add_results(command)
-    for name, function in (("diagnose", diagnose), ("measure", measure)):
-        command = add(name, function)
-        if function is measure:
-            command.add_argument("metric", metavar="MODULE:FUNCTION", help="it is imported and run")
-        command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
-        command.add_argument("--scale", choices=SCALES, default=None, help="default: all scales")
-        command.add_argument(
+    add["trials"]("sweeps", nargs="+", metavar="SWEEP")
+    add["measure"]("metric_name", metavar="MODULE:FUNCTION", help="it is imported and run")
+    for name in ("status", "diagnose", "measure", "mirror"):
+        add[name]("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
+    add["why"]("text", metavar="TRIAL", help=TRIAL)
+    add["why"]("--json", dest="as_json", action="store_true", help="everything, for programs")
+    for name in ("cancel", "resume"):
+        add[name]("names", nargs="+", metavar="TRIAL", help=TRIAL)
+
+
+def _add_trained(add: Adders) -> None:
+    for name in ("diagnose", "measure"):
+        add[name](
             "--examples",
+            dest="num_examples",
+            metavar="N",
             type=parse_count,
             default=NUM_EXAMPLES,
             help=f"per length (default: {NUM_EXAMPLES})",
         )
-        command.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-        command.add_argument("--force", action="store_true", help="also trials that are done")
-        command.add_argument(
-            "--trust-code",
-            action="store_true",
-            help="import and run user code named in checkpoints",
-        )
-        add_results(command)
-    command = add("replicate", replicate)
-    command.add_argument("sweep", metavar="SWEEP", help="name or path of a script")
-    command.add_argument("--scale", choices=SCALES, default="laptop", help="default: laptop")
-    command.add_argument("--trials", type=parse_count, default=2, help="sample size (default: 2)")
-    command.add_argument("--seed", type=int, default=0, help="of the random sample (default: 0)")
-    command.add_argument(
-        "--into", default="replicas", metavar="FOLDER", help="where reruns go (default: replicas)"
+        add[name]("--device", default="cpu", help="cpu or cuda (default: cpu)")
+        add[name]("--force", action="store_true", help="also trials that are done")
+        add[name]("--trust-code", action="store_true", help="run user code named in checkpoints")
+    for name in ("diagnose", "measure", "mirror"):
+        add[name]("--scale", choices=SCALES, help="default: all scales")
+
+
+def _add_replicate(add: Callable[..., argparse.Action]) -> None:
+    add("name", metavar="SWEEP", help="name or path of a script")
+    add("--scale", choices=SCALES, default="laptop", help="default: laptop")
+    add(
+        "--trials", dest="num_trials", metavar="N", type=parse_count, default=2, help="(default: 2)"
     )
-    command.add_argument(
+    add("--seed", type=int, default=0, help="of the random sample (default: 0)")
+    add("--into", default="replicas", metavar="FOLDER", help="for the reruns (default: replicas)")
+    add(
         "--cpus-per-trial",
+        dest="num_threads",
+        metavar="N",
         type=parse_count,
         help="threads of the reruns; another number rounds differently (default: as stored)",
     )
-    add_results(command)
-    command = add("mirror", mirror)
-    command.add_argument("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
-    command.add_argument("--scale", default=None, help="default: all scales")
-    command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    command.add_argument("--missing", action="store_true", help="add only what MLflow lacks")
-    add_results(command)
-    command = add("dashboard", dashboard)
-    command.add_argument("--port", type=parse_count, default=5000, help="default: 5000")
-    command.add_argument("--no-browser", action="store_true", help="only print the addresses")
-    command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    add_results(command)
-    command = add("verify", verify)
-    command.add_argument("--repair", action="store_true", help="move bad files to quarantine/")
-    add_results(command)
-    command = add("merge", merge)
-    command.add_argument("source", metavar="FROM", help="results folder, or s3://bucket/prefix")
-    command.add_argument(
-        "target", metavar="INTO", help="results folder to add to; nothing in it is overwritten"
+
+
+def _add_storage(add: Adders) -> None:
+    for name in ("mirror", "dashboard", "doctor"):
+        add[name]("--tracking-uri", help="default as in `run`")
+    add["mirror"]("--missing", action="store_true", help="add only what MLflow lacks")
+    add["dashboard"]("--port", type=parse_count, default=5000, help="default: 5000")
+    add["dashboard"](
+        "--no-browser", dest="browser", action="store_false", help="only print the addresses"
     )
-    command.add_argument("--no-weights", action="store_true", help="skip weights and states")
-    command = add("doctor", doctor)
-    command.add_argument("--ray-address", default=None, help="also check this cluster")
-    command.add_argument("--tracking-uri", default=None, help="default as in `run`")
-    add_results(command)
-    command = add("gc", gc)
-    command.add_argument(
+    add["verify"]("--repair", action="store_true", help="move bad files to quarantine/")
+    add["merge"]("from_results", metavar="FROM", help="results folder, or s3://bucket/prefix")
+    add["merge"]("into_results", metavar="INTO", help="may be new; nothing in it is overwritten")
+    add["merge"]("--no-weights", dest="weights", action="store_false", help="only rows and views")
+    add["doctor"]("--ray-address", help="also check this cluster")
+    add["gc"](
         "--older-than",
+        metavar="TIME",
         type=parse_duration,
         default=7 * 86400.0,
         help="minimum age of states and temporary files, e.g. 48h (default: 7 days)",
     )
-    command.add_argument("--weights", action="store_true", help="also weights of finished trials")
-    command.add_argument("--yes", action="store_true", help="remove instead of listing")
-    add_results(command)
-    return parser.parse_args(argv)
+    add["gc"]("--weights", action="store_true", help="also weights of finished trials")
+    add["gc"]("--yes", dest="remove", action="store_true", help="remove instead of listing")
 
 
 if __name__ == "__main__":

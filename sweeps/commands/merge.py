@@ -18,6 +18,7 @@ from pcore.model.checkpoint import read_progress
 from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import name_once, read_view
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.location import find_existing, find_results
 from sweeps.engine.store.names import kind_of
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
@@ -37,7 +38,7 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
 
     Raises ValueError if FROM holds no results, or INTO is a folder but not a store.
     """
-    source, target = Store(from_results), Store(into_results)
+    source, target = Store(find_existing(from_results)), Store(find_results(into_results))
     if source.root == target.root:
         raise ValueError(f"FROM and INTO are both {source.root}")
     _check_source(source)
