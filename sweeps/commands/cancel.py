@@ -5,7 +5,7 @@ import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.launch.leases import LaunchLease, running_trials
 from sweeps.engine.options import open_store
 from sweeps.engine.store.address import find_trial, stored_addresses
 from sweeps.engine.store.store import Store
@@ -22,12 +22,12 @@ def cancel_trials(results: str | None, names: Sequence[str]) -> int:
     store = open_store(results)
     trials = _find_unfinished(names, store)
     held = {name for launch in LaunchLease(store.folder).living() for name in launch.trials}
-    running = {entry.name.removeprefix("running/") for entry in store.folder.list("running")}
+    running = running_trials(store)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for name in trials:
         reason = f"cancelled by {getpass.getuser()} on {socket.gethostname()}, {now}"
         ask_to_cancel(store.folder, name, reason)
-        if name in held and f"{name}.json" in running:
+        if name in running:
             print(f"{name} ends at its next report")
         elif name in held:
             print(f"{name} will not be started")

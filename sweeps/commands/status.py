@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pcore.cli.text import plural
-from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.launch.leases import LaunchLease, running_trials
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
 from sweeps.engine.spec import Scale, Sweep, Trial
@@ -16,6 +16,7 @@ COLUMNS: tuple[str, ...] = (
     "trials",
     "done",
     "diverged",
+    "running",
     "missing",
     "failed",
     "cancelled",
@@ -39,18 +40,19 @@ def show_status(
 
 def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -> str:
     """Cells and counts. stale = finished by code known to differ from the current code; failed =
-    not finished, and the last attempt failed.
+    not finished nor running, and the last attempt failed.
     """
     trials = sweep.trials(scale, seeds)
-    states = trial_states(trials, store)
+    running = dict.fromkeys(running_trials(store), "running")
+    states = trial_states(trials, store) | running
     same = _same_code(store, [t.id for t in trials])
     rows: list[tuple[str, ...]] = [COLUMNS]
     for label, members in _by_cell(trials).items():
         count = Counter(states[t.id] for t in members)
         failed = count["failed"] + count["retry"] + count["stopped"]
-        numbers = (count["done"], count["diverged"], count["missing"], failed, count["cancelled"])
+        known = [count[state] for state in ("done", "diverged", "running", "missing")]
         old = sum(same.get(t.id) is False for t in members)
-        rows.append((label, *map(str, (len(members), *numbers, old))))
+        rows.append((label, *map(str, (len(members), *known, failed, count["cancelled"], old))))
     total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
     rows.append(("all", *total))
     text = f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
@@ -64,13 +66,16 @@ def _store_status(store: Store) -> str:
     views = store.views()
     if not views:
         return f"no sweep has been run in {store.root} yet"
-    visible = store.visible()
+    visible, running = store.visible(), running_trials(store)
+    known = {name: shard.status for name, shard in visible.items()}
+    known |= dict.fromkeys(running, "running")
     rows: list[tuple[str, ...]] = [("sweep", "scale", *COLUMNS[1:-1])]
     for (sweep, scale), view in views.items():
         names = view.column("trial_id").unique().to_pylist()
-        count = Counter(visible[n].status if n in visible else "missing" for n in names)
-        known = [count[status] for status in ("ok", "diverged", "missing", "cancelled")]
-        numbers = (len(names), *known[:3], len(names) - sum(known), known[3])
+        count = Counter(known.get(name, "missing") for name in names)
+        shown = [count.pop(state, 0) for state in ("ok", "diverged", "running", "missing")]
+        cancelled = count.pop("cancelled", 0)
+        numbers = (len(names), *shown, count.total(), cancelled)
         rows.append((sweep, scale, *map(str, numbers)))
     return align(rows, num_text=2)
 

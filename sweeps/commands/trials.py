@@ -9,6 +9,7 @@ from pcore.cli.text import format_seconds, plural
 from pcore.config import canonical, flatten, trial_id, unflatten
 from pcore.registry import own_code
 from sweeps.commands.catalogue import find_sweep, sweep_names
+from sweeps.engine.launch.leases import running_trials
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
 from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
@@ -36,11 +37,11 @@ def show_trials(
     examples of a range, and where its weights are.
     """
     store = open_store(results)
-    visible = store.visible()
+    visible, running = store.visible(), running_trials(store)
     stored = [one for one in stored_addresses(store) if one.trial_id in visible]
     for sweep in sweeps:
         trials = sweep.trials(scale, seeds)
-        states = trial_states(trials, store)
+        states = trial_states(trials, store) | dict.fromkeys(running, "running")
         match = range_matches(store, [trial.id for trial in trials])
         rows: list[tuple[str, ...]] = [COLUMNS]
         for trial in trials:
@@ -121,7 +122,7 @@ def _find_planned(
 def _facts(name: str, addresses: Sequence[TrialAddress], store: Store) -> dict[str, Any]:
     """All that is known of a trial, in plain values."""
     rows = store.load_shards(store.shards_of(name), "trial").sort_by("attempt").to_pylist()
-    visible, running = store.visible_shard(name), store.folder.exists(f"running/{name}.json")
+    visible, running = store.visible_shard(name), name in running_trials(store)
     flat = json.loads(rows[-1]["config_json"]) if rows else _planned_fields(name, addresses)
     kept = ["attempt", "status", *(column for column in TRIAL if column != "config_json")]
     results = store.load([name], "evaluation", list(RESULT)).to_pylist() if rows else []

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import Process, this_process
 
 HEARTBEAT = 5.0  # seconds between two updates of the counter
@@ -42,6 +43,15 @@ class OtherLaunch:
     def __str__(self) -> str:
         p = self.process
         return f"process {p.pid} on {p.host} (since {self.started_at})"
+
+
+def running_trials(store: Store) -> frozenset[str]:
+    """The trials that living launches train now: a marker alone may be that of a killed worker."""
+    launches = LaunchLease(store.folder).living(remove=False)
+    held = {name for launch in launches for name in launch.trials}
+    begun = {entry.name.removeprefix("running/") for entry in store.folder.list("running")}
+    shards = {name: store.visible_shard(name) for name in held if f"{name}.json" in begun}
+    return frozenset(name for name, shard in shards.items() if not (shard and shard.finished))
 
 
 class LaunchLease:

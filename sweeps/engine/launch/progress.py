@@ -112,12 +112,14 @@ class Progress:
     def line(self) -> str:
         """The state of the sweep in one line."""
         with self.lock:
-            failed = sum(o.status not in SIGNS for o in self.outcomes.values())
-            done, total = len(self.outcomes) - failed, len(self.pending)
+            statuses = [outcome.status for outcome in self.outcomes.values()]
+            cancelled, done = statuses.count("cancelled"), sum(s in SIGNS for s in statuses)
+            failed, total = len(statuses) - cancelled - done, len(self.pending)
             elapsed = format_seconds(time.monotonic() - self.started)
             left = self._seconds_left()
             about = f", about {format_seconds(left)} left" if left is not None else ""
             counts = f"{done}/{total} done, {len(self.steps)} running, {failed} failed"
+            counts += f", {cancelled} cancelled" if cancelled else ""
             return f"{self.name}: {counts}, {elapsed} so far{about}"
 
     def _seconds_left(self) -> float | None:

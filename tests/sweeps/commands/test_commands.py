@@ -15,10 +15,12 @@ from sweeps.baseline import addition
 from sweeps.commands import catalogue, trials
 from sweeps.engine.executors import Resources
 from sweeps.engine.launch.launch import view_rows
+from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
+from sweeps.engine.trial.markers import running_marker
 
 CONFIG = override(addition("smoke"), {"optim.num_steps": 2, "eval.num_examples": 2})
 CELLS = {"one": {}, "two": {"model.num_layers": 2}}
@@ -114,11 +116,41 @@ def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypat
     printed = capsys.readouterr().out
     lines = [line.split() for line in printed.splitlines()]
     assert "unknown" not in printed
-    head = ["cell", "trials", "done", "diverged", "missing", "failed", "cancelled", "stale"]
+    head = ["cell", "trials", "done", "diverged", "running", "missing", "failed"]
+    head += ["cancelled", "stale"]
     assert head in lines
-    assert ["one", "2", "2", "0", "0", "0", "0", "1"] in lines
-    assert ["two", "2", "0", "0", "1", "1", "0", "0"] in lines
-    assert ["all", "4", "2", "0", "1", "1", "0", "1"] in lines
+    assert ["one", "2", "2", "0", "0", "0", "0", "0", "1"] in lines
+    assert ["two", "2", "0", "0", "0", "1", "1", "0", "0"] in lines
+    assert ["all", "4", "2", "0", "0", "1", "1", "0", "1"] in lines
+
+
+def test_a_trial_is_running_while_its_launch_lives(tmp_path, capsys, tiny):
+    store = Store(tmp_path)
+    done, running, waiting, _ = tiny.trials("smoke")
+    store.write(done.config, "ok", {}, [], [ROW])
+    store.write_view(view_rows(make_plan(tiny, "smoke", None, store, priced=False)))
+
+    def shown(*words: str) -> list[list[str]]:
+        assert command(*words[:1], tmp_path, *words[1:]) == 0
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    def states() -> list[str]:
+        listed = {words[1]: words[4] for words in shown("trials", "tiny", "--scale", "smoke")[3:7]}
+        return [listed[trial.id] for trial in (done, running, waiting)]
+
+    with (
+        running_marker(store.folder, done.id, ""),  # about to be removed
+        running_marker(store.folder, running.id, ""),
+    ):
+        with LaunchLease(store.folder) as lease:
+            lease.claim([done.id, running.id, waiting.id])
+            assert states() == ["done", "running", "missing"]
+            cell = ["one", "2", "1", "0", "1", "0", "0", "0", "0"]
+            assert cell in shown("status", "tiny", "--scale", "smoke")
+            assert ["tiny", "smoke", "4", "1", "0", "1", "2", "0", "0"] in shown("status")
+            assert ["trial", f"{running.id}:", "running"] in shown("why", running.id)
+        assert states() == ["done", "missing", "missing"]
+        assert ["trial", f"{running.id}:", "never", "run"] in shown("why", running.id)
 
 
 def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tiny):
@@ -128,7 +160,7 @@ def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tin
     Store(tmp_path).write(second.config, "ok", {"code_hash": "8b111613ef82"}, [], [ROW])
     assert command("status", tmp_path, "tiny", "--scale", "smoke") == 0
     printed = capsys.readouterr().out
-    assert ["all", "4", "2", "0", "2", "0", "0", "0"] in [
+    assert ["all", "4", "2", "0", "0", "2", "0", "0", "0"] in [
         line.split() for line in printed.splitlines()
     ]
     assert "2 finished trials: code version unknown" in printed
@@ -140,7 +172,7 @@ def test_status_without_names_has_a_line_per_view(tmp_path, capsys):
     assert run(tmp_path) == 0
     capsys.readouterr()
     assert command("status", tmp_path) == 0
-    assert ["tiny", "smoke", "4", "4", "0", "0", "0", "0"] in [
+    assert ["tiny", "smoke", "4", "4", "0", "0", "0", "0", "0"] in [
         line.split() for line in capsys.readouterr().out.splitlines()
     ]
 

@@ -53,6 +53,7 @@ def test_a_running_trial_ends_and_is_run_again_only_when_asked(tmp_path, cancell
     printed = capsys.readouterr().out
     assert f"{FIRST} ends at its next report" in printed
     assert "CANCELLED one, seed 0" in printed
+    assert "tiny [smoke]: 1/2 done, 0 running, 0 failed, 1 cancelled, " in printed
     assert statuses(tmp_path) == {FIRST: "cancelled", SECOND: "ok"}
     (row,) = Store(tmp_path).load([FIRST], "trial").to_pylist()
     assert row["error"].startswith("cancelled by ")
@@ -64,7 +65,7 @@ def test_a_running_trial_ends_and_is_run_again_only_when_asked(tmp_path, cancell
     assert told in printed
     assert command(["status", "--results", str(tmp_path)]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "tiny" in line)
-    assert line.split()[2:] == ["2", "1", "0", "0", "0", "1"]
+    assert line.split()[2:] == ["2", "1", "0", "0", "0", "0", "1"]
 
     assert run(SWEEP, tmp_path, "--retry-errors") == 0
     (row,) = Store(tmp_path).load([FIRST], "trial").to_pylist()
