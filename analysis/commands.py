@@ -201,12 +201,14 @@ def show_search(options: argparse.Namespace) -> int:
 
     name, scale = _view(options)
     tried = load.load_search(options.results, name, scale)
-    print(render.render_text(search_table(tried, f"Search {name} [{scale}]")), flush=True)
+    table = search_table(tried, f"Search {name} [{scale}]")
+    print(render.render_text(table), flush=True)
     stem = _out(options) or _reports(options.results) / f"{name}-{scale}" / "slices"
     files = style.save(plot_slices(tried), stem)
-    numbers = stem.with_name(f"{stem.name}.csv")
+    numbers, shown = (stem.with_name(f"{stem.name}.{kind}") for kind in ("csv", "md"))
     write_text(numbers, render.frame_csv(tried))
-    _print_written([*files, numbers])
+    write_text(shown, render.render_markdown(table))
+    _print_written([*files, numbers, shown])
     return 0
 
 

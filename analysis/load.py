@@ -201,8 +201,7 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
             for tried in arm["tried"]
         ]
     except FileNotFoundError:
-        files = [entry.name.removeprefix("searches/") for entry in folder.list("searches")]
-        there = ", ".join(file.removesuffix(".json") for file in files) or "none"
+        there = ", ".join(_searches(folder)) or "none"
         raise ValueError(
             f"no finished search {name!r} at {scale} scale in {folder}; there: {there}. "
             f"Its script runs it: --scale {scale} --results {folder}"
@@ -215,6 +214,12 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _searches(folder: Folder) -> list[str]:
+    """NAME-SCALE of the searches that have winners."""
+    files = [entry.name.removeprefix("searches/") for entry in folder.list("searches")]
+    return [file.removesuffix(".json") for file in files if file.endswith(".json")]
+
+
 def usual_scale(*places: tuple[str | Path, str]) -> str:
     """The scale to take where none is named: the only one that all these places, a store and a
     sweep or search in it, have; else laptop.
@@ -225,8 +230,8 @@ def usual_scale(*places: tuple[str | Path, str]) -> str:
 
 def _stored_scales(results: str | Path, sweep: str) -> set[str]:
     scales = {scale for name, scale in Store(results).view_names() if name == sweep}
-    for entry in Folder(results).list("searches"):
-        name, _, scale = entry.name.removeprefix("searches/").removesuffix(".json").rpartition("-")
+    for search in _searches(Folder(results)):
+        name, _, scale = search.rpartition("-")
         scales |= {scale} if name == sweep else set()
     return scales
 

@@ -60,14 +60,14 @@ def find_sweep(name: str) -> Sweep:
 
 
 def chosen_views(
-    store: "Store", names: Sequence[str], scale: str | None = None
+    store: "Store", names: Sequence[str], scale: str | None = None, searches: bool = False
 ) -> list[tuple[str, str]]:
     """(sweep, scale) of the views of a store: of these sweeps (none = all), at this scale or all.
-    The name of a changed sweep is known by its views alone.
+    The name of a changed sweep is known by its views alone. searches: also those of searches.
 
     Raises ValueError if there are none.
     """
-    existing = store.view_names()
+    existing = store.view_names() + (list(store.views("searches")) if searches else [])
     stored = {name for name, _ in existing}
     wanted = {name if name in stored else find_sweep(name).name for name in names}
     views = [

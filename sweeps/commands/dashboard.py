@@ -12,6 +12,7 @@ import urllib.parse
 import urllib.request
 import webbrowser
 from collections.abc import Generator, Sequence
+from typing import get_args
 
 from pcore.cli.parser import first_line
 from pcore.cli.text import plural
@@ -20,6 +21,7 @@ from sweeps.engine.launch.mirror.charts import page
 from sweeps.engine.launch.mirror.target import Shown, Target, find_home, find_target, shown_view
 from sweeps.engine.options import open_store
 from sweeps.engine.store.location import find_reports
+from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
 
 START_SECONDS = 180.0  # for MLflow's server to answer
@@ -40,7 +42,7 @@ def rebuild_mirror(
 
     store = open_store(results)
     target, failed = find_target(store, tracking_uri), False
-    for view in chosen_views(store, sweeps, scale):
+    for view in chosen_views(store, sweeps, scale, searches=True):
         shown, problem = shown_view(store, *view), ""
         try:
             folder = find_reports(store.folder) / shown.view
@@ -83,10 +85,13 @@ def show_dashboard(
 
 
 def _views(store: Store) -> list[tuple[str, str]]:
-    """(sweep, scale) of the views, latest first."""
-    when = {entry.name: entry.modified for entry in store.folder.list("views")}
-    views = store.view_names()
-    return sorted(views, key=lambda v: -when.get(f"views/{v[0]}-{v[1]}.parquet", 0.0))
+    """(sweep, scale) of the views, those of searches too, latest first."""
+    when: dict[tuple[str, str], float] = {}
+    for views in get_args(Views):
+        files = {entry.name: entry.modified for entry in store.folder.list(views)}
+        for sweep, scale in store.views(views):
+            when[sweep, scale] = files.get(f"{views}/{sweep}-{scale}.parquet", 0.0)
+    return sorted(when, key=lambda view: -when[view])
 
 
 def _complete(store: Store, target: Target, shown: Sequence[Shown]) -> None:

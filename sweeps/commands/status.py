@@ -63,7 +63,7 @@ def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -
 
 
 def _store_status(store: Store) -> str:
-    views = store.views()
+    views = store.views() | store.views("searches")
     if not views:
         return f"no sweep has been run in {store.root} yet"
     visible, running = store.visible(), running_trials(store)

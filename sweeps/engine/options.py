@@ -88,8 +88,9 @@ class LaunchOptions:
 
 
 def read_options(given: argparse.Namespace) -> LaunchOptions:
-    """The options of a parsed command line that has the flags of `add_results` and `add_executor`,
-    and may have those of `add_size` and `add_run`. Raises ValueError, see `LaunchOptions`.
+    """The options of a parsed command line that has the flags of `add_results`, `add_executor` and
+    `add_hooks`, and may have those of `add_size` and `add_run`. Raises ValueError, see
+    `LaunchOptions`.
     """
     gpus = 1.0 if given.device.startswith("cuda") else 0.0
     diagnose = 0 if given.scale == "smoke" else NUM_EXAMPLES
@@ -112,11 +113,11 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
         slice=given.slice,
         budget=getattr(given, "budget", None),
         retry_errors=getattr(given, "retry_errors", False),
-        tracking_uri=getattr(given, "tracking_uri", None),
-        mlflow=not getattr(given, "no_mlflow", True),
-        hooks=tuple(getattr(given, "hooks", ())),
-        notify=getattr(given, "notify", None),
-        report=not getattr(given, "no_report", True),
+        tracking_uri=given.tracking_uri,
+        mlflow=not given.no_mlflow,
+        hooks=tuple(given.hooks),
+        notify=given.notify,
+        report=not given.no_report,
     )
 
 
@@ -198,11 +199,17 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `add_executor`, and those for budget, retries, reports and hooks."""
+    """Add the flags of `add_executor` and `add_hooks`, and those for budget and retries."""
     add_executor(parser)
     add = parser.add_argument
     add("--budget", type=parse_duration, help="run as many whole replicates as fit, e.g. 2h")
     add("--retry-errors", action="store_true", help="rerun failed and cancelled trials")
+    add_hooks(parser)
+
+
+def add_hooks(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for what follows a launch: MLflow, the report, hooks."""
+    add = parser.add_argument
     add(
         "--tracking-uri",
         help="of MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results folder)",

@@ -34,7 +34,7 @@ COMPUTES = (
     "sweeps.engine.launch.mirror.process:Mirrored",
     "sweeps.engine.launch.mirror.tracking:check_server",
     "sweeps.engine.launch.mirror.tracking:connect",
-    "sweeps.engine.launch.launch:_own_hooks",
+    "sweeps.engine.launch.launch:own_hooks",
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pandas as pd
 import pytest
@@ -16,11 +18,13 @@ import sqlalchemy
 
 from analysis.__main__ import main as show
 from analysis.figures.axis import plot_slices
-from analysis.load import load_search
+from analysis.load import load_search, usual_scale
 from pcore.config import TrialConfig, override, trial_id
 from sweeps import lr_search, packing_search
+from sweeps.__main__ import main as command
 from sweeps.baseline import addition
 from sweeps.engine.launch import scheduler
+from sweeps.engine.launch.hooks import Hook
 from sweeps.engine.search.results import best_of, read_scores
 from sweeps.engine.search.rounds import main, run_search
 from sweeps.engine.search.space import (
@@ -42,6 +46,7 @@ SPACE = {
     "optim.learning_rate": Range(1e-5, 1e-1),
     "optim.weight_decay": Choice((0.0, 0.1)),
 }
+QUIET = ["--scale", "smoke", "--executor", "inline", "--no-mlflow", "--no-report"]
 PEAK = {1: -2.0, 2: -3.5}  # the best log10 of the learning rate, by depth
 
 
@@ -176,7 +181,7 @@ def test_a_larger_budget_goes_on_with_what_was_decided(tmp_path):
 def stand_in(monkeypatch, lab: type[Lab]) -> None:
     """The command line runs its trials in this laboratory."""
 
-    def execute(title, configs, options, store):
+    def execute(title, configs, options, store, hooks):
         lab(store.root)(configs)
 
     monkeypatch.setattr(scheduler, "execute_configs", execute)
@@ -188,12 +193,7 @@ def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capf
     ):
         best_of("tiny", "smoke", tmp_path)
     stand_in(monkeypatch, Lab)
-    assert (
-        main(
-            make_search(4), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
-        )
-        == 0
-    )
+    assert main(make_search(4), [*QUIET, "--results", str(tmp_path)]) == 0
     printed = capfd.readouterr().out
     assert "chosen on the near range; the test range was neither evaluated nor read" in printed
     assert "2 arms x 4 configurations x 3 rungs" in printed
@@ -213,7 +213,7 @@ def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capf
 def test_what_was_tried_is_kept_and_shown(tmp_path, capsys, monkeypatch):
     stand_in(monkeypatch, Lab)
     words = ["--scale", "smoke", "--results", str(tmp_path)]
-    assert main(make_search(9), [*words, "--executor", "inline"]) == 0
+    assert main(make_search(9), [*QUIET, "--results", str(tmp_path)]) == 0
     assert "python -m analysis search tiny --scale smoke --results" in capsys.readouterr().out
     tried = load_search(tmp_path, "tiny", "smoke")
     assert tried.groupby("arm").size().to_dict() == {"one": 9, "two": 9}
@@ -280,9 +280,9 @@ def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, m
             else:
                 super().write(config)
 
-    command = ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
+    words = [*QUIET, "--results", str(tmp_path)]
     stand_in(monkeypatch, Broken)
-    assert main(make_search(3), command) == 1
+    assert main(make_search(3), words) == 1
     printed = capfd.readouterr().out
     assert printed.count("failed: two, configuration ") == 2
     assert "RuntimeError: planted" in printed
@@ -290,19 +290,14 @@ def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, m
     file = tmp_path / "searches" / "tiny-smoke.json"
     assert json.loads(file.read_text())["two"]["num_failed"] == 2
     stand_in(monkeypatch, Lab)
-    assert main(make_search(3), command) == 0
+    assert main(make_search(3), words) == 0
     two = json.loads(file.read_text())["two"]
     assert (two["num_failed"], len(two["tried"])) == (0, 3)
 
 
 def test_an_arm_without_a_winner_is_not_passed_over(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(scheduler, "execute_configs", lambda *arguments: None)
-    assert (
-        main(
-            make_search(2), ["--scale", "smoke", "--executor", "inline", "--results", str(tmp_path)]
-        )
-        == 2
-    )
+    assert main(make_search(2), [*QUIET, "--results", str(tmp_path)]) == 2
     error = capfd.readouterr().err
     assert "no configuration finished its rungs in: one, two" in error
     assert "one, configuration 0 (" in error
@@ -389,8 +384,92 @@ def real_search() -> Search:
 
 
 def run_real(results: Path) -> int:
-    command = ["--scale", "smoke", "--executor", "inline", "--results", str(results)]
-    return main(real_search(), [*command, "--width", "1"])
+    return main(real_search(), [*QUIET, "--results", str(results), "--width", "1"])
+
+
+def test_its_trials_have_a_view_that_is_not_one_of_a_sweep(tmp_path, capsys):
+    assert run_real(tmp_path) == 0
+    store = Store(tmp_path)
+    ids = store.load_view("tiny", "smoke", "searches").column("trial_id").to_pylist()
+    assert sorted(ids) == sorted(shard.trial_id for shard in store.shards())
+    assert store.views() == {}  # no table, page or report takes them for cells of a sweep
+    assert usual_scale((tmp_path, "tiny")) == "smoke"
+    capsys.readouterr()
+    where = ["--results", str(tmp_path)]
+    assert command(["status", *where]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "tiny" in line)
+    assert line.split()[:4] == ["tiny", "smoke", str(len(ids)), str(len(ids))]
+    assert command(["why", "tiny/one, learning_rate=0.001, weight_decay=0.0, 4 steps", *where]) == 0
+    assert "trial " in capsys.readouterr().out
+    assert command(["verify", *where]) == 0
+
+
+class Heard(Hook):
+    """What a search tells hooks."""
+
+    events: ClassVar[list[str]] = []
+
+    def on_launch(self, launch):
+        self.events.append(launch.title)
+
+    def on_finish(self, trial, outcome):
+        self.events.append(trial.id)
+
+    def on_end(self, launch, code):
+        assert [planned.trial.id for planned in launch.plans[0].trials] == self.events[1:]
+        self.events.append(f"ended with {code}")
+
+
+def test_hooks_hear_of_a_search_as_of_a_sweep(tmp_path, monkeypatch):
+    monkeypatch.setattr(Heard, "events", [])
+    told = ["--hook", f"{__name__}:Heard", "--notify", f"echo $PCORE_SUMMARY > {tmp_path}/told"]
+    search = replace(real_search(), budget={"smoke": Budget(configurations=1, rungs=(0.5, 1.0))})
+    assert main(search, [*QUIET, "--results", str(tmp_path / "r"), *told]) == 0
+    assert Heard.events[0] == "tiny [smoke]"
+    assert len(Heard.events) == 6
+    assert Heard.events[-1] == "ended with 0"
+    summary = "tiny [smoke]: finished; 4 of 4 trials of this launch are ok"
+    assert (tmp_path / "told").read_text().strip() == summary
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
+def test_mlflow_shows_a_search_like_a_sweep(tmp_path, capfd):
+    from mlflow.tracking import MlflowClient
+
+    assert run_real(tmp_path) == 0  # what an earlier launch ran is shown too
+    assert not (tmp_path / "mlflow.db").exists()
+    shown = [flag for flag in QUIET if not flag.startswith("--no-")]
+    more = ["--results", str(tmp_path), "--width", "1", "--configurations", "4"]
+    assert main(real_search(), [*shown, *more]) == 0
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    experiment = client.get_experiment_by_name("tiny [smoke]").experiment_id
+    runs = client.search_runs([experiment])
+    (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
+    children = {run.data.tags.get("pcore.trial_id"): run for run in runs if run is not parent}
+    store = Store(tmp_path)
+    assert set(children) == {shard.trial_id for shard in store.shards()}
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    scores = read_scores(store, children)
+    for name, run in children.items():
+        assert run.data.metrics["near_score"] == pytest.approx(scores[name].score)
+        assert run.info.run_name.startswith(("one, learning_rate=", "two, learning_rate="))
+    winners = json.loads((tmp_path / "searches" / "tiny-smoke.json").read_text())
+    for arm, winner in winners.items():
+        assert parent.data.metrics[f"best near score/{arm}"] == winner["near_score"]
+        history = client.get_metric_history(parent.info.run_id, f"best near score/{arm}")
+        values = [metric.value for metric in sorted(history, key=lambda metric: metric.step)]
+        assert values == sorted(values, reverse=True)
+    note = parent.data.tags["mlflow.note.content"]
+    assert note.startswith("A claim.")
+    assert note.count("| winner |") == 2
+    artifacts = {a.path for a in client.list_artifacts(parent.info.run_id, "report")}
+    assert {"report/slices.png", "report/slices.csv"} <= artifacts
+    capfd.readouterr()
+    assert command(["mirror", "tiny", "--results", str(tmp_path)]) == 0  # from the rows alone
+    assert f"tiny [smoke]: {len(children)} trials in sqlite:" in capfd.readouterr().out
+    again = client.search_runs([experiment])
+    assert {run.data.tags.get("pcore.trial_id") for run in again} == {None, *children}
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
         print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
         sys.stdout.flush()
     launch = Launch(plans=plans, store=store)
-    with _told(launch, [*hooks, *_own_hooks(launch, options)]) as (listeners, ended):
+    with told(launch, [*hooks, *own_hooks(launch, options)]) as (listeners, ended):
         scheduler = Scheduler(options, store, listeners)
         complete = not pending or scheduler.run(launch.title, pending)
         if pending:
@@ -82,7 +82,7 @@ def _head(plan: Plan) -> list[str]:
 
 
 @contextlib.contextmanager
-def _told(launch: Launch, hooks: Sequence[Hook]) -> Generator[tuple[Hooks, list[int]]]:
+def told(launch: Launch, hooks: Sequence[Hook]) -> Generator[tuple[Hooks, list[int]]]:
     """Tell hooks of a launch from its start to its end; the block appends its exit code."""
     listeners, ended = Hooks(hooks), list[int]()
     listeners.tell(lambda hook: hook.on_launch(launch))
@@ -94,15 +94,16 @@ def _told(launch: Launch, hooks: Sequence[Hook]) -> Generator[tuple[Hooks, list[
         listeners.close(math.inf if ended else BROKEN_OFF)
 
 
-def _own_hooks(launch: Launch, options: LaunchOptions) -> list[Hook]:
-    """The hooks of the engine: the mirror, and the --notify command."""
+def own_hooks(launch: Launch, options: LaunchOptions, search: bool = False) -> list[Hook]:
+    """The hooks of the engine: the mirror, and the --notify command. search: of a search."""
     hooks: list[Hook] = []
     if options.mlflow:
         from sweeps.engine.launch.mirror.hook import Mirror
         from sweeps.engine.launch.mirror.target import find_target
 
         folders = [report_folder(plan, launch.store) for plan in launch.plans]
-        hooks.append(Mirror(find_target(launch.store, options.tracking_uri), folders))
+        target = find_target(launch.store, options.tracking_uri)
+        hooks.append(Mirror(target, folders, search))
     if options.notify:
         hooks.append(Notify(options.notify))
     return hooks

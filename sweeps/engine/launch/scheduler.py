@@ -107,19 +107,27 @@ def _print(text: str) -> None:
     print(text, flush=True)
 
 
+def plan_configs(configs: Mapping[str, TrialConfig]) -> tuple[PlannedTrial, ...]:
+    """Configurations that belong to no sweep, by label, as trials to run."""
+    cells = [Cell(label=label, config=config) for label, config in configs.items()]
+    trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
+    return tuple(PlannedTrial(trial=trial, state="missing", price=None) for trial in trials)
+
+
 def execute_configs(
-    title: str, configs: Mapping[str, TrialConfig], options: LaunchOptions, store: Store
+    title: str,
+    configs: Mapping[str, TrialConfig],
+    options: LaunchOptions,
+    store: Store,
+    hooks: Hooks,
 ) -> None:
     """Run configurations that belong to no sweep, by label, in one launch; on return each is in the
     store, whatever became of it.
 
     Raises ValueError if the results folder cannot be written.
     """
-    cells = [Cell(label=label, config=config) for label, config in configs.items()]
-    trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
-    pending = [PlannedTrial(trial=trial, state="missing", price=None) for trial in trials]
-    scheduler = Scheduler(options, store, Hooks(()))
-    scheduler.run(title, pending)
+    scheduler = Scheduler(options, store, hooks)
+    scheduler.run(title, plan_configs(configs))
     for outcome in scheduler.outcomes.values():
         if outcome.status == "unsaved":
             raise ValueError(outcome.error)

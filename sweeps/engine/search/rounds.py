@@ -6,6 +6,8 @@ used.
 """
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,10 +16,18 @@ from pcore.cli.parser import Parser, find_own_code
 from pcore.cli.text import plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
-from sweeps.engine.options import FAILED, LaunchOptions, add_executor, add_results, read_options
+from sweeps.engine.options import (
+    FAILED,
+    LaunchOptions,
+    add_executor,
+    add_hooks,
+    add_results,
+    read_options,
+)
+from sweeps.engine.plan import Plan
 from sweeps.engine.search.results import format_best, read_scores, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms
-from sweeps.engine.spec import SCALES, Scale
+from sweeps.engine.spec import SCALES, Scale, Sweep
 from sweeps.engine.store.location import check_not_published
 from sweeps.engine.store.store import Store
 
@@ -38,11 +48,13 @@ def run_search(
     budget: Budget | None = None,
     width: int = 1,
     say: Callable[[str], None] = print,
+    note: Callable[[Mapping[str, TrialConfig]], None] = lambda jobs: None,
 ) -> tuple[Best, list[str]]:
     """(winner by arm, configurations that failed). Goes on where an earlier launch ended.
 
-    budget: default that of the search. width: configurations of each arm under way at once. Raises
-    ValueError for what cannot work, before any compute, and if an arm has no winner.
+    budget: default that of the search. width: configurations of each arm under way at once. note:
+    told of the trials of every round by label, of stored ones too. Raises ValueError for what
+    cannot work, before any compute, and if an arm has no winner.
     """
     from sweeps.engine.search.study import Arm  # not needed for a plan
 
@@ -56,6 +68,7 @@ def run_search(
     number = 0
     while sum(arm.start(width) for arm in arms):
         number += 1
+        note({label: job for arm in arms for label, job in arm.jobs().items()})
         _run_round(number, arms, store, execute, say)
     return _conclude(arms)
 
@@ -110,6 +123,7 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add("--plan", action="store_true", help="print the budget; run nothing")
     add_results(parser)
     add_executor(parser)
+    add_hooks(parser)
     try:
         given = parser.parse_args(argv)
         find_own_code()
@@ -124,16 +138,27 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
 
 
 def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> int:
-    """Run a search and keep its winners; its exit code."""
-    from sweeps.engine.launch.scheduler import execute_configs  # torch: not for --help
+    """Run a search, followed by hooks and the mirror, and keep its winners; its exit code."""
+    from sweeps.engine.launch.hooks import Launch, load_hook  # torch: not for --help
+    from sweeps.engine.launch.launch import own_hooks, told, view_rows
+    from sweeps.engine.launch.scheduler import execute_configs
 
-    store = Store(options.results)
+    store, asked = Store(options.results), dict[str, TrialConfig]()
     print(f"\nresults: {store.root}", flush=True)
+    plans = [_plan(search, options.scale, asked)]
+    launch = Launch(plans=plans, store=store)
+    hooks = [*map(load_hook, options.hooks), *own_hooks(launch, options, search=True)]
 
-    def execute(configs: Mapping[str, TrialConfig]) -> None:
-        execute_configs(f"{search.name} [{options.scale}]", configs, options, store)
+    def note(jobs: Mapping[str, TrialConfig]) -> None:
+        asked.update(jobs)
+        plans[0] = _plan(search, options.scale, asked)
 
-    with options.make_executor().session(store):  # one for all rounds
+    with told(launch, hooks) as (listeners, ended), options.make_executor().session(store):
+
+        def execute(configs: Mapping[str, TrialConfig]) -> None:
+            store.write_view(view_rows(plans[0]), "searches")
+            execute_configs(launch.title, configs, options, store, listeners)
+
         best, failed = run_search(
             search,
             options.scale,
@@ -142,16 +167,39 @@ def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> 
             budget=budget,
             width=width,
             say=lambda line: print(line, flush=True),
+            note=note,
         )
-    file = write_best(store.root, search.name, options.scale, best)
+        store.write_view(view_rows(plans[0]), "searches")
+        file = write_best(store.root, search.name, options.scale, best)
+        _report(search, options, f"{store.root}/{file}", best, failed)
+        ended.append(FAILED if failed else 0)
+    return ended[0]
+
+
+def _plan(search: Search, scale: Scale, asked: Mapping[str, TrialConfig]) -> Plan:
+    """A search as far as it has come, as the view and hooks know a sweep."""
+    from sweeps.engine.launch.scheduler import plan_configs
+
+    sweep = Sweep(
+        name=search.name, title=search.title, claim=search.claim, cells=lambda _: (), seeds={}
+    )
+    return Plan(sweep=sweep, scale=scale, trials=plan_configs(asked))
+
+
+def _report(
+    search: Search, options: LaunchOptions, file: str, best: Best, failed: Sequence[str]
+) -> None:
+    """Print the winners and what failed; draw all that was tried."""
     print(f"\n{format_best(best)}\n")
     print("near score: (1 - exact match) + (1 - token accuracy), the mean over near lengths")
     print("chosen on the near range; the test range was neither evaluated nor read")
-    print(f"written: {store.root}/{file}")
-    show = f"python -m analysis search {search.name} --scale {options.scale}"
-    print(f"every configuration, and a figure: {show} --results {store.root}")
+    print(f"written: {file}")
+    command = ["-m", "analysis", "search", search.name, "--scale", options.scale]
+    command += ["--results", options.results]
+    if options.report:  # table and figure for MLflow; the table is long
+        subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=False)
+    print(f"every configuration, and a figure: python {' '.join(command)}", flush=True)
     for line in failed:
         print(f"failed: {line}")
     if failed:
         print("arms with failures were tuned less; the same command retries them")
-    return FAILED if failed else 0

@@ -63,10 +63,11 @@ def parse_address(text: str) -> Address:
 
 
 def stored_addresses(store: Store) -> list[TrialAddress]:
-    """Every trial of every view of a store."""
+    """Every trial of every view of a store, those of searches too."""
     return [
         TrialAddress(*(row[name] for name in TrialAddress._fields))
-        for view in store.views().values()
+        for views in (store.views(), store.views("searches"))
+        for view in views.values()
         for row in view.select(list(TrialAddress._fields)).to_pylist()
     ]
 

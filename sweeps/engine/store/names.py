@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from sweeps.engine.store.folder import TEMPORARY, Folder
 from sweeps.engine.store.schema import Record, Status
@@ -22,9 +22,11 @@ PATTERNS = {
     "resumption": rf"resumed/{TRIAL}\.txt",
     "launch": r"launches/[0-9a-f]{12}\.(?:json|beat)",
     "search": r"searches/[^/]+\.json",
+    "search view": r"searches/(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)\.parquet",
     "mirror": r"mirrored/[^/]+\.json",
     "probe": r"probe-[0-9a-f]{8}",
 }
+Views = Literal["views", "searches"]  # where views of sweeps are, and of searches
 KINDS = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 FOLDERS = tuple(dict.fromkeys(p.partition("/")[0] for p in PATTERNS.values() if "/" in p))
 
@@ -53,8 +55,8 @@ def parse_shard(name: str) -> Shard | None:
 
 
 def parse_view(name: str) -> tuple[str, str] | None:
-    """(sweep, scale) of a name in `views/`; None if it is not a view's."""
-    found = KINDS["view"].fullmatch(name)
+    """(sweep, scale) of the name of a view, also of that of a search; None if it is none."""
+    found = KINDS["view"].fullmatch(name) or KINDS["search view"].fullmatch(name)
     return (found["sweep"], found["scale"]) if found else None
 
 

@@ -28,7 +28,7 @@ from sweeps.engine.store.checks import (
     say_once,
 )
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.names import Shard, parse_shard, parse_view
+from sweeps.engine.store.names import Shard, Views, kind_of, parse_shard, parse_view
 from sweeps.engine.store.packs import CHUNK, Packs, map_parallel, read_shards
 from sweeps.engine.store.schema import Record, Status, schema, view_schema
 from sweeps.engine.store.seal import BadFile, seal
@@ -213,11 +213,13 @@ class Store:
                 name_once(self.folder.path(shard.name), problem)
         return [shard for shard in shards if shard.name in self._sound]
 
-    def write_view(self, rows: list[dict[str, Any]]) -> str:
-        """Write the view of one sweep at one scale: a row per trial with the columns of `VIEW`."""
-        name = f"views/{rows[0]['sweep']}-{rows[0]['scale']}.parquet"
+    def write_view(self, rows: list[dict[str, Any]], views: Views = "views") -> str:
+        """Write the view of one sweep, or search, at one scale: a row per trial with the columns of
+        `VIEW`.
+        """
+        name = f"{views}/{rows[0]['sweep']}-{rows[0]['scale']}.parquet"
         if parse_view(name) is None:
-            raise ValueError(f"a sweep at a scale cannot be called {name[6:-8]!r}")
+            raise ValueError(f"a sweep at a scale cannot be called {name[len(views) + 1 : -8]!r}")
         self.folder.write(name, seal(pa.Table.from_pylist(rows, schema=view_schema()), name))
         return name
 
@@ -225,10 +227,12 @@ class Store:
         """(sweep, scale) of all undamaged views, by name."""
         return list(self.views())
 
-    def views(self) -> dict[tuple[str, str], pa.Table]:
-        """The rows of all undamaged views, by sweep and scale."""
-        views: dict[tuple[str, str], pa.Table] = {}
-        for entry in self.folder.list("views", links=True):
+    def views(self, views: Views = "views") -> dict[tuple[str, str], pa.Table]:
+        """The rows of all undamaged views of sweeps, or of searches, by sweep and scale."""
+        found: dict[tuple[str, str], pa.Table] = {}
+        for entry in self.folder.list(views, links=True):
+            if kind_of(entry.name) == "search":  # the winners of one
+                continue
             try:
                 if not entry.is_file:
                     raise BadFile("a link, which is not followed")
@@ -239,14 +243,14 @@ class Store:
                 name_once(self.folder.path(entry.name), str(error))
                 continue
             if said := parse_view(entry.name):
-                views[said] = rows
-        return views
+                found[said] = rows
+        return found
 
-    def load_view(self, sweep: str, scale: str) -> pa.Table:
-        """The cells and trials of a sweep. Raises ValueError that says what is wrong with the view,
-        or lists those that exist.
+    def load_view(self, sweep: str, scale: str, views: Views = "views") -> pa.Table:
+        """The cells and trials of a sweep, or search. Raises ValueError that says what is wrong
+        with the view, or lists those that exist.
         """
-        name = f"views/{sweep}-{scale}.parquet"
+        name = f"{views}/{sweep}-{scale}.parquet"
         try:
             return read_view(self.folder.read(name), name)
         except BadFile as error:

@@ -55,7 +55,7 @@ def find_problem(folder: Folder, name: str) -> str:
             shard = parse_shard(name)
             assert shard is not None
             check_shard(folder, shard)
-        elif kind == "view" or (name.startswith("views/") and kind is None):
+        elif kind in ("view", "search view") or (name.startswith("views/") and kind is None):
             read_view(folder.read(name), name)
         elif kind == "mechanism file":
             MECHANISMS.check(folder.read(name), name)

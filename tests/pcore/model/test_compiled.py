@@ -27,8 +27,8 @@ from pcore.training.data import TrainingData
 from pcore.training.stacked import Stack, train_stacked
 from pcore.training.train import Run, train
 from sweeps.engine.options import (
-    add_executor,
     add_results,
+    add_run,
     add_size,
     make_settings,
     read_options,
@@ -447,7 +447,7 @@ def test_the_flag_reaches_the_settings(tmp_path):
     parser = argparse.ArgumentParser()
     add_results(parser)
     add_size(parser)
-    add_executor(parser)
+    add_run(parser)
     for flags, expected in ([], "auto"), (["--compile", "on"], "on"), (["--compile", "off"], "off"):
         options = read_options(parser.parse_args(flags))
         assert make_settings(options, Store(tmp_path), "launch", 0.0).compile == expected

@@ -4,6 +4,7 @@ import json
 import queue
 import threading
 import time
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -95,9 +96,9 @@ def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd)
 class Driver:
     """A launch, as the mirror's process hears of it."""
 
-    def __init__(self, target: Target, plan):
+    def __init__(self, target: Target, plan, search: bool = False):
         self.events: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.follower, self.answers = Follower(target, [shown_plan(plan)]), list[str]()
+        self.follower, self.answers = Follower(target, [shown_plan(plan, search)]), list[str]()
         self.thread = threading.Thread(target=self._follow)
         self.thread.start()
 
@@ -112,7 +113,7 @@ class Driver:
         self.thread.join()
 
     def close(self, folder) -> str:
-        self.tell(close=[str(folder)])
+        self.tell(close=[str(folder)], labels=[{}])
         self.thread.join()
         return self.answers[0]
 
@@ -173,6 +174,23 @@ def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(finishe
         (row["step"], row["loss"])
         for row in store.load([plan.trials[1].trial.id], "report").to_pylist()
     ]
+
+
+@pytest.mark.slow
+def test_a_search_shows_trials_that_it_did_not_know_when_it_began(finished, tmp_path):
+    store, plan = finished
+    target = find_target(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
+    driver = Driver(target, replace(plan, trials=()), search=True)
+    first, second, *_ = (planned.trial for planned in plan.trials)
+    driver.tell(start=first.id, config=flatten(first.config), label="one, rate 0.1")
+    driver.tell(report=first.id, points=[["loss", 2.0, 10]])
+    wait_for(lambda: active(target.uri) == [("one, rate 0.1 · seed 0", "RUNNING", [(10, 2.0)])])
+    driver.tell(finish=first.id, status="ok")
+    driver.tell(close=[str(tmp_path)], labels=[{second.id: "stored before"}])
+    driver.thread.join()
+    shown = {(name, status) for name, status, _ in active(target.uri)}
+    names = ("one, rate 0.1 · seed 0", "stored before · seed 1")
+    assert shown == {(name, "FINISHED") for name in names}
 
 
 @pytest.mark.slow

@@ -45,20 +45,23 @@ def points_of(report: TrialReport) -> list[Point]:
 
 
 class Mirror(Hook):
-    """Shows a launch in MLflow. artifacts: the report's folder of each plan, in their order."""
+    """Shows a launch in MLflow. artifacts: the report's folder of each plan, in their order.
+    search: the plan is that of a search, to which trials are added while it runs.
+    """
 
     patience = float("inf")  # it has its own
 
-    def __init__(self, target: Target, artifacts: Sequence[Path]):
-        self.target, self.artifacts = target, artifacts
+    def __init__(self, target: Target, artifacts: Sequence[Path], search: bool = False):
+        self.target, self.artifacts, self.search = target, artifacts, search
         self.shown: list[Shown] = []
         self.process: subprocess.Popen[str] | None = None
 
     def on_launch(self, launch: Launch) -> None:
-        self.shown = [shown_plan(plan) for plan in launch.plans]
+        self.shown = [shown_plan(plan, self.search) for plan in launch.plans]
 
     def on_start(self, trial: Trial) -> None:
-        self._send({"start": trial.id, "config": flatten(trial.config)})
+        config, label = flatten(trial.config), trial.cell.label
+        self._send({"start": trial.id, "config": config, "label": label})
 
     def on_report(self, trial: Trial, report: TrialReport) -> None:
         self._send({"report": trial.id, "points": points_of(report)})
@@ -67,6 +70,7 @@ class Mirror(Hook):
         self._send({"finish": trial.id, "status": outcome.status})
 
     def on_end(self, launch: Launch, code: int | None) -> None:
+        self.shown = [shown_plan(plan, self.search) for plan in launch.plans]
         if code is None or (self.process is None and self._is_complete(launch.store)):
             self.abandon()
         elif problem := self.finish():
@@ -86,7 +90,8 @@ class Mirror(Hook):
 
     def finish(self) -> str:
         """Show what is missing and the reports; what went wrong, in a sentence."""
-        self._send({"close": [str(folder) for folder in self.artifacts]})
+        labels = [dict(shown.labels) for shown in self.shown]
+        self._send({"close": [str(folder) for folder in self.artifacts], "labels": labels})
         assert self.process is not None
         answer = self._listen(self.process)
         if answer is None:

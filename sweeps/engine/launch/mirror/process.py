@@ -1,10 +1,10 @@
 """The mirror process: reads events of a launch as JSON lines on standard input.
 
     {"target": ..., "shown": [...]}                            first
-    {"time": ms, "start": ID, "config": {...}}                 an attempt begins
+    {"time": ms, "start": ID, "config": {...}, "label": CELL}  an attempt begins
     {"time": ms, "report": ID, "points": [[NAME, VALUE, STEP], ...]}
     {"time": ms, "finish": ID, "status": STATUS}
-    {"time": ms, "close": [FOLDER, ...]}                       last
+    {"time": ms, "close": [FOLDER, ...], "labels": [...]}      last
 
 Its output is a line per progress report, then what went wrong.
 
@@ -133,6 +133,8 @@ class Follower:
             event = json.loads(line)
             if "close" in event:
                 self.quiet_until = float("-inf")
+                for shown, labels in zip(self.mirrored.shown, event["labels"], strict=True):
+                    shown.labels.update(labels)  # a search has more than at its start
                 self._attempt(self._complete, [Path(folder) for folder in event["close"]])
                 self.mirrored.save()
                 return self.problem
@@ -143,6 +145,9 @@ class Follower:
     def _remember(self, event: Mapping[str, Any]) -> None:
         if "start" in event:
             self.live[event["start"]] = (event["config"], event["time"])
+            for shown in self.mirrored.shown:
+                if shown.search:
+                    shown.labels[event["start"]] = event["label"]
         elif "finish" in event:
             self.live.pop(event["finish"], None)
 

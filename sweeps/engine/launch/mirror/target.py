@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,12 +21,15 @@ Point: TypeAlias = tuple[str, float, int]  # name of a metric, value, step
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """What MLflow shows of a sweep at a scale. labels: the cell of each trial, by trial id."""
+    """What MLflow shows of a sweep, or a search, at a scale. labels: the cell of each trial, by
+    trial id; those of a search become more while it runs.
+    """
 
     sweep: str
     scale: str
     claim: str
-    labels: Mapping[str, str]
+    labels: dict[str, str]
+    search: bool = False
 
     @property
     def view(self) -> str:
@@ -37,17 +41,21 @@ class Shown:
         return f"{self.sweep} [{self.scale}]"
 
 
-def shown_plan(plan: "Plan") -> Shown:
-    """A plan, for the mirror."""
+def shown_plan(plan: "Plan", search: bool = False) -> Shown:
+    """A plan, for the mirror. search: of a search, as far as it has come."""
     labels = {planned.trial.id: planned.trial.cell.label for planned in plan.trials}
-    return Shown(sweep=plan.sweep.name, scale=plan.scale, claim=plan.sweep.claim, labels=labels)
+    claim = plan.sweep.claim
+    return Shown(sweep=plan.sweep.name, scale=plan.scale, claim=claim, labels=labels, search=search)
 
 
 def shown_view(store: Store, sweep: str, scale: str) -> Shown:
-    """A view of the store, for the mirror. Raises ValueError if there is none."""
-    rows = store.load_view(sweep, scale).to_pylist()
+    """A view of the store, of a sweep or a search, for the mirror. Raises ValueError if there is
+    none.
+    """
+    search = store.folder.exists(f"searches/{sweep}-{scale}.parquet")
+    rows = store.load_view(sweep, scale, "searches" if search else "views").to_pylist()
     labels = {row["trial_id"]: row["cell"] for row in rows}
-    return Shown(sweep=sweep, scale=scale, claim=rows[0]["claim"], labels=labels)
+    return Shown(sweep=sweep, scale=scale, claim=rows[0]["claim"], labels=labels, search=search)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,3 +132,18 @@ def stamp(folder: Path) -> str:
 def match_name(policy: str, second_length: int | None) -> str:
     """The metric that holds exact match by length (its step)."""
     return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")
+
+
+def best_scores(store: Store, view: str) -> dict[str, dict[int, float]]:
+    """The lowest near score of each arm of a search so far, by the number of configurations tried;
+    only those trained to the end count. Empty until the search has ended.
+    """
+    found: dict[str, dict[int, float]] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for arm, winner in json.loads(store.folder.read(f"searches/{view}.json")).items():
+            best, longest = math.inf, max(tried["num_steps"] for tried in winner["tried"])
+            found[arm] = {}
+            for number, tried in enumerate(winner["tried"], start=1):
+                if tried["num_steps"] == longest:
+                    best = found[arm][number] = min(best, tried["near_score"])
+    return found

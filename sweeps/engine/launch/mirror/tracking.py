@@ -1,8 +1,8 @@
 """What MLflow shows of a sweep. The only file that imports mlflow.
 
-One experiment per sweep and scale; in it one run for the sweep and, nested, one for each trial,
-from the moment it starts: parameters, curves of training, exact match against length (length is the
-metric's step). A run lasts as long as its trial; a newer attempt at a trial takes its place.
+One experiment per sweep (or search) and scale; in it one run for the sweep and, nested, one for
+each trial, from the moment it starts: parameters, curves of training, exact match against length
+(length is the metric's step). A run lasts as long as its trial; a newer attempt takes its place.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from typing import Any
 from pcore.cli.parser import first_line
 from pcore.config import SEEDS
 from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
-from sweeps.engine.launch.mirror.target import Point, Shown, Target, match_name
+from sweeps.engine.launch.mirror.target import Point, Shown, Target, best_scores, match_name
 from sweeps.engine.spec import seeds_text
-from sweeps.engine.store.score import pooled_matches
+from sweeps.engine.store.score import near_score, pooled_matches
 from sweeps.engine.store.store import Shard, Store
 
 BATCH_SECONDS = 1.0  # between two batches of curves of a sweep
@@ -188,7 +188,7 @@ class Experiment:
         self._log(self.parent, metrics)
         if artifacts.is_dir():
             self.client.log_artifacts(self.parent, str(artifacts), "report")
-            table = artifacts / "table.md"
+            table = artifacts / ("slices.md" if self.shown.search else "table.md")
             if table.is_file():  # MLflow shows this note on the run's first page
                 note = f"{self.claim}\n\n{table.read_text()}"
                 self.client.set_tag(self.parent, "mlflow.note.content", note)
@@ -201,15 +201,19 @@ class Experiment:
         self.client.set_terminated(self.parent, "KILLED", now)
 
     def _summary(self) -> dict[str, dict[int, float]]:
-        """Median exact match over the trials of each cell, by length: metrics of the sweep."""
+        """Metrics of the sweep: median exact match over the trials of each cell, by length. Of a
+        search: the best near score of each arm, by the number of configurations tried.
+        """
+        if self.shown.search:
+            best = best_scores(self.store, self.shown.view)
+            return {f"best near score/{_metric_name(arm)}": best[arm] for arm in best}
         columns = ["trial_id", "checkpoint", "second_length", "length"]
         columns += ["num_correct", "num_examples"]
         found: dict[str, dict[int, list[float]]] = {}
         for row in self.store.load(list(self.shown.labels), "evaluation", columns).to_pylist():
             if row["checkpoint"] != "last" or row["second_length"] is not None:
                 continue
-            label = re.sub(r"[^\w\-. /]", "", self.shown.labels[row["trial_id"]])
-            key = f"median exact match/{label}"
+            key = f"median exact match/{_metric_name(self.shown.labels[row['trial_id']])}"
             shares = found.setdefault(key, {}).setdefault(row["length"], [])
             shares.append(row["num_correct"] / row["num_examples"])
         return {
@@ -255,9 +259,14 @@ class Experiment:
             self.client.log_batch(run, metrics=batch, tags=[] if first else new)
 
 
+def _metric_name(label: str) -> str:
+    """What MLflow allows of a label in the name of a metric."""
+    return re.sub(r"[^\w\-. /]", "", label)
+
+
 def metrics_of(rows: Sequence[Mapping[str, Any]], began: int) -> Iterator[Any]:
-    """Metrics of a trial's rows: loss by step, exact match by length, pooled exact match. began:
-    when it did, in milliseconds.
+    """Metrics of a trial's rows: loss by step, exact match by length, pooled exact match, near
+    score. began: when it did, in milliseconds.
     """
     from mlflow.entities import Metric
 
@@ -277,6 +286,9 @@ def metrics_of(rows: Sequence[Mapping[str, Any]], began: int) -> Iterator[Any]:
     keyed = ((f"{row['checkpoint']}/exact_match_{row['range']}", row) for row in evaluated)
     for key, share in pooled_matches(keyed).items():
         yield Metric(key, share, began, 0)
+    near = [row for row in evaluated if row["range"] == "near" and row["checkpoint"] == "last"]
+    if near:
+        yield Metric("near_score", statistics.mean(map(near_score, near)), began, 0)
 
 
 def _span(store: Store, names: Sequence[str]) -> tuple[int, int]:
