@@ -22,6 +22,7 @@ from sweeps.engine.options import (
     add_executor,
     add_hooks,
     add_results,
+    parse_count,
     read_options,
 )
 from sweeps.engine.plan import Plan
@@ -119,8 +120,13 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--scale", choices=SCALES, default="laptop", help="size of the search (default: laptop)")
     add("--configurations", type=int, help="of each arm, instead of the budget of the script")
-    add("--width", type=int, default=2, help="configurations of each arm at once (default: 2)")
-    add("--plan", action="store_true", help="print the budget; run nothing")
+    add(
+        "--width",
+        type=parse_count,
+        default=2,
+        help="configurations of each arm at once (default: 2)",
+    )
+    add("--plan", action="store_true", help="print budget and predicted time; run nothing")
     add_results(parser)
     add_executor(parser)
     add_hooks(parser)
@@ -132,6 +138,9 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
             budget = replace(budget, configurations=given.configurations)
         arms = prepare_arms(search, options.scale, budget)
         print(format_budget(search, options.scale, budget, arms), flush=True)
+        from sweeps.engine.search.predict import predict  # torch and optuna: not for --help
+
+        print(predict(search, arms, budget, given.width, options), flush=True)
         return 0 if given.plan else _run(search, options, budget, given.width)
     except EXPECTED as error:
         return exit_code(search.name, error)

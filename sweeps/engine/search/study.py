@@ -100,17 +100,18 @@ class Arm:
         for live in self.live:
             values = (f"{key.rpartition('.')[2]}={value}" for key, value in live.values.items())
             label = ", ".join([self.label, *values, f"{self.steps[live.rung]} steps"])
-            jobs[label] = self._job(live)
+            jobs[label] = self.job(live)
         return jobs
 
-    def _job(self, live: Live) -> TrialConfig:
+    def job(self, live: Live) -> TrialConfig:
+        """The trial that is the next rung of a configuration under way."""
         return override(self.config, live.values | {"optim.num_steps": self.steps[live.rung]})
 
     def settle(self, scores: Mapping[str, Scored]) -> None:
         """Promote, stop or finish every configuration under way, in the order they were asked."""
         still: list[Live] = []
         for live in self.live:
-            name = trial_id(self._job(live))
+            name = trial_id(self.job(live))
             scored = scores.get(name, Scored(status="not run"))
             state = self._judge(live, name, scored)
             if state is None:
