@@ -185,7 +185,7 @@ def test_a_larger_budget_goes_on_with_what_was_decided(tmp_path):
 def stand_in(monkeypatch, lab: type[Lab]) -> None:
     """The command line runs its trials in this laboratory."""
 
-    def execute(title, configs, options, store, hooks):
+    def execute(title, configs, options, store, hooks, began):
         lab(store.root)(configs)
 
     monkeypatch.setattr(scheduler, "execute_configs", execute)
@@ -442,6 +442,17 @@ def test_its_trials_have_a_view_that_is_not_one_of_a_sweep(tmp_path, capsys):
     assert command(["why", "tiny/one, learning_rate=0.001, weight_decay=0.0, 4 steps", *where]) == 0
     assert "trial " in capsys.readouterr().out
     assert command(["verify", *where]) == 0
+
+
+def test_a_slice_ends_a_search_and_the_next_one_goes_on(tmp_path, capfd):
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    assert main(real_search(), [*QUIET, "--results", str(cut), "--slice", "0.001s"]) == 1
+    printed = capfd.readouterr().out
+    assert printed.count("round ") == 1
+    assert "the slice is over; the same command resumes" in printed
+    assert "failed:" not in printed
+    assert run_real(cut) == run_real(whole) == 0
+    assert best_of("tiny", "smoke", cut) == best_of("tiny", "smoke", whole)
 
 
 class Heard(Hook):

@@ -24,6 +24,10 @@ from sweeps.engine.trial.markers import GIVEN_UP, remove_markers
 WAIT_POLL = 2.0  # seconds between two checks of trials that another launch runs
 
 
+class SliceOver(Exception):
+    """The slice of a launch of single configurations is over; their states are saved."""
+
+
 class Scheduler:
     """Runs the trials of one launch, in passes, until none is left to run or to retry."""
 
@@ -120,14 +124,18 @@ def execute_configs(
     options: LaunchOptions,
     store: Store,
     hooks: Hooks,
+    began: float,
 ) -> None:
     """Run configurations that belong to no sweep, by label, in one launch; on return each is in the
-    store, whatever became of it.
+    store, whatever became of it. began: `time.monotonic()` when the slice did, if there is one.
 
-    Raises ValueError if the results folder cannot be written.
+    Raises ValueError if the results folder cannot be written, SliceOver.
     """
     scheduler = Scheduler(options, store, hooks)
-    scheduler.run(title, plan_configs(configs))
+    scheduler.began = began
+    complete = scheduler.run(title, plan_configs(configs))
     for outcome in scheduler.outcomes.values():
         if outcome.status == "unsaved":
             raise ValueError(outcome.error)
+    if not complete:
+        raise SliceOver
