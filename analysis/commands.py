@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,9 +21,12 @@ SCALES = ("smoke", "laptop", "paper")
 
 def show_table(options: argparse.Namespace) -> int:
     """Print the table; write it in all formats, and every figure."""
+    from analysis.report.stamps import stamp_views
     from analysis.report.write import draw_section, make_tables, write_tables
 
-    results = _load(options)
+    store, view = Store(options.results), (*_view(options), options.checkpoint)
+    made_of = stamp_views(store, [view]).get(view)  # first: rows may come in meanwhile
+    results = load.load_sweep(store, *view)
     if not _has_runs(results):
         return 0
     folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
@@ -36,7 +38,7 @@ def show_table(options: argparse.Namespace) -> int:
     try:
         write_tables(folder, texts)
         del texts  # of a large sweep too large to keep while figures are drawn
-        files = draw_section(section, folder).files
+        files = draw_section(section, folder, made_of).files
     except OSError as error:
         if options.out:
             raise
@@ -64,12 +66,10 @@ def _show_metric(results: Results, metric: str, folder: Path) -> int:
 
 def make_report(options: argparse.Namespace) -> int:
     """Write verdicts, tables and figures of all sweeps in the store to one HTML file."""
-    from analysis.claims.judge import is_judged, judge, verdict_table
-    from analysis.claims.published import CLAIMS
-    from analysis.report.page import build_report
-    from analysis.report.write import write_section
+    from analysis.report.write import write_report
 
-    views = list(Store(options.results).views())
+    store = Store(options.results)
+    views = store.view_names()
     known = sorted({sweep for sweep, _ in views})
     for name in options.sweeps:
         if name not in known:
@@ -85,23 +85,9 @@ def make_report(options: argparse.Namespace) -> int:
         raise ValueError(f"no sweep to report on in {options.results}")
     out = _out(options) or _reports(options.results) / "report.html"
     out = out if out.suffix else out.with_suffix(".html")
-    loaded = {
-        view: load.load_sweep(options.results, *view, options.checkpoint) for view in selected
-    }
-    sections = [
-        write_section(results, out.parent / f"{sweep}-{scale}")
-        for (sweep, scale), results in loaded.items()
-    ]
-    for view in views:
-        if is_judged(*view) and view not in loaded:  # verdicts are on all that the store holds
-            loaded[view] = load.load_sweep(options.results, *view)
-    verdicts = judge(CLAIMS, loaded.values())
-    for kind, text in render.render_files(verdict_table(verdicts)).items():
-        file = out.parent / f"verdicts.{kind}"
-        write_text(file, text)
-    counts = Counter(row.verdict for row in verdicts)
-    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    print(f"written: {_relative(build_report(sections, verdicts, out))}")
+    written = write_report(store, selected, options.checkpoint, out)
+    print(written.verdicts)
+    print(f"{'written' if written.changed else 'unchanged'}: {_relative(out)}")
     return 0
 
 

@@ -4,6 +4,7 @@ The first colours are Okabe and Ito's, which colour-blind readers tell apart. Fi
 without pyplot, so nothing global changes.
 """
 
+import io
 import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -163,17 +164,25 @@ def save(figure: Figure, stem: str | Path, kinds: Sequence[str] = KINDS) -> list
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [check_place(stem.with_name(f"{stem.name}.{kind}")) for kind in kinds]
+    for path, data in zip(paths, render(figure, kinds).values(), strict=True):
+        path.write_bytes(data)
+    return paths
+
+
+def render(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
+    """The bytes of the files of a figure, by kind."""
+    files = {kind: io.BytesIO() for kind in kinds}
     with apply():
         figure.set_dpi(DPI)  # at which text is as wide as in print; coarser pixels make it narrower
         figure.draw_without_rendering()  # lay out once, not again for every format
         figure.set_layout_engine("none")
-        for path, kind in zip(paths, kinds, strict=True):
+        for kind, file in files.items():
             nothing = dict.fromkeys(METADATA[kind])
             # Not `savefig`, which draws everything twice, the first time to lay it out.
             if kind == "png":
-                FigureCanvasAgg(figure).print_png(path, metadata=nothing)
+                FigureCanvasAgg(figure).print_png(file, metadata=nothing)
             elif kind == "pdf":
-                FigureCanvasPdf(figure).print_pdf(path, metadata=nothing)
+                FigureCanvasPdf(figure).print_pdf(file, metadata=nothing)
             else:
-                FigureCanvasSVG(figure).print_svg(path, metadata=nothing)
-    return paths
+                FigureCanvasSVG(figure).print_svg(file, metadata=nothing)
+    return {kind: file.getvalue() for kind, file in files.items()}

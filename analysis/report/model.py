@@ -14,7 +14,7 @@ class SavedFigure:
     name: str  # of its files, without the extension
     caption: str
     svg: str  # the text of the SVG file
-    files: tuple[Path, ...]  # PNG, PDF and SVG
+    files: dict[Path, str]  # PNG, PDF and SVG with their hashes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,4 +25,5 @@ class Section:
     table: Table | None  # None if nothing was evaluated yet
     comparisons: Table | None  # every cell against the first; None if there is only one
     figures: tuple[SavedFigure, ...]
-    files: tuple[Path, ...]  # all that was written next to the report, figures too
+    # all that was written next to the report, figures too, with the hash of each
+    files: dict[Path, str]

@@ -27,7 +27,6 @@ from analysis.report.markup import Markup, element, join
 from analysis.report.model import Section
 from analysis.report.section import section_id, show_figure, show_section
 from analysis.report.section_tables import completeness_words
-from analysis.tables.files import write_text
 from analysis.tables.sweep_tables import DASH
 from pcore.cli.text import plural
 
@@ -40,10 +39,10 @@ CERTAINTIES = {
 }
 
 
-def build_report(
+def show_report(
     sections: Sequence[Section], verdicts: Sequence[VerdictRow], out: Path, title: str = TITLE
-) -> Path:
-    """Write the report and return its path. Files of the sections are linked relative to it."""
+) -> str:
+    """The whole report; files of the sections are linked relative to its place, out."""
     body = [
         element("a", "Skip to the results", href="#verdicts", class_="skip"),
         element("header", element("h1", title), element("p", _describe(sections), class_="hint")),
@@ -62,9 +61,7 @@ def build_report(
         element("style", Markup(palette() + (FOLDER / "report.css").read_text(encoding="utf-8"))),
     ]
     page = element("html", element("head", *head), element("body", *body), lang="en")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, f"<!DOCTYPE html>\n{page}\n")
-    return out
+    return f"<!DOCTYPE html>\n{page}\n"
 
 
 def _describe(sections: Iterable[Section]) -> str:

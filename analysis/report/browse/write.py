@@ -1,11 +1,9 @@
 """Writing the page: a sweep is rebuilt only where its rows have changed.
 
-A block carries a stamp over all that it is made from: the view, the names of the shards (which
-never change), the sizes of the mechanism files, the code. A page holds its blocks, so the next one
-takes over those whose stamp is still right; where all are, nothing is done.
+A block carries a stamp over all that it is made from (`analysis.report.stamps`). A page holds its
+blocks, so the next one takes over those whose stamp is still right; where all are, nothing is done.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -15,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.report.browse.links import Block, Links
+from analysis.report.stamps import digest, stamp_code, stamp_views
 from analysis.tables.files import check_place, write_text
-from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.store import Store
 
-ROOT = Path(__file__).parents[3]
-CODE = ("analysis", "pcore", "sweeps/engine/store")  # that numbers are made with
 HEAD = 1000  # characters that hold the stamp of a page
 DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 
@@ -46,7 +42,7 @@ def write_page(
     if check_place(out).is_dir():
         raise ValueError(f"{out} is a folder; --out names a file")
     stamps = dict(_stamps(store, views, checkpoint))
-    made_of = _digest(json.dumps([*stamps.items(), astuple(links)]).encode())
+    made_of = digest(*stamps.items(), astuple(links))
     before = out.read_text(encoding="utf-8") if out.is_file() else ""
     is_whole = before.endswith("</html>\n")
     if is_whole and f'<meta name="made-of" content="{made_of}">' in before[:HEAD]:
@@ -99,32 +95,10 @@ def _stamps(
     store: Store, views: Sequence[tuple[str, str]], checkpoint: str
 ) -> Iterator[tuple[str, str]]:
     """The stamp of each sweep, and at "" that of the claims on all others."""
-    rows, visible = store.views(), store.visible()
-    sizes = {entry.name: entry.size for entry in store.folder.list(MECHANISMS.folder)}
-    code = _code()
+    known = stamp_views(store, [(*view, checkpoint) for view in views])
     for sweep in dict.fromkeys(sweep for sweep, _ in views):
-        parts: list[Any] = [code, checkpoint, sweep]
-        for scale in (scale for name, scale in views if name == sweep):
-            view = rows[sweep, scale].to_pylist()
-            trials = sorted({row["trial_id"] for row in view})
-            files = [f"{MECHANISMS.folder}/{name[:2]}/{name}.parquet" for name in trials]
-            parts += [scale, view, [visible[name].name for name in trials if name in visible]]
-            parts.append([sizes.get(file) for file in files])
-        yield sweep, _digest(json.dumps(parts).encode())
-    yield "", _digest(json.dumps([code, sorted({sweep for sweep, _ in views})]).encode())
-
-
-def _code() -> str:
-    """All code and data that a number may depend on."""
-    files = sorted(file for name in CODE for file in (ROOT / name).rglob("*.*"))
-    sources = (
-        file.read_bytes() for file in files if file.suffix in (".py", ".toml", ".js", ".css")
-    )
-    return _digest(b"\0".join(sources))
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
+        yield sweep, digest(sweep, [text for view, text in known.items() if view[0] == sweep])
+    yield "", digest(stamp_code(), sorted({sweep for sweep, _ in views}))
 
 
 def _read_blocks(page: str) -> dict[str, Block]:

@@ -117,7 +117,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     swept = [with_samples(example()), examples.heads(root / "a"), examples.two_lengths(root / "b")]
     folders = [root / "out" / f"{results.sweep}-laptop" for results in swept]
     sections = [write_section(r, folder) for r, folder in zip(swept, folders, strict=True)]
-    return report.build_report(sections, VERDICTS, root / "out" / "report.html")
+    out = root / "out" / "report.html"
+    out.write_text(report.show_report(sections, VERDICTS, out))
+    return out
 
 
 @lru_cache
@@ -260,7 +262,7 @@ def test_same_rows_same_bytes(tmp_path: Path):
     pages = []
     for _ in range(2):
         sections = [write_section(example(), tmp_path / "depth")]
-        pages.append(report.build_report(sections, VERDICTS, tmp_path / "r.html").read_bytes())
+        pages.append(report.show_report(sections, VERDICTS, tmp_path / "r.html"))
     assert pages[0] == pages[1]
 
 
@@ -269,8 +271,8 @@ def test_a_sweep_that_has_not_run_has_a_section(tmp_path: Path):
     write_trial(store, configs[0], "error", error="ValueError: <no>")
     store.write_view(view_rows({"a <b>": configs}))
     results = load_sweep(tmp_path, "depth_ablation", "laptop")
-    out = report.build_report([write_section(results, tmp_path / "f")], [], tmp_path / "r.html")
-    found = read(out)
+    out = tmp_path / "r.html"
+    found = Reader(report.show_report([write_section(results, tmp_path / "f")], [], out))
     assert "No trial has been evaluated yet." in found.all("p")
     assert "0 of 2 trials done; 1 error, 1 missing" in found.all("dd")
     assert "a <b>" in found.all("td")
