@@ -1,13 +1,14 @@
 """Figures of why models fail, and how well their heads match the theorem's patterns."""
 
+from collections.abc import Container
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.heat_maps import draw_map, whole_percent
 from analysis.figures.shared.cell_styles import cell_styles
 from analysis.figures.shared.marks import EDGE, describe_counts
 from analysis.load import Results
@@ -20,34 +21,33 @@ KINDS = {  # column of the counts: label, colour, hatch (for print in grey)
     "num_missed_stop": ("does not stop", style.COLORS[6], "...."),
 }
 ROW = 0.2  # inches of height of a cell
+MOST_NAMED = 3  # causes of a cell
+LEAST_NAMED = 0.005  # strength of one: it prints as 1 %
 
 
 def plot_failures(results: Results) -> Figure:
-    """Left: test examples (%) by kind of failure, a bar per cell. Right, where finished models were
-    analysed: how strongly each possible cause goes with right and wrong.
+    """Test examples (%) by kind of failure, a bar per cell; where finished models were analysed and
+    causes found, the strongest ones beside it.
     """
     evaluation = results.evaluation
     ran = evaluation[(evaluation["range"] == "test") & (evaluation["status"] == "ok")]
     cells = [cell for cell in results.cells if (ran["cell"] == cell).any()]
     strengths = cause_strengths(results).set_index("cell")
-    was_analysed = len(strengths) > 0 and len(strengths.columns) > 0
+    has_causes = bool((strengths >= LEAST_NAMED).any(axis=None))
     with style.apply():
-        height = (1.45 if was_analysed else 0.6) + ROW * len(cells)
-        figure, panels = style.new_panels(height, 1, 2 if was_analysed else 1, len(KINDS), 20)
-        _draw_bars(panels[0], ran, cells)
+        height = (0.75 if has_causes else 0.6) + ROW * len(cells)
+        figure, axes = style.new_figure(height, len(KINDS), 20)
+        _draw_bars(axes, ran, cells)
         text = "bars: all runs and lengths of the test range, diverged runs left out"
-        if was_analysed:
-            values = strengths.reindex(cells)
-            mesh = _draw_strengths(panels[1], values)
-            panels[1].set_xticks(range(len(values.columns)), list(values.columns), rotation=90)
-            panels[1].set_yticks(range(len(cells)), [""] * len(cells))
-            panels[1].set_ylim(len(cells) - 0.5, -0.5)
-            bar = figure.colorbar(mesh, ax=panels[1], label="strength (%)", aspect=20, pad=0.02)
-            bar.outline.set_visible(False)
+        if has_causes:
+            analysed = set(results.mechanism["cell"])
+            named = [_name_causes(cell, strengths, analysed) for cell in cells]
+            _write_beside(axes, named)
             text += (
-                "; strength: share of the variance of right and wrong that the cause explains, "
-                "times the share of failures that it is about (start of counting: change of exact "
-                "match at the starts of training); grey: no failures, or not analysed"
+                f"; causes: at most {MOST_NAMED}, with their strength in %: the share of the "
+                "variance of right and wrong that the cause explains, times the share of failures "
+                "that it is about (start of counting: change of exact match at the starts of "
+                "training)"
             )
         figure.legend(loc="outside upper left", ncols=len(KINDS), borderaxespad=0.2)
         counts = describe_counts(evaluation.groupby("cell")["trial_id"].nunique())
@@ -117,8 +117,23 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, cells: list[str]) -> None:
     axes.set_xlabel("failed test examples (%)")
 
 
-def _draw_strengths(axes: Axes, values: pd.DataFrame) -> QuadMesh:
-    """Strengths from white (0) to dark (1), the first cell on top; percentages except for 0."""
-    strengths = values.to_numpy(dtype=float)
-    texts = np.where(strengths > 0, np.vectorize(whole_percent)(strengths), "")
-    return draw_map(axes, strengths, texts, cmap=style.WEIGHTS, lines=style.FAINT)
+def _name_causes(cell: str, strengths: pd.DataFrame, analysed: Container[str]) -> str:
+    """The causes of the failures of a cell, the strongest first, or why there are none."""
+    if cell not in strengths.index:
+        return "no failures" if cell in analysed else "not analysed"
+    found = strengths.loc[cell].sort_values(ascending=False, kind="stable")
+    found = found[found >= LEAST_NAMED]
+    named = [f"{cause} {100 * value:.0f}" for cause, value in found.head(MOST_NAMED).items()]
+    return ", ".join(named) or "none found"
+
+
+def _write_beside(axes: Axes, named: list[str]) -> None:
+    """The causes at the right of the bars, under a head. They are few, so that a matrix of cells by
+    causes would be blank.
+    """
+    beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "fontsize": 6.5}
+    head = "causes (strength in %)"
+    axes.annotate(head, (100, -0.8), color=style.GREY, va="bottom", **beside)
+    for row, text in enumerate(named):
+        color = "black" if text[-1].isdigit() else style.GREY
+        axes.annotate(text, (100, row), color=color, va="center_baseline", **beside)

@@ -4,6 +4,8 @@ import dataclasses
 
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
 
 from analysis.claims.published import CLAIMS
 from analysis.claims.theorems import AttendsAsProven
@@ -106,18 +108,30 @@ def test_bars_are_the_failed_share_of_test_examples_by_kind():
             assert bar.get_width() == pytest.approx(100 * share)
 
 
-def test_the_map_of_causes_has_a_square_per_cell_and_cause():
-    rows = [(COUPLED, 0, failures(12, 10)), (COUPLED, 0, cause(12, "place", 0.5))]
-    rows += [(NOPE, 0, failures(12, 10)), (NOPE, 0, cause(12, "start", 0.25))]
-    figure = plot_failures(with_rows(example(), rows))
-    axes = figure.axes[1]
-    names = [label.get_text() for label in axes.get_xticklabels()]
-    assert names == ["place in answer", "start of counting"]
-    values = axes.collections[0].get_array()
-    cells = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert values[cells.index(COUPLED)].tolist() == [50.0, 0.0]
-    assert values[cells.index(NOPE)].tolist() == [0.0, 25.0]
-    assert values[cells.index("coupling, 2 layers")].mask.all()
+def test_causes_stand_beside_the_bars_the_strongest_first():
+    rows = [(COUPLED, 0, failures(12, 10)), (COUPLED, 0, cause(12, "place", 0.25))]
+    rows += [(COUPLED, 0, cause(12, name, x)) for name, x in (("start", 0.5), ("position ID", 0.3))]
+    rows += [(COUPLED, 0, cause(12, "significance", 0.2))]  # the fourth
+    rows += [(NOPE, 0, failures(12, 10)), (NOPE, 0, cause(12, "place", 0.004))]
+    rows += [("APE, 3 layers", 0, failures(12, 0))]
+    (axes,) = plot_failures(with_rows(example(), rows)).axes
+    cells = [label.get_text() for label in axes.get_yticklabels()]
+    beside = {cells[int(text.xy[1])]: text.get_text() for text in notes_of(axes)[1:]}
+    assert list(beside) == cells
+    assert beside[COUPLED] == "start of counting 50, position ID 30, place in answer 25"
+    assert beside[NOPE] == "none found"
+    assert beside["APE, 3 layers"] == "no failures"
+    assert beside["coupling, 2 layers"] == "not analysed"
+
+
+def test_where_no_cause_was_found_there_are_only_bars():
+    rows = [(NOPE, 0, failures(12, 10)), (NOPE, 0, cause(12, "place", 0.004))]
+    (axes,) = plot_failures(with_rows(example(), rows)).axes
+    assert not notes_of(axes)
+
+
+def notes_of(axes: Axes) -> list[Annotation]:
+    return [text for text in axes.texts if isinstance(text, Annotation)]
 
 
 def test_a_mark_per_run_shows_mass_and_exact_match_at_the_longest_length():
