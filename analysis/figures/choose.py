@@ -16,6 +16,8 @@ from analysis.load import COUNTED, Results
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import choose_lengths
 
+MOST_CURVES = 8  # of cells in a panel; where there are more, a heat map has them all too
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepFigure:
@@ -38,6 +40,10 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
             caption = f"Exact match against length, a panel per {facets.names[0]}. {policy}"
             figure = plot_facets(results, facets)
             yield SweepFigure(name="lengths", caption=caption, figure=figure)
+        num_curves = len(facets.lines(facets.values[0][0]) if facets else results.cells)
+        if num_curves > MOST_CURVES and (results.evaluation["range"] != "train").any():
+            caption = f"Exact match of every cell at every length. {policy}"
+            yield SweepFigure(name="cells", caption=caption, figure=heat_maps.plot_cells(results))
         yield from _draw_axes(results, policy)
         if heat_maps.has_second_lengths(results):
             first, second = heat_maps.size_names(results)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.figures import style
-from analysis.figures.heat_maps import draw_map, whole_percent
+from analysis.figures.heat_maps import draw_map
 from analysis.figures.lengths import scale_lengths
 from analysis.figures.shared.cell_styles import CellStyle, cell_method_colors, ordered_colors
 from analysis.figures.shared.marks import describe_counts, draw_median, draw_runs, explain_marks
@@ -169,7 +169,7 @@ def plot_maps(results: Results, facets: Facets) -> Figure:
             values = np.full((len(rows), len(columns)), np.nan)
             for (y, row), (x, column) in itertools.product(enumerate(rows), enumerate(columns)):
                 values[y, x] = at.get(facets.cells.get((*panel, row, *column), ""), np.nan)
-            draw_map(drawn[i], values, np.vectorize(whole_percent)(values))
+            draw_map(drawn[i], values)
             drawn[i].set_title(", ".join(map(str, panel)), fontsize=7.5, loc="left")
             drawn[i].set_xticks(range(len(columns)), ticks, rotation=30 if is_long else 0)
             if is_long:

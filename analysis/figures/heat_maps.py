@@ -1,5 +1,8 @@
-"""Heat maps: exact match over two lengths, for tasks whose examples have two."""
+"""Heat maps of exact match: cells by lengths, where curves of many cells would cover each other;
+and over two lengths, for tasks whose examples have two.
+"""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,14 +11,18 @@ import pandas as pd
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.shared.marks import describe_counts
 from analysis.load import Results
+from analysis.statistics import runs as statistics
+from analysis.tables.notes import NEAR
+from analysis.tables.sweep_tables import ablation_table
 from pcore.tasks import TASKS
 
+LETTER, BESIDE = 0.058, 0.2  # inches: width of a letter of a label; of margins beside a map
+NUMBER, WORD = 0.185, 0.3  # inches: width of a square into which "100" fits, and "train" below it
 MOST_COLUMNS = {1: 24, 2: 13, 3: 8}  # up to which every number and tick fits, by maps in a row
 
 
@@ -47,7 +54,7 @@ def plot_heat_map(results: Results) -> Figure:
         mesh = None
         for i, cell in enumerate(cells):
             values, trained = _squares(rows[rows["cell"] == cell], lengths, seconds)
-            mesh = draw_map(panels[i], values, np.vectorize(whole_percent)(values), numbers)
+            mesh = draw_map(panels[i], values, numbers)
             _outline(panels[i], trained)
             panels[i].set_title(cell, fontsize=7.5, loc="left")
             is_left, is_bottom = i % across == 0, i + across >= len(cells)
@@ -68,32 +75,60 @@ def plot_heat_map(results: Results) -> Figure:
     return figure
 
 
-def draw_map(
-    axes: Axes,
-    values: np.ndarray,
-    texts: np.ndarray,
-    is_printed: bool = True,
-    cmap: str | Colormap = style.MAP,
-    lines: str = "white",
-) -> QuadMesh:
-    """Fractions as squares, the first row at the bottom, with their texts in black or white.
+def plot_cells(results: Results) -> Figure:
+    """Median exact match (%) over runs, a row per cell and a column per length beyond the trained
+    ones, the best cells on top; the first column is the train EM of the table.
 
-    lines: the colour between squares.
+    Lengths of the near range, which are no results, are left out where not all numbers would fit.
+    Raises ValueError if nothing beyond the trained lengths was tested.
     """
+    rows = results.evaluation[results.evaluation["range"] != "train"]
+    if rows.empty:
+        raise ValueError(f"sweep {results.sweep!r} was not tested beyond its trained lengths")
+    width = style.WIDTH - BESIDE - LETTER * rows["cell"].str.len().max()
+    if width < NUMBER * (1 + rows["length"].nunique()) and (rows["range"] == "test").any():
+        rows = rows[rows["range"] == "test"]
+    curves = statistics.cell_curves(rows)
+    values = curves.pivot_table(index="cell", columns="length", values="median")
+    mean, train = values.mean(axis="columns"), ablation_table(results).numbers
+    values.insert(0, "train", train.set_index("cell")["train_median"])
+    order = values.assign(mean=mean).sort_values(["mean", "train"], kind="stable").index
+    values, near = values.loc[order], set(rows.loc[rows["range"] == "near", "length"])
+    square = width / len(values.columns)
+    names = [f"{name}{NEAR if name in near else ''}" for name in values.columns]
+    with style.apply():
+        figure, (axes,) = style.new_panels(0.6 + 0.19 * len(values), 1, 1)
+        mesh = draw_map(axes, values.to_numpy(dtype=float), square >= NUMBER)
+        axes.axvline(0.5, label="_train", color="white", linewidth=3)
+        axes.set_yticks(range(len(values)), list(values.index))
+        shown = range(0, len(names), math.ceil(NUMBER / square))
+        axes.set_xticks(shown, [names[i] for i in shown], rotation=0 if square > WORD else 60)
+        axes.set_xlabel("length")
+        if square < NUMBER:
+            bar = figure.colorbar(mesh, ax=axes, label="exact match (%)", aspect=30, pad=0.015)
+            bar.outline.set_visible(False)
+        text = "median over runs of exact match in %, sorted by the mean over lengths"
+        text += f"; {NEAR}: near range, on which recipes are tuned" if near else ""
+        text += "; grey: not tested" if values.isna().any(axis=None) else ""
+        text += f"; {describe_counts(curves['n'])}; checkpoint: {results.checkpoint}"
+        style.add_caption(figure, text)
+    return figure
+
+
+def draw_map(axes: Axes, values: np.ndarray, is_printed: bool = True) -> QuadMesh:
+    """Fractions as squares, the first row at the bottom, with whole percents in black or white."""
     axes.set_facecolor(style.FAINT)
     edges = (np.arange(size + 1) - 0.5 for size in reversed(values.shape))
     squares = np.ma.masked_invalid(100 * values)
-    look: dict[str, Any] = {"edgecolors": lines, "linewidth": 0.4}
-    mesh = axes.pcolormesh(*edges, squares, cmap=cmap, vmin=0, vmax=100, **look)
+    look: dict[str, Any] = {"edgecolors": "white", "linewidth": 0.4}
+    mesh = axes.pcolormesh(*edges, squares, cmap=style.MAP, vmin=0, vmax=100, **look)
     for edge in axes.spines.values():
         edge.set_visible(False)
     axes.tick_params(length=0)
     for (row, column), value in np.ndenumerate(values):
         if is_printed and not np.isnan(value):
             inside: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": 6.5}
-            axes.text(
-                column, row, str(texts[row, column]), color=style.ink_on(value, cmap), **inside
-            )
+            axes.text(column, row, whole_percent(value), color=style.ink_on(value), **inside)
     return mesh
 
 

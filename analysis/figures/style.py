@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -59,7 +59,7 @@ LINES = (
 )
 GREY, LIGHT, FAINT, FAINTER = "#4D4D4D", "#C4C4C4", "#E9E9E9", "#F5F5F5"
 MAP = "cividis"  # from dark to light for everybody, in colour and in grey
-# For what is near 0 mostly (attention, strengths): paper white, so that a print shows the rest.
+# For what is near 0 mostly (attention): paper white, so that a print shows the rest.
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", COLORS[0], "#00213D"])
 CAPTION_WIDTH = 118  # characters of small print that fit on a line
 METADATA = {  # formats of a figure, and what of each changes from one run to the next
@@ -130,10 +130,9 @@ def add_caption(figure: Figure, text: str) -> None:
     figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
 
 
-def ink_on(fraction: float, cmap: str | Colormap = MAP) -> str:
-    """Black or white: what can be read on this colour of a colour map of ours."""
-    is_light = fraction <= 0.5 if cmap is WEIGHTS else fraction > 0.5
-    return "black" if is_light else "white"
+def ink_on(fraction: float) -> str:
+    """Black or white: what can be read on this colour of MAP."""
+    return "black" if fraction > 0.5 else "white"
 
 
 def legend_columns(longest_label: int) -> int:

@@ -286,6 +286,42 @@ def test_a_heat_map_per_cell_shows_both_lengths_and_what_was_trained(tmp_path: P
         heat_maps.plot_heat_map(example())
 
 
+def test_many_cells_are_a_map_by_length_the_best_on_top(tmp_path: Path):
+    arms = {f"d_ff={d_ff}": ({"model.d_ff": d_ff}, 8.0 + d_ff % 7) for d_ff in range(100, 110)}
+    results = examples.build_sweep(tmp_path, "widths", arms)
+    names = [drawing.name for drawing in draw_figures(results)]
+    assert names[:2] == ["lengths", "cells"]
+    (axes,) = heat_maps.plot_cells(results).axes
+    values, table = map_of(axes), ablation_table(results).numbers.set_index("cell")
+    cells = [label.get_text() for label in axes.get_yticklabels()]
+    assert sorted(cells) == sorted(arms)
+    assert values[:, 0] == pytest.approx(100 * table.loc[cells, "train_median"])
+    lengths = [label.get_text() for label in axes.get_xticklabels()]
+    assert lengths == ["train", "9*", "10*", "12", "14", "16", "20"]  # *: near
+    for length in (12, 16, 20):
+        shown = values[:, lengths.index(f"{length}")]
+        assert shown == pytest.approx(100 * table.loc[cells, f"em_{length}_median"])
+    assert (np.diff(values[:, 1:].mean(axis=1)) >= 0).all()  # the first row is the lowest
+    assert len(axes.texts) == values.size
+    few = dataclasses.replace(results, view=results.view[results.view["cell"] < "d_ff=108"])
+    assert "cells" not in [drawing.name for drawing in draw_figures(few)]
+
+
+def test_where_numbers_do_not_fit_the_near_range_goes_first(tmp_path: Path):
+    def map_with(label: str) -> tuple[list[str], int, int]:
+        """Labels of the lengths, numbers, and Axes, if cells have names that long."""
+        arms = {f"{d}{label}": ({"model.d_ff": d}, 14.0) for d in range(100, 109)}
+        results = examples.build_sweep(tmp_path / str(len(label)), "widths", arms, num_seeds=1)
+        figure = heat_maps.plot_cells(results)
+        ticks = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
+        return ticks, len(figure.axes[0].texts), len(figure.axes)
+
+    ticks, numbers, num_axes = map_with("x" * 68)
+    assert (ticks, numbers, num_axes) == (["train", "12", "14", "16", "20"], 9 * 5, 1)
+    ticks, numbers, num_axes = map_with("x" * 80)
+    assert (ticks, numbers, num_axes) == (["train", "14", "20"], 0, 2)  # with a colour bar
+
+
 def test_the_map_stays_readable_in_grey():
     colors = matplotlib.colormaps[style.MAP](np.linspace(0, 1, 50))[:, :3]
     grey = colors @ [0.299, 0.587, 0.114]
