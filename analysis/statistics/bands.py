@@ -59,4 +59,5 @@ def _band(kinds: pd.Series, rows: pd.DataFrame) -> dict[Hashable, Any]:
         "difference": largest["difference_median"],
         **{f"n_{side}": largest[f"n_{side}"] for side in "ab"},
         "p_holm": rows["p_holm"].min(),
+        "least_p_holm": rows["least_p_holm"].min(),
     }

@@ -50,7 +50,7 @@ def _band_row(row: dict[Hashable, Any]) -> tuple[str, ...]:
         _span(percent(row["least_b"]), percent(row["most_b"])),
         points(row["difference"]) + ("" if pd.isna(row["difference"]) else f" at {row['length']}"),
         f"{row['n_a']}/{row['n_b']}",
-        p_value(row["p_holm"]),
+        p_value(row["p_holm"], row["least_p_holm"]),
         row["verdict"],
     )
 
@@ -79,7 +79,7 @@ def length_change_table(frame: pd.DataFrame, title: str) -> Table:
 
 
 def _length_row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
-    difference, p = row["difference"], row["p_holm"]
+    difference = row["difference"]
     interval = ""
     if not pd.isna(row["low"]):
         interval = f"[{points(row['low'])}, {points(row['high'])}]"
@@ -90,6 +90,6 @@ def _length_row(row: dict[Hashable, Any]) -> tuple[TableCell, ...]:
         TableCell(percent(row["median_b"])),
         TableCell(points(difference), interval),
         TableCell(f"{row['n_a']}/{row['n_b']}"),
-        TableCell(p_value(p)),
+        TableCell(p_value(row["p_holm"], row["least_p_holm"])),
         TableCell(str(row["change"])),
     )

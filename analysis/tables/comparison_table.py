@@ -5,8 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.statistics.bands import SURE
 from analysis.tables.sweep_tables import DASH, Table, TableCell
 
+TOO_FEW = "too few runs"
 SIDES = {"cell": "+", "reference": "−"}  # whom McNemar's test favors
 
 
@@ -43,8 +45,8 @@ def _arm_row(row: dict[Hashable, Any], has_examples: bool) -> tuple[TableCell, .
         TableCell(paired),
         TableCell(points(row["difference_median"]), interval),
         TableCell(_counts(row, "wins", "ties", "losses")),
-        TableCell(p_value(p)),
-        TableCell(p_value(row["p_holm"])),
+        TableCell(p_value(p, row["least_p"])),
+        TableCell(p_value(row["p_holm"], row["least_p_holm"])),
     ]
     if has_examples:
         fields.append(TableCell(_counts(row, "num_gained", "num_lost")))
@@ -67,9 +69,12 @@ def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
             "McNemar: exact, in more than half of the pairs of these trained models this side "
             "(+ the cell, − the reference) has more right."
         )
-    least = frame["least_p_holm"].min()
-    if least > 0.05:
-        yield f"So few seeds can separate nothing: the corrected p is at least {p_value(least)}."
+    if (frame["least_p_holm"] > SURE).any():
+        least = p_value(frame["least_p_holm"].min())
+        yield (
+            f"{TOO_FEW}: the least p that the test can give is above {SURE}, whatever the runs "
+            f"say; the least corrected one of this table is {least}."
+        )
     for pairing, others in frame[~frame["is_paired"].astype(bool)].groupby("pairing"):
         cells, instead = ", ".join(others["cell"]), " (difference of medians, permutation test)"
         yield f"Not paired, {pairing}: {cells}{'' if pairing == 'no runs' else instead}."
@@ -85,8 +90,10 @@ def points(fraction: float) -> str:
     return DASH if pd.isna(fraction) else f"{100 * fraction:+.1f}".replace("-", "−")
 
 
-def p_value(p: float) -> str:
-    """0.0312 as "0.031"."""
+def p_value(p: float, least: float = 0) -> str:
+    """0.0312 as "0.031"; "too few runs" if the least p that the test can give is too large."""
     if pd.isna(p):
         return DASH
+    if least > SURE:
+        return TOO_FEW
     return "<0.001" if p < 0.001 else f"{min(p, 1):.3f}"

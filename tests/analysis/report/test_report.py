@@ -237,7 +237,8 @@ def test_comparisons_and_notes_stand_in_the_section(page: Path):
     row = frame[frame["cell"] == "NoPE, 3 layers"].iloc[0]
     assert points(row["difference_median"]) in read(page).all("td")
     assert f"{row['wins']}–{row['ties']}–{row['losses']}" in read(page).all("td")
-    assert "So few seeds can separate nothing: the corrected p is at least" in text
+    assert "the least corrected one of this table is" in text
+    assert "too few runs" in read(page).all("td")
     assert "Not counted, missing: 1 of coupling, 2 layers." in read(page).all("li")
 
 
@@ -284,6 +285,7 @@ def test_printed_numbers_sort_as_numbers():
     )
     assert [markup.sort_key(t) for t in ("1–8", "3–0–1", "cpu", "–")] == [None] * 4
     assert (p_value(0.0312), p_value(1e-5), p_value(1.0)) == ("0.031", "<0.001", "1.000")
+    assert (p_value(1.0, least=0.0625), p_value(0.05, least=0.05)) == ("too few runs", "0.050")
     assert (points(0.123), points(-0.05), points(float("nan"))) == ("+12.3", "−5.0", "–")
 
 

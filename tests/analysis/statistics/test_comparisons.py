@@ -344,6 +344,24 @@ def test_holm_goes_over_the_arms_and_too_few_seeds_show():
     assert mixed["least_p_holm"].tolist() == [4 * 0.5**8, 2 * 0.5**3]
 
 
+def test_a_table_shows_no_p_where_no_p_could_be_small():
+    def shown(num_pairs: int, arms: int) -> tuple[set[tuple[str, str]], str]:
+        seeds = DIAGONAL[:num_pairs]
+        cells = ["base", *(f"arm {i}" for i in range(arms))]
+        shares = [dict.fromkeys(seeds, 0.9 if i else 0.5) for i in range(len(cells))]
+        rows = [make_rows(cell, i, shares[i]) for i, cell in enumerate(cells)]
+        table = arms_table(compare_arms(pd.concat(rows), 10), "t")
+        return {(row[4].text, row[5].text) for row in table.rows}, " ".join(table.notes)
+
+    few = "too few runs"
+    assert shown(5, 1)[0] == {(few, few)}
+    assert shown(6, 1)[0] == {("0.031", "0.031")}
+    texts, notes = shown(6, 2)
+    assert texts == {("0.031", few)}  # corrected for two rows
+    assert "too few runs: the least p that the test can give is above 0.05" in notes
+    assert "the least corrected one of this table is 0.062." in notes
+
+
 def test_one_pair_has_no_interval_and_no_runs_have_no_test():
     """Although the arm has more runs than the one that pairs."""
     evaluation = make_pair([0.9, 0.8], [0.5])
