@@ -121,7 +121,7 @@ def _name_causes(cell: str, strengths: pd.DataFrame, analysed: Container[str]) -
     """The causes of the failures of a cell, the strongest first, or why there are none."""
     if cell not in strengths.index:
         return "no failures" if cell in analysed else "not analysed"
-    found = strengths.loc[cell].sort_values(ascending=False, kind="stable")
+    found = strengths.T[cell].sort_values(ascending=False, kind="stable")
     found = found[found >= LEAST_NAMED]
     named = [f"{cause} {100 * value:.0f}" for cause, value in found.head(MOST_NAMED).items()]
     return ", ".join(named) or "none found"
