@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from pcore.config import TrialConfig, trial_id
 from pcore.evaluation.flops import count_example_flops
@@ -19,7 +20,7 @@ from sweeps.engine.executors.base import Listener, Policy
 from sweeps.engine.executors.news import News
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.prices.price import PROBE_FLOPS, timed
-from sweeps.engine.trial.attempt import Outcome, Settings
+from sweeps.engine.trial.attempt import Outcome, Settings, run_attempt
 from sweeps.engine.trial.failures import cell_of
 from sweeps.engine.trial.stacked_attempt import run_group
 
@@ -127,8 +128,12 @@ def run_stacks(
         for name in started:
             news.begin(name)
             listener.begin(name, len(started))
-        configs = list(started.values())
-        for outcome in run_group(configs, settings, on_report, listener.say) if configs else ():
+        if len(started) == 1:
+            ((name, config),) = started.items()
+            outcomes = iter([run_attempt(config, settings, partial(on_report, name))])
+        else:
+            outcomes = run_group(list(started.values()), settings, on_report, listener.say)
+        for outcome in outcomes:
             cell = cell_of(started[outcome.trial_id])
             policy.record(cell, outcome.status, outcome.error)
             listener.finished(outcome)

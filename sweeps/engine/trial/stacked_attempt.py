@@ -10,6 +10,7 @@ that it cannot harm others.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from pcore.cli.parser import first_line
 from pcore.config import TrialConfig, trial_id
@@ -35,42 +36,37 @@ def run_group(
     on_report: Callable[[str, Report], None] = lambda name, report: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Outcome]:
-    """Run trials of one stack (a single one alone), each to its end; outcomes as they come.
+    """Run trials of one stack, each to its end; outcomes as they come.
 
     on_report gets the id of the trial as well. say: for one sentence if the stack breaks. No trial
     is started after one that was paused: the slice is over.
     """
-    alone, together = list[TrialConfig](), list[TrialConfig]()
-    if len(configs) == 1:
-        alone += configs
-    else:
-        store = Store(settings.results)
-        for config in configs:
-            try:
-                outcome, num_lost = admit(config, settings, store)
-            except StorageFailed as error:
-                yield _unsaved(config, error)
-                continue
-            if outcome:
-                yield outcome
-            else:
-                (alone if num_lost == MAX_LOST - 1 else together).append(config)
-        if len(together) > 1:
-            members, paused = _Members(together, settings, store), False
-            for outcome in members.run(on_report):
-                paused = paused or outcome.status == "paused"
-                yield outcome
-            if paused:
-                return
-            if members.broken:
-                say(
-                    f"a stack of {len(together)} trials failed, they continue one by one: "
-                    f"{members.broken}"
-                )
-            together = members.unfinished
+    store, alone, together = Store(settings.results), list[TrialConfig](), list[TrialConfig]()
+    for config in configs:
+        try:
+            outcome, num_lost = admit(config, settings, store)
+        except StorageFailed as error:
+            yield _unsaved(config, error)
+            continue
+        if outcome:
+            yield outcome
+        else:
+            (alone if num_lost == MAX_LOST - 1 else together).append(config)
+    if len(together) > 1:
+        members, paused = _Members(together, settings, store), False
+        for outcome in members.run(on_report):
+            paused = paused or outcome.status == "paused"
+            yield outcome
+        if paused:
+            return
+        if members.broken:
+            say(
+                f"a stack of {len(together)} trials failed, they continue one by one: "
+                f"{members.broken}"
+            )
+        together = members.unfinished
     for config in together + alone:
-        name = trial_id(config)
-        outcome = run_attempt(config, settings, lambda report, name=name: on_report(name, report))
+        outcome = run_attempt(config, settings, partial(on_report, trial_id(config)))
         yield outcome
         if outcome.status == "paused":
             return
