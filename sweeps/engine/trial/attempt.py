@@ -95,6 +95,7 @@ def run_attempt(
     after an interrupt, at the end of a slice and if the results folder cannot be written.
     """
     store, name = Store(settings.results), trial_id(config)
+    device, compile = settings.device, settings.compiled
     try:
         if outcome := admit(config, settings, store)[0]:
             return outcome
@@ -104,15 +105,19 @@ def run_attempt(
         ):
             attempt = Attempt(config, settings, store)
             try:
-                return attempt.train(on_report)
+                state, timer = attempt.resume(), Timer(settings)
+                for report in train(config, device=device, state=state, compile=compile):
+                    attempt.take(report)
+                    on_report(report)
+                    if report.finished:
+                        break
+                    if outcome := attempt.end_if_due(timer.next_action(), timer.may_ask()):
+                        return outcome
+                return attempt.finish("ok")
             except StorageFailed:
                 raise
-            except Diverged as error:
-                return attempt.finish("diverged", str(error))
-            except (torch.OutOfMemoryError, MemoryError) as error:
-                return attempt.finish("oom", str(error) or "out of memory")
-            except Exception:
-                return attempt.finish("error", traceback.format_exc(limit=-6))
+            except Exception as error:
+                return attempt.fail(error)
     except StorageFailed as error:
         return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
 
@@ -189,34 +194,6 @@ class Attempt:
     def seconds(self) -> float:
         return self.clock() - self.began
 
-    def train(self, on_report: Callable[[Report], None]) -> Outcome:
-        """Train alone, to the end of the trial or of its time. Raises what training raises."""
-        state, timer = self.resume(), Timer(self.settings)
-        device, compile = self.settings.device, self.settings.compiled
-        for report in train(self.config, device=device, state=state, compile=compile):
-            self.take(report)
-            on_report(report)
-            if report.finished:
-                break
-            action = timer.next_action()
-            if action != "continue":
-                self.save()
-            if action in ("paused", "timeout"):
-                return self.stop(action)
-            if timer.may_ask() and (outcome := self.cancel()):
-                return outcome
-        return self.finish("ok")
-
-    def cancel(self) -> Outcome | None:
-        """End the attempt if that was requested; its state is kept."""
-        reason = asked_to_cancel(self.store.folder, self.name)
-        if not reason:
-            return None
-        self.save()
-        outcome = self.finish("cancelled", reason)
-        forget_request(self.store.folder, self.name)
-        return outcome
-
     def resume(self) -> dict[str, Any] | None:
         """The state of an earlier attempt, if any."""
         try:
@@ -257,13 +234,33 @@ class Attempt:
         data = pack_state(self.config, self.last.state() | {"curve": self.curve})
         self.store.folder.write(f"{self.folder}/state.pt", data)
 
-    def stop(self, reason: Literal["paused", "timeout"]) -> Outcome:
-        """End an attempt whose time is up."""
-        if reason == "timeout":
+    def end_if_due(self, action: Action, may_ask: bool) -> Outcome | None:
+        """Save or end the attempt as the timer says; its outcome if it ended. Before its first
+        report it has no state to save.
+        """
+        begun = self.last is not None
+        if begun and action != "continue":
+            self.save()
+        if action == "paused":
+            return Outcome(
+                trial_id=self.name, status="paused", seconds=self.seconds, stacked=self.stacked
+            )
+        if action == "timeout":
             return self.finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
-        return Outcome(
-            trial_id=self.name, status="paused", seconds=self.seconds, stacked=self.stacked
-        )
+        if begun and may_ask and (reason := asked_to_cancel(self.store.folder, self.name)):
+            self.save()
+            outcome = self.finish("cancelled", reason)
+            forget_request(self.store.folder, self.name)
+            return outcome
+        return None
+
+    def fail(self, error: Exception) -> Outcome:
+        """End an attempt whose training raised this."""
+        if isinstance(error, Diverged):
+            return self.finish("diverged", str(error))
+        if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+            return self.finish("oom", str(error) or "out of memory")
+        return self.finish("error", "".join(traceback.format_exception(error, limit=-6)))
 
     def finish(self, status: Status, error: str | None = None) -> Outcome:
         """Write the shard."""

@@ -130,22 +130,13 @@ class _Members:
                 if i not in self.active:
                     continue
                 if isinstance(update, Diverged):
-                    yield self._end(i, self.attempts[i].finish("diverged", str(update)))
+                    yield self._end(i, self.attempts[i].fail(update))
                 elif update.finished:
                     yield self._end(i, self.attempts[i].finish("ok"))
-            action = timer.next_action()
-            if action != "continue":
-                for i in self.active:
-                    if self.attempts[i].last is not None:
-                        self.attempts[i].save()
-            if action in ("paused", "timeout"):
-                for i in list(self.active):
-                    yield self._end(i, self.attempts[i].stop(action))
-                return
-            if timer.may_ask():
-                for i in [i for i in self.active if self.attempts[i].last is not None]:
-                    if outcome := self.attempts[i].cancel():
-                        yield self._end(i, outcome)
+            action, may_ask = timer.next_action(), timer.may_ask()
+            for i in list(self.active):
+                if outcome := self.attempts[i].end_if_due(action, may_ask):
+                    yield self._end(i, outcome)
             if not self.active:
                 return
 
