@@ -3,7 +3,8 @@
 import argparse
 import math
 import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
 from pcore.diagnosis import NUM_EXAMPLES
@@ -45,7 +46,7 @@ class LaunchOptions:
     retry_errors: bool = False
     tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.target.find_target`
     mlflow: bool = True
-    hooks: tuple[str, ...] = ()  # package.module:Class of each, see `launch.hooks`
+    hooks: Sequence[str] = ()  # package.module:Class of each, see `launch.hooks`
     notify: str | None = None  # shell command to run at the end
     report: bool = True  # draw table and figure at the end
 
@@ -89,36 +90,26 @@ class LaunchOptions:
 
 def read_options(given: argparse.Namespace) -> LaunchOptions:
     """The options of a parsed command line that has the flags of `add_results`, `add_executor` and
-    `add_hooks`, and may have those of `add_size` and `add_run`. Raises ValueError, see
-    `LaunchOptions`.
+    `add_hooks`, and may have those of `add_size` and `add_run`: most are called as their field,
+    those that depend on others are here. Raises ValueError, see `LaunchOptions`.
     """
+    names = {one.name for one in fields(LaunchOptions)}
+    asked = {name: value for name, value in vars(given).items() if name in names}
     gpus = 1.0 if given.device.startswith("cuda") else 0.0
     diagnose = 0 if given.scale == "smoke" else NUM_EXAMPLES
     address = given.ray_address or os.environ.get("RAY_ADDRESS")
-    return LaunchOptions(
-        results=find_results(given.results),
-        scale=given.scale,
-        seeds=getattr(given, "seeds", None),
-        executor=given.executor or ("inline" if given.scale == "smoke" and not address else "ray"),
-        ray_address=address,
-        device=given.device,
-        resources=Resources(
+    usual = "inline" if given.scale == "smoke" and not address else "ray"
+    asked |= {
+        "results": find_results(given.results),
+        "executor": given.executor or usual,
+        "ray_address": address,
+        "resources": Resources(
             cpus=given.cpus_per_trial,
             gpus=gpus if given.gpus_per_trial is None else given.gpus_per_trial,
         ),
-        stack=given.stack,
-        compile=given.compile,
-        time_limit=given.time_limit,
-        diagnose=diagnose if given.diagnose is None else given.diagnose,
-        slice=given.slice,
-        budget=getattr(given, "budget", None),
-        retry_errors=getattr(given, "retry_errors", False),
-        tracking_uri=given.tracking_uri,
-        mlflow=not given.no_mlflow,
-        hooks=tuple(given.hooks),
-        notify=given.notify,
-        report=not given.no_report,
-    )
+        "diagnose": diagnose if given.diagnose is None else given.diagnose,
+    }
+    return LaunchOptions(**asked)
 
 
 def _check_gpu(device: str, here: bool) -> None:
@@ -214,8 +205,13 @@ def add_hooks(parser: argparse.ArgumentParser) -> None:
         "--tracking-uri",
         help="of MLflow (default: $MLFLOW_TRACKING_URI, else SQLite in the results folder)",
     )
-    add("--no-report", action="store_true", help="skip table and figures at the end")
-    add("--no-mlflow", action="store_true", help="skip the MLflow mirror")
+    add(
+        "--no-report",
+        dest="report",
+        action="store_false",
+        help="skip table and figures at the end",
+    )
+    add("--no-mlflow", dest="mlflow", action="store_false", help="skip the MLflow mirror")
     add(
         "--hook",
         dest="hooks",
