@@ -84,7 +84,7 @@ class Executor(ABC):
     5. `run` returns when no trial is left or the slice is over; Ctrl-C passes through it. Failures
        of trials are outcomes, not exceptions. Retries are the scheduler's, which calls `run` again.
 
-    `worker.py` has what workers in other processes need: chunks of trials and events as text.
+    `worker.py` has what workers in other processes need: chunks of trials, and events.
 
     in_process: whether trials run in the launching process; only then can `--slice` end them, and
         must the GPU be here.

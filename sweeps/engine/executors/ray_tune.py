@@ -11,7 +11,6 @@ import threading
 import time
 import warnings
 from collections.abc import Generator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from sweeps.engine.executors.ray_cluster import describe_use  # sets what Ray reads when imported
@@ -24,6 +23,7 @@ from pcore.config import TrialConfig
 from sweeps.engine.executors.base import Resources, Tracker
 from sweeps.engine.executors.stacks import form_stacks
 from sweeps.engine.executors.worker import (
+    Event,
     account_for_missing,
     make_chunks,
     measure_texts,
@@ -56,9 +56,7 @@ def run_on_ray(
     chunks = make_chunks(stacks, progress.num_slots)
     policy = SharedPolicy(ray.remote(num_cpus=0)(FailurePolicy).remote())
     scratch = tempfile.mkdtemp(prefix="pcore-tune-")
-    trainable = tune.with_parameters(
-        run_chunk, settings=asdict(settings), policy=policy, send=send_events
-    )
+    trainable = tune.with_parameters(run_chunk, settings=settings, policy=policy, send=send_events)
     tuner = tune.Tuner(
         tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
         param_space={"chunk": tune.grid_search(chunks)},
@@ -85,7 +83,7 @@ def measure_remotely(
 ) -> float:
     """The gain of a stack, measured on a slot of the cluster."""
     task = ray.remote(measure_texts).options(num_cpus=resources.cpus, num_gpus=resources.gpus)
-    return ray.get(task.remote(to_texts(configs), asdict(settings)))
+    return ray.get(task.remote(to_texts(configs), settings))
 
 
 class SharedPolicy:
@@ -111,9 +109,9 @@ class SharedPolicy:
             self.asked = float("-inf")
 
 
-def send_events(text: str) -> None:
+def send_events(events: list[Event]) -> None:
     """Runs in a worker: bring events to `_EventCallback`."""
-    tune.report({"events": text})
+    tune.report({"events": events})
 
 
 class _EventCallback(tune.Callback):
@@ -129,7 +127,7 @@ class _EventCallback(tune.Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         del iteration, trials, trial, info
-        replay(result.get("events", "[]"), self.progress)
+        replay(result.get("events", ()), self.progress)
 
 
 @contextlib.contextmanager

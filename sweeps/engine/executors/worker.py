@@ -1,16 +1,15 @@
 """Code shared by executors whose workers are separate processes: trials go out as text in chunks,
-events come back as text, and trials whose worker died are accounted for.
+events come back, and trials whose worker died are accounted for.
 """
 
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from pcore.config import TrialConfig, flatten, unflatten
 from sweeps.engine.executors.base import Listener, Policy, Tracker
-from sweeps.engine.executors.news import Measured, TrialReport
+from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.executors.stacks import measure_gain, run_stacks
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.store.store import Store
@@ -19,6 +18,7 @@ from sweeps.engine.trial.markers import record_lost
 
 CHUNK_SECONDS = 20.0  # short trials are bundled until a chunk takes about this long
 SEND_SECONDS = 1.0  # the least time between two messages of a worker
+Event: TypeAlias = tuple[Any, ...]  # a method of `Listener` and its arguments
 
 
 def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> list[list[list[str]]]:
@@ -43,21 +43,21 @@ def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> lis
 
 def run_chunk(
     parameters: dict[str, Any],
-    settings: dict[str, Any],
+    settings: Settings,
     policy: Policy,
-    send: Callable[[str], None],
+    send: Callable[[list[Event]], None],
 ) -> None:
     """Runs in a worker: the stacks of `parameters["chunk"]`, trials that an earlier try of the
-    chunk finished excepted. settings: fields of `Settings`. send: brings a text to `replay`.
+    chunk finished excepted. send: brings events to `replay`.
     """
     stacks = map(from_texts, parameters["chunk"])
     with WorkerReporter(send) as reporter:
-        run_stacks(stacks, Settings(**settings), policy, reporter)
+        run_stacks(stacks, settings, policy, reporter)
 
 
-def measure_texts(texts: Sequence[str], settings: dict[str, Any]) -> float:
+def measure_texts(texts: Sequence[str], settings: Settings) -> float:
     """Runs in a worker: `measure_gain` of trials as text."""
-    return measure_gain(from_texts(texts), Settings(**settings))
+    return measure_gain(from_texts(texts), settings)
 
 
 def to_texts(configs: Sequence[TrialConfig]) -> list[str]:
@@ -75,9 +75,9 @@ class WorkerReporter(Listener):
     the block. A message can cost milliseconds, so after one events are collected for a while.
     """
 
-    def __init__(self, send: Callable[[str], None]):
+    def __init__(self, send: Callable[[list[Event]], None]):
         self.send = send
-        self.events: list[dict[str, Any]] = []
+        self.events: list[Event] = []
         self.lock = threading.Lock()  # of the events
         self.told, self.ended = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._send_all, daemon=True)
@@ -92,18 +92,18 @@ class WorkerReporter(Listener):
         self.thread.join()
 
     def begin(self, trial_id: str, stacked: int = 1) -> None:
-        self._add({"trial": trial_id, "stacked": stacked})
+        self._add("begin", trial_id, stacked)
 
     def advanced(self, trial_id: str, report: TrialReport) -> None:
-        self._add({"trial": trial_id, "report": asdict(report)})
+        self._add("advanced", trial_id, report)
 
     def say(self, text: str) -> None:
-        self._add({"say": text})
+        self._add("say", text)
 
     def finished(self, outcome: Outcome) -> None:
-        self._add({"outcome": asdict(outcome)})
+        self._add("finished", outcome)
 
-    def _add(self, event: dict[str, Any]) -> None:
+    def _add(self, *event: Any) -> None:
         with self.lock:
             self.events.append(event)
         self.told.set()
@@ -120,30 +120,18 @@ class WorkerReporter(Listener):
         with self.lock:
             events, self.events = self.events, []
         if events:
-            self.send(json.dumps(events))
+            self.send(events)
 
 
-def replay(text: str, listener: Listener) -> None:
+def replay(events: Sequence[Event], listener: Listener) -> None:
     """In the launching process: tell the listener what a `WorkerReporter` was told. No exception
     of the listener escapes: it would end the work of others.
     """
-    for event in json.loads(text):
+    for method, *arguments in events:
         try:
-            _tell(event, listener)
+            getattr(listener, method)(*arguments)
         except Exception as error:
             listener.say(f"progress line: {type(error).__name__}: {error}")
-
-
-def _tell(event: dict[str, Any], listener: Listener) -> None:
-    if "outcome" in event:
-        listener.finished(Outcome(**event["outcome"]))
-    elif "say" in event:
-        listener.say(event["say"])
-    elif "stacked" in event:
-        listener.begin(event["trial"], event["stacked"])
-    else:
-        measured = tuple(Measured(**one) for one in event["report"].pop("measured"))
-        listener.advanced(event["trial"], TrialReport(**event["report"], measured=measured))
 
 
 def account_for_missing(

@@ -1,10 +1,10 @@
 """What every executor has to do (`sweeps.engine.executors.base.Executor`), checked of each."""
 
 import os
+import pickle
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 
 import pytest
 
@@ -14,7 +14,13 @@ from sweeps.engine.executors import EXECUTORS, Executor, Resources
 from sweeps.engine.executors.base import Listener
 from sweeps.engine.executors.news import TrialReport
 from sweeps.engine.executors.stacks import form_stacks
-from sweeps.engine.executors.worker import account_for_missing, make_chunks, replay, run_chunk
+from sweeps.engine.executors.worker import (
+    Event,
+    account_for_missing,
+    make_chunks,
+    replay,
+    run_chunk,
+)
 from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.spec import Cell, Trial
@@ -46,9 +52,13 @@ class Piped(Executor):
     def run(self, pending, settings, progress) -> None:
         stacks = form_stacks(pending, settings, progress.num_slots, lambda configs: 0.0)
         policy = FailurePolicy()
+
+        def send(events: list[Event]) -> None:
+            replay(pickle.loads(pickle.dumps(events)), progress)
+
         for chunk in make_chunks(stacks, progress.num_slots):
             parameters = {"chunk": chunk}
-            run_chunk(parameters, asdict(settings), policy, lambda text: replay(text, progress))
+            run_chunk(parameters, settings, policy, send)
         account_for_missing(pending, settings, progress)
 
 
@@ -162,9 +172,9 @@ def test_a_trial_that_took_its_worker_with_it_is_stored_as_lost(tmp_path):
 def test_a_listener_that_fails_ends_nothing():
     record, said = Record(), list[str]()
     record.say = said.append
-    replay('[{"trial": "x", "stacked": 1}, {"outcome": {"status": "ok"}}, {"say": "on"}]', record)
+    replay([("begin", "x", 1), ("finished", None), ("say", "on")], record)
     assert record.events == [("begin", "x")]
-    assert said[0].startswith("progress line: TypeError")
+    assert said[0].startswith("progress line: AttributeError")
     assert said[1] == "on"
 
 

@@ -1,20 +1,19 @@
 """What workers of other processes tell the launching process, and when."""
 
-import json
 import threading
 from types import SimpleNamespace
 
 from sweeps.engine.executors import worker
-from sweeps.engine.executors.worker import WorkerReporter
+from sweeps.engine.executors.worker import Event, WorkerReporter
 from sweeps.engine.trial.failures import FailurePolicy
 
 
 def test_the_first_event_is_sent_at_once_and_the_rest_together(monkeypatch):
     monkeypatch.setattr(worker, "SEND_SECONDS", 600.0)
-    sent, arrived = list[str](), threading.Event()
+    sent, arrived = list[list[Event]](), threading.Event()
 
-    def send(text: str) -> None:
-        sent.append(text)
+    def send(events: list[Event]) -> None:
+        sent.append(events)
         arrived.set()
 
     with WorkerReporter(send) as reporter:
@@ -24,14 +23,12 @@ def test_the_first_event_is_sent_at_once_and_the_rest_together(monkeypatch):
             reporter.begin(name)
         reporter.say("over")
         assert len(sent) == 1
-    assert [[event.get("trial", "said") for event in json.loads(text)] for text in sent] == [
-        ["first"],
-        ["a", "b", "said"],
-    ]
+    begun = [("begin", name, 1) for name in ("first", "a", "b")]
+    assert sent == [begun[:1], [*begun[1:], ("say", "over")]]
 
 
 def test_a_block_in_which_nothing_happens_sends_nothing():
-    sent = list[str]()
+    sent = list[list[Event]]()
     with WorkerReporter(sent.append):
         pass
     assert not sent
