@@ -28,7 +28,7 @@ HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
     "sweeps.engine.launch.scheduler:execute_configs",
-    "sweeps.engine.executors.ray_executor:Ray.session",
+    "sweeps.engine.executors:Ray.session",
     "sweeps.commands.trained:write_diagnosis",
     "sweeps.commands.trained:measure",
     "sweeps.engine.launch.mirror.process:Mirrored",

@@ -2,10 +2,78 @@
 `EXECUTORS`; scheduler, options and command line read nothing else.
 """
 
-from sweeps.engine.executors.base import Executor, Resources
-from sweeps.engine.executors.inline import Inline
-from sweeps.engine.executors.ray_executor import Ray
+import os
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
-EXECUTORS: dict[str, type[Executor]] = {"ray": Ray, "inline": Inline}
+from sweeps.engine.executors.base import Executor, Resources, Tracker
+
+if TYPE_CHECKING:
+    from sweeps.engine.plan import PlannedTrial
+    from sweeps.engine.store.store import Store
+    from sweeps.engine.trial.attempt import Settings
 
 __all__ = ["EXECUTORS", "Executor", "Resources"]
+
+
+class Inline(Executor):
+    """Trials (or stacks of them) one after another in this process. For tests and machines without
+    Ray. An interrupt leaves the running ones to be resumed by the next launch.
+    """
+
+    in_process = True
+
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    @property
+    def num_slots(self) -> int:
+        return 1
+
+    @contextmanager
+    def session(self, store: "Store") -> Generator[int]:
+        del store
+        yield 1
+
+    def run(
+        self, pending: "Sequence[PlannedTrial]", settings: "Settings", progress: Tracker
+    ) -> None:
+        from sweeps.engine.executors.stacks import form_stacks, measure_gain, run_stacks
+        from sweeps.engine.trial.failures import FailurePolicy
+
+        stacks = form_stacks(pending, settings, 1, lambda some: measure_gain(some, settings))
+        configs = ([planned.trial.config for planned in stack] for stack in stacks)
+        run_stacks(configs, settings, FailurePolicy(), progress)
+
+
+class Ray(Executor):
+    """Joins the Ray cluster at the address, or starts one on this machine. `ray_cluster` connects,
+    `ray_tune` runs; they are the only files that import Ray.
+    """
+
+    start_seconds = 8.0  # an embedded cluster, the import of torch in its workers, the end
+
+    @property
+    def is_local(self) -> bool:
+        return not self.address
+
+    @property
+    def num_slots(self) -> int:
+        return max(1, int((os.cpu_count() or 1) // self.resources.cpus))
+
+    def session(self, store: "Store") -> AbstractContextManager[int]:
+        from sweeps.engine.executors.ray_cluster import ray_session
+
+        return ray_session(self.address, self.resources, store)
+
+    def run(
+        self, pending: "Sequence[PlannedTrial]", settings: "Settings", progress: Tracker
+    ) -> None:
+        from sweeps.engine.executors.ray_tune import run_on_ray
+
+        run_on_ray(pending, settings, progress, self.resources)
+
+
+EXECUTORS: dict[str, type[Executor]] = {"ray": Ray, "inline": Inline}
