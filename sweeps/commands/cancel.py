@@ -21,7 +21,7 @@ def cancel_trials(results: str | None, names: Sequence[str]) -> int:
     """
     store = open_store(results)
     trials = _find_unfinished(names, store)
-    held = {name for launch in LaunchLease(store.folder).living() for name in launch.trials}
+    held = LaunchLease(store.folder).held_by_others()
     running = running_trials(store)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for name in trials:

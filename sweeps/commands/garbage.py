@@ -50,7 +50,7 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
 
 
 def _print_garbage(store: Store, lease: LaunchLease, age: float, weights: bool) -> list[Garbage]:
-    busy = {name for other in lease.living(remove=False) for name in other.trials}
+    busy = lease.held_by_others(remove=False)
     garbage = [
         *_checkpoints(store, age, weights, busy),
         *_temporaries(store.folder, min(age, DAY)),
@@ -62,7 +62,9 @@ def _print_garbage(store: Store, lease: LaunchLease, age: float, weights: bool) 
     return garbage
 
 
-def _checkpoints(store: Store, age: float, weights: bool, busy: set[str]) -> Iterable[Garbage]:
+def _checkpoints(
+    store: Store, age: float, weights: bool, busy: frozenset[str]
+) -> Iterable[Garbage]:
     visible = store.visible()
     for entry in store.folder.list("checkpoints"):
         state = KINDS["state"].fullmatch(entry.name)
@@ -85,7 +87,7 @@ def _temporaries(folder: Folder, age: float) -> Iterable[Garbage]:
                 yield Garbage(name=entry.name, size=entry.size, why="a write that was cut short")
 
 
-def _markers(store: Store, busy: set[str]) -> Iterable[Garbage]:
+def _markers(store: Store, busy: frozenset[str]) -> Iterable[Garbage]:
     for entry in store.folder.list("running"):
         found = KINDS["marker"].fullmatch(entry.name)
         if found is None or (name := found["trial"]) in busy:

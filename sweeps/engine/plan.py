@@ -193,12 +193,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
     """
     from pcore.evaluation.flops import count_flops
 
-    replaced = describe_replaced(planned.trial.cell for planned in plan.trials)
-    lines = [
-        f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}",
-        *([replaced] * bool(replaced)),
-    ]
-    lines.append("")
+    lines = [*describe_sweep(plan), ""]
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]
     for label, members in _by_cell(plan.trials).items():
         run = [p for p in members if p.to_run]
@@ -223,6 +218,13 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
         f"about {format_seconds(wall)} on {plural(num_slots, 'slot')}",
     ]
     return "\n".join([*lines, plan.note] if plan.note else lines)
+
+
+def describe_sweep(plan: Plan, *facts: str) -> list[str]:
+    """Lines: what a sweep is, these facts of its plan, and what the command line replaced."""
+    replaced = describe_replaced(planned.trial.cell for planned in plan.trials)
+    title = f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}"
+    return [line for line in (title, *facts, replaced) if line]
 
 
 def count_states(plan: Plan) -> str:

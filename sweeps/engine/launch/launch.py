@@ -10,7 +10,6 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 from pcore.cli.text import format_seconds, plural
-from sweeps.engine.changes import describe_replaced
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
 from sweeps.engine.launch.scheduler import Scheduler
 from sweeps.engine.options import FAILED, LaunchOptions
@@ -18,6 +17,7 @@ from sweeps.engine.plan import (
     Plan,
     PlannedTrial,
     count_states,
+    describe_sweep,
     fit_budget,
     launch_order,
     make_plan,
@@ -49,7 +49,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     store.pack()
     for plan in plans:
         store.write_view(view_rows(plan))
-        print("\n  ".join(_head(plan)))
+        print("\n  ".join(describe_sweep(plan, count_states(plan))))
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
     print(f"results: {store.root}")
@@ -72,13 +72,6 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
     return ended[0]
-
-
-def _head(plan: Plan) -> list[str]:
-    """What a sweep is, how much of it there is, and what the command line replaced."""
-    head = [f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}", count_states(plan)]
-    replaced = describe_replaced(planned.trial.cell for planned in plan.trials)
-    return [*head, replaced] if replaced else head
 
 
 @contextlib.contextmanager

@@ -120,6 +120,11 @@ class LaunchLease:
                 launches.append(other)
         return launches
 
+    def held_by_others(self, remove: bool = True) -> frozenset[str]:
+        """The trials that other living launches ask for or hold. remove: see `living`."""
+        living = self.living(remove=remove)
+        return frozenset(name for other in living for name in other.trials)
+
     def _is_dead(self, other: OtherLaunch) -> bool:
         if (gone := other.process.is_gone()) is not None:
             return gone

@@ -119,7 +119,12 @@ def run_attempt(
             except Exception as error:
                 return attempt.fail(error)
     except StorageFailed as error:
-        return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
+        return unsaved(config, error)
+
+
+def unsaved(config: TrialConfig, error: StorageFailed) -> Outcome:
+    """The outcome of an attempt that could not write to the results folder."""
+    return Outcome(trial_id=trial_id(config), status="unsaved", seconds=0.0, error=str(error))
 
 
 def admit(config: TrialConfig, settings: Settings, store: Store) -> tuple[Outcome | None, int]:

@@ -26,6 +26,7 @@ from sweeps.engine.trial.attempt import (
     Timer,
     admit,
     run_attempt,
+    unsaved,
 )
 from sweeps.engine.trial.markers import MAX_LOST, running_marker
 
@@ -46,7 +47,7 @@ def run_group(
         try:
             outcome, num_lost = admit(config, settings, store)
         except StorageFailed as error:
-            yield _unsaved(config, error)
+            yield unsaved(config, error)
             continue
         if outcome:
             yield outcome
@@ -100,7 +101,7 @@ class _Members:
         except StorageFailed as error:
             for i in list(self.active):
                 self.active.remove(i)
-                yield _unsaved(self.configs[i], error)
+                yield unsaved(self.configs[i], error)
         except Exception as error:
             self.broken = f"{type(error).__name__}: {first_line(error)}"
         finally:
@@ -158,7 +159,3 @@ class _Members:
         self.markers.pop(i).close()
         self.active.remove(i)
         return outcome
-
-
-def _unsaved(config: TrialConfig, error: StorageFailed) -> Outcome:
-    return Outcome(trial_id=trial_id(config), status="unsaved", seconds=0.0, error=str(error))

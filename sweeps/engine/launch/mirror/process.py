@@ -75,8 +75,7 @@ class Mirrored:
         left to it. force: also rewrite what is there.
         """
         with self._alone():
-            others = LaunchLease(self.store.folder).living()
-            busy = {name for launch in others for name in launch.trials}
+            busy = LaunchLease(self.store.folder).held_by_others()
             visible = {n: shard for n, shard in self.store.visible().items() if n not in busy}
             for experiment, folder in zip(self.open(), artifacts, strict=True):
                 view, files = experiment.shown.view, stamp(folder)
@@ -181,8 +180,7 @@ class Follower:
 
     def _begin(self) -> None:
         """Connect, and show what runs now."""
-        held = LaunchLease(self.mirrored.store.folder).living()
-        busy = frozenset(name for launch in held for name in launch.trials)
+        busy = LaunchLease(self.mirrored.store.folder).held_by_others()
         for experiment in self.mirrored.open():
             experiment.open(busy)
             for name, (config, start) in self.live.items():
