@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from sweeps.engine.store.beside import MECHANISMS, METRICS
-from sweeps.engine.store.checks import check_checkpoint, check_shard, read_shard, read_view
+from sweeps.engine.store.checks import check_checkpoint, check_shard, read_view
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary, kind_of, parse_shard
-from sweeps.engine.store.packs import SHARD, file_name
-from sweeps.engine.store.schema import Record, schema
-from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet
+from sweeps.engine.store.packs import file_name
+from sweeps.engine.store.schema import Record
+from sweeps.engine.store.seal import BadFile, is_sealed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,48 +74,14 @@ def _is_object(data: bytes) -> bool:
 
 
 def _pack_problem(folder: Folder, pack: str) -> str:
-    """What is wrong with a pack: a part, or that its rows are not those of its shards."""
+    """What is wrong with a part of a pack. Its rows are not compared with those of its shards."""
     try:
-        tables: dict[str, pa.Table] = {}
         for record in get_args(Record):
             name = file_name(pack, record)
-            data = folder.read(name)
-            if not is_sealed(data, name):
+            if not is_sealed(folder.read(name), name):
                 return "of before there were seals, or damaged: it is not read"
-            tables[record] = conform(read_parquet(data, name), schema().append(SHARD))
     except FileNotFoundError:
         return "a part of it is missing"
     except BadFile as error:
         return str(error)
-    expected, there = list[pa.Table](), set[str]()
-    for name in tables["trial"].column("shard").to_pylist():
-        if (shard := parse_shard(str(name))) is None:
-            return f"it claims {name!r}, which is not the name of a shard"
-        try:
-            rows = read_shard(folder, shard)
-        except (FileNotFoundError, BadFile):  # the copy outlives the shard
-            continue
-        there.add(shard.name)
-        expected.append(rows.append_column(SHARD, pa.array([name] * rows.num_rows, pa.string())))
-    if not expected:
-        return ""
-    whole = pa.concat_tables(expected)
-    for record, rows in tables.items():
-        copied = rows.filter(pc.field("shard").isin(list(there)))
-        if not _equal(copied, whole.filter(pc.field("record") == record)):
-            return "its rows are not those of its shards"
     return ""
-
-
-def _equal(a: pa.Table, b: pa.Table) -> bool:
-    """Whether two tables hold the same; NaN is NaN."""
-    if a.num_rows != b.num_rows:
-        return False
-    for one, other in zip(a.combine_chunks().columns, b.combine_chunks().columns, strict=True):
-        left, right = one.combine_chunks(), other.combine_chunks()
-        if pa.types.is_floating(one.type):
-            bits = pa.int64() if one.type == pa.float64() else pa.int32()
-            left, right = left.view(bits), right.view(bits)
-        if not left.equals(right):
-            return False
-    return True

@@ -284,17 +284,6 @@ def test_repair_moves_bad_files_to_quarantine_and_deletes_none(store, capfd):
     assert (root / "quarantine" / f"{shard.relative_to(root)}.1").is_file()
 
 
-def test_a_pack_that_is_no_copy_of_its_shards_is_found(store, capfd):
-    """Sealed and possible, but not what the shards say."""
-    name = next(n.name for n in store.folder.list("packs") if n.name.endswith("-report.parquet"))
-    table = read_parquet(store.folder.read(name), name)
-    place = table.column_names.index("step")
-    steps = pa.array([9] * table.num_rows, pa.int64())
-    store.folder.write(name, seal(table.set_column(place, "step", steps), name))
-    assert main(["verify", "--results", store.root]) == 1
-    assert f"{name}: its rows are not those of its shards" in capfd.readouterr().out
-
-
 def test_a_merge_takes_what_is_ours_and_sound_and_follows_no_link(store, tmp_path, capfd):
     source, target, theirs = store.folder.local, tmp_path / "target", tmp_path / "theirs"
     make_store(theirs)
