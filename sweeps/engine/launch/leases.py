@@ -47,8 +47,7 @@ class OtherLaunch:
 
 def running_trials(store: Store) -> frozenset[str]:
     """The trials that living launches train now: a marker alone may be that of a killed worker."""
-    launches = LaunchLease(store.folder).living(remove=False)
-    held = {name for launch in launches for name in launch.trials}
+    held = LaunchLease(store.folder).held_by_others(remove=False)
     begun = {entry.name.removeprefix("running/") for entry in store.folder.list("running")}
     shards = {name: store.visible_shard(name) for name in held if f"{name}.json" in begun}
     return frozenset(name for name, shard in shards.items() if not (shard and shard.finished))
