@@ -57,8 +57,7 @@ def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -
     rows.append(("all", *total))
     text = f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
     if unknown := sum(value is None for value in same.values()):
-        text += f"\n\n{unknown} finished trials: code version unknown (no comparable hash, and "
-        text += "no commit of this repository)"
+        text += f"\n\n{unknown} finished trials: code version unknown (they have no code hash)"
     return text
 
 
@@ -82,9 +81,9 @@ def _store_status(store: Store) -> str:
 
 def _same_code(store: Store, names: Sequence[str]) -> dict[str, bool | None]:
     """Whether each finished trial was computed by the current code; None = unknown."""
-    columns = ["trial_id", "status", "code_hash", "git_commit", "git_dirty"]
+    columns = ["trial_id", "status", "code_hash"]
     return {
-        row["trial_id"]: is_same_code(row["code_hash"], row["git_commit"], row["git_dirty"])
+        row["trial_id"]: is_same_code(row["code_hash"])
         for row in store.load(names, "trial", columns).to_pylist()
         if row["status"] in ("ok", "diverged")
     }

@@ -134,11 +134,11 @@ def _errors_of_this_code(
     failed = [shard for shard in shards if shard.status == "error"]
     if not failed:
         return {}
-    columns = ["trial_id", "error", "code_hash", "git_commit", "git_dirty"]
+    columns = ["trial_id", "error", "code_hash"]
     return {
         row["trial_id"]: last_line(row["error"] or "")
         for row in store.load_shards(failed, "trial", columns).to_pylist()
-        if is_same_code(row["code_hash"], row["git_commit"], row["git_dirty"])
+        if is_same_code(row["code_hash"])
     }
 
 

@@ -8,16 +8,13 @@ reformatting does not change it; changing a constant or an expression does.
 import ast
 import functools
 import hashlib
-import io
-import subprocess
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pcore
 
 ROOT = Path(__file__).resolve().parents[3]
-KIND = "a1:"  # begins the hashes of this kind; those before it had names and bytes of all files
+KIND = "a1:"  # begins the hashes of this kind; older ones of other kinds equal none of it
 # Not `cli`, `diagnosis` and `conformance`, which do not affect rows.
 PARTS = (
     "registry",
@@ -36,28 +33,12 @@ ARRANGEMENT = ("__all__ =", "if TYPE_CHECKING:")  # what a file exports or impor
 @functools.cache
 def hash_sources() -> str:
     """The hash of the installed pcore: KIND and 12 hex digits."""
-    return hash_definitions(_definitions_of_today())
+    return hash_definitions(definitions(read_parts(Path(pcore.__path__[0]))))
 
 
-@functools.cache
-def _definitions_of_today() -> frozenset[str]:
-    return definitions(read_parts(Path(pcore.__path__[0])))
-
-
-def is_same_code(
-    code_hash: str | None, git_commit: str | None, git_dirty: bool | None
-) -> bool | None:
-    """Whether a row with this provenance was computed by the current code; None if unknown. For an
-    older kind of hash it is known if the commit is in this repository.
-    """
-    if code_hash is not None and code_hash.startswith(KIND):
-        return code_hash == hash_sources()
-    if code_hash is None or git_commit is None or git_dirty is not False:
-        return None
-    then = _definitions_of_commit(git_commit)
-    if then is None:
-        return None
-    return _definitions_of_today() <= then  # at that commit files may have lain otherwise
+def is_same_code(code_hash: str | None) -> bool | None:
+    """Whether a row with this hash was computed by the current code; None if it has no hash."""
+    return None if code_hash is None else code_hash == hash_sources()
 
 
 def read_parts(folder: Path) -> list[str]:
@@ -94,16 +75,3 @@ def _computes_nothing(statement: ast.stmt) -> bool:
     """Whether this is an import, a docstring or another constant that stands alone."""
     alone = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return alone or isinstance(statement, (ast.Import, ast.ImportFrom))
-
-
-@functools.cache
-def _definitions_of_commit(commit: str) -> frozenset[str] | None:
-    """Of all files of pcore at a commit of this repository; None if there is no such commit."""
-    command = ["git", "-C", str(ROOT), "archive", commit, "pcore"]
-    try:
-        archive = subprocess.run(command, capture_output=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        opened = (files.extractfile(name) for name in files.getnames() if name.endswith(".py"))
-        return definitions(file.read().decode() for file in opened if file is not None)
