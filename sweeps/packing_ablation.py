@@ -4,14 +4,14 @@
 Not a published result. The reference is the cell of `thousand_digits`; every other arm removes one
 component or replaces the position method, with and without packed rows, on the same number of
 problems (64 in each of the same number of steps). At laptop scale the position methods have the
-learning rate and weight decay that `packing_search` found with equal budgets (Abacus was not
-searched yet); the arms without one component were not tuned. An arm that does not fit the trained
-lengths says nothing about longer ones. A learned table has 202 rows, as published, which leaves
-room for few problems per row. NoPE and RoPE do not fit in the reference's setting: at laptop scale
-they have the recipe of the other sweeps, three layers, and rows are packed once they fit, up to
-four problems each (chosen on one tuning seed, on the trained lengths alone). The reference shares
-its runs with `thousand_digits`, which go on to 3,000 digits; the others end at 1,000. All cells are
-compared with the first. Cost: see `--plan`.
+learning rate and weight decay that `packing_search` found with equal budgets; the arms without one
+component were not tuned. An arm that does not fit the trained lengths says nothing about longer
+ones. A learned table has 202 rows, as published, which leaves room for few problems per row. NoPE
+and RoPE do not fit in the reference's setting: at laptop scale they have the recipe of the other
+sweeps, three layers, and rows are packed once they fit, up to four problems each (chosen on one
+tuning seed, on the trained lengths alone). The reference shares its runs with `thousand_digits`,
+which go on to 3,000 digits; the others end at 1,000. All cells are compared with the first. Cost:
+see `--plan`.
 """
 
 from dataclasses import replace
@@ -61,6 +61,7 @@ TUNED: dict[str, tuple[float, float]] = {
     "coupled RoPE, packed": (0.002385, 0.3),
     "coupled RoPE, alone": (0.008606, 0.3),
     "NoPE, alone": (0.00888, 0.3),
+    "Abacus, packed": (0.002399, 1.0),
     "random-start APE, packed": (0.0035, 0.03),
     "random-start APE, alone": (0.0035, 0.03),
     "RoPE, alone": (0.0006541, 0.3),

@@ -94,7 +94,7 @@ PLANTED = [  # page, what it says, what rows do not say
     ("docs/laptop_recipe.md", "2,000 steps, learning", "3,000 steps, learning"),
     ("docs/models.md", "48,404 parameters", "48,440 parameters"),
     ("docs/models.md", "99.7 % of 989 failures", "97.7 % of 989 failures"),
-    ("results/published/README.md", "60 of 76 trials", "54 of 76 trials"),
+    ("results/published/README.md", "76 of 76 trials", "72 of 76 trials"),
     ("docs/theory.md", "12,048 126", "12,084 126"),
     ("docs/theory.md", "0.945 % 765,139", "0.954 % 765,139"),
 ]
