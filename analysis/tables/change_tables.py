@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.statistics.bands import POINT, SURE, compare_bands
 from analysis.tables.comparison_table import p_value, points
-from analysis.tables.sweep_tables import Table, TableCell, percent, text_table
+from analysis.tables.sweep_tables import DASH, Table, TableCell, percent, text_table
 
 P = "Holm over the cells of a length. No p: too few runs."
 TESTS = f"p: exact sign test over pairs of equal seeds and test sets, else a permutation test; {P}"
@@ -33,9 +33,10 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
             else "equal: the same counts at every length in every run. --by-length: every length, "
             "with intervals.",
             "A, B: smallest and largest median exact match (%) of the band. B - A: the largest "
-            "median difference in it, in points.",
+            "difference of medians in it, in points.",
             f"medians within a point: differences below {100 * POINT:.0f} point. not separated: no "
-            f"p up to {SURE} in the band; too few runs: it could not fall so low. "
+            f"p up to {SURE} in the band; too few runs: it could not fall so low. other runs: runs "
+            "of equal seeds agree, the others are those of one side only. "
             f"{TESTS}",
         ),
         numbers=bands,
@@ -50,7 +51,7 @@ def _band_row(row: dict[Hashable, Any]) -> tuple[str, ...]:
         _span(percent(row["least_b"]), percent(row["most_b"])),
         points(row["difference"]) + ("" if pd.isna(row["difference"]) else f" at {row['length']}"),
         f"{row['n_a']}/{row['n_b']}",
-        p_value(row["p_holm"], row["least_p_holm"]),
+        p_value(row["p_holm"]) if row["least_p_holm"] <= SURE else DASH,  # the verdict says why
         row["verdict"],
     )
 

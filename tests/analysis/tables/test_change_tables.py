@@ -10,7 +10,7 @@ EQUAL = ("equal", 0.0, np.nan)
 
 
 def changes(least: float = 0.01, **cells: list[tuple[str, float, float]]) -> pd.DataFrame:
-    """What `compare_results` gives: change, median difference and p of each length from 1 on.
+    """What `compare_results` gives: change, difference and p of each length from 1 on.
     least: the least p that so many runs can have.
     """
     return pd.DataFrame(
@@ -19,6 +19,7 @@ def changes(least: float = 0.01, **cells: list[tuple[str, float, float]]) -> pd.
             "length": length,
             "range": "test",
             "change": change,
+            "difference": difference,
             "difference_median": difference,
             "p_holm": p,
             "least_p_holm": least,
@@ -84,9 +85,17 @@ def test_small_differences_are_told_apart_only_where_a_test_does():
     frame = changes(noise=[EQUAL, small, other, small], same=[other, other])
     assert verdicts(frame) == [
         ("noise", 1, 4, "medians within a point"),
-        ("same", 1, 2, "other runs"),
+        ("same", 1, 2, "medians within a point, other runs"),
     ]
     assert verdicts(changes(sure=[("counts differ", 0.009, 0.05)])) == [("sure", 1, 1, "B higher")]
+
+
+def test_runs_that_only_one_side_has_may_move_a_median():
+    frame = changes(least=0.25, more=[("other runs", -0.3, 0.25)] * 2)
+    frame["difference_median"] = 0.0  # pairs of equal seeds agree
+    assert verdicts(frame) == [("more", 1, 2, "B lower, too few runs, other runs")]
+    (row,) = band_table(frame, "").rows
+    assert row[4].text == "−30.0 at 1"
 
 
 def test_the_table_leaves_out_cells_that_are_equal_throughout():
@@ -99,6 +108,6 @@ def test_the_table_leaves_out_cells_that_are_equal_throughout():
     ]
     assert table.notes[0].startswith("2 cells, of which 1 are left out, with equal counts")
     few = band_table(changes(least=0.25, half=[("counts differ", 0.1, 0.5)]), "")
-    assert [field.text for field in few.rows[0]][-2:] == ["too few runs", "B higher, too few runs"]
+    assert [field.text for field in few.rows[0]][-2:] == ["–", "B higher, too few runs"]
     (row,) = band_table(changes(same=[EQUAL]), "").rows  # a cell alone is shown
     assert (row[0].text, row[-1].text) == ("same", "equal")
