@@ -241,10 +241,13 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
     names = store.view_names()
     if (sweep, scale) in names:
         return
+    if scales := [other for name, other in names if name == sweep]:
+        there = ", ".join(scales)
+        raise ValueError(f"sweep {sweep!r} has no scale {scale!r} in {store.root}; it has: {there}")
+    if any(search.rpartition("-")[0] == sweep for search in _searches(store.folder)):
+        raise ValueError(f"{sweep} is a search: python -m analysis search {sweep}")
     if not names:
         raise ValueError(f"no sweep has been run in {store.root} yet: it holds no views")
-    if scales := [other for name, other in names if name == sweep]:
-        raise ValueError(f"sweep {sweep!r} has no scale {scale!r}; it has: {', '.join(scales)}")
     hint = suggest(sweep, sorted({name for name, _ in names}))
     raise ValueError(f"no sweep {sweep!r} in {store.root}; {hint}")
 

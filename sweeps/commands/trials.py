@@ -188,7 +188,7 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     matches = pooled_matches((row["range"], row) for row in last)
     ranges = [f"{name} {100 * match:.1f} %" for name, match in matches.items()]
     if ranges:
-        yield f"exact match: {', '.join(ranges)}"
+        yield f"exact match over all lengths: {', '.join(ranges)}"
     shares: dict[int, float] = {}  # the least over second lengths
     for row in last:
         if row["range"] == "test":

@@ -96,10 +96,13 @@ def test_unknown_names_are_answered_with_the_right_ones(tmp_path: Path):
     store.write_view(view_rows({"a": [config]}))
     with pytest.raises(ValueError, match="did you mean 'depth_ablation'"):
         load_sweep(tmp_path, "depth_ablaton", "laptop")
-    with pytest.raises(ValueError, match="no scale 'paper'; it has: laptop"):
+    with pytest.raises(ValueError, match=r"no scale 'paper' in .*; it has: laptop"):
         load_sweep(tmp_path, "depth_ablation", "paper")
     with pytest.raises(ValueError, match="there: 'depth_ablation'"):
         load_sweep(tmp_path, "zzz", "laptop")
+    store.folder.write("searches/my_search-laptop.json", b"{}")
+    with pytest.raises(ValueError, match="is a search: python -m analysis search my_search"):
+        load_sweep(tmp_path, "my_search", "laptop")
     with pytest.raises(ValueError, match=r"'best' was not evaluated.*there: last, oracle"):
         example().at("best")
 

@@ -35,7 +35,7 @@ WITHOUT_TORCH = {
     "sweeps/depth_ablation.py --help": "--axis",
     "sweeps/lr_search.py --help": "--configurations",
     f"sweeps status --results {PUBLISHED}": "thousand_digits",
-    f"sweeps why 8de3c8c7ce08a348 --results {PUBLISHED}": "exact match: train",
+    f"sweeps why 8de3c8c7ce08a348 --results {PUBLISHED}": "exact match over all lengths: train",
 }
 WITH_PANDAS = {
     "analysis --help": "compare",

@@ -14,7 +14,9 @@ class Difference(Task):
     def vocab(self):  # numbered from 1 in this order, so digit d is d + 1; 0 is padding
         return make_vocab((*DIGITS, "-", "=", BOUNDARY))
 
-    # numbers: B 2 W, units first, random from their size on. The answer must not depend on those.
+    # numbers: B 2 W, units first, random from their size on. The answer must not depend on those:
+    # where it would, mask the columns that are not `torch.arange(W) < sizes`. If it can be one
+    # digit longer than the query, it needs that column too, and a symbol for it in `layout`.
     def contents(self, numbers, sizes):
         borrow, answer = torch.zeros_like(numbers[:, 0, 0]), torch.zeros_like(numbers[:, 0])
         for i in range(numbers.shape[2]):

@@ -334,4 +334,4 @@ def _summarise(evaluations: list[dict[str, Any]]) -> str:
     last = [row for row in evaluations if row["checkpoint"] == "last"]
     matches = pooled_matches((row["range"], row) for row in last)
     parts = [f"{r} {100 * matches[r]:.1f} %" for r in ("train", "near") if r in matches]
-    return "exact match: " + ", ".join(parts) if parts else ""
+    return "exact match over all lengths: " + ", ".join(parts) if parts else ""

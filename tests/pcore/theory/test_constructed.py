@@ -61,7 +61,10 @@ def view_row(cell, config):
 def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
     config = config_of(4)
     outcome = run_attempt(config, Settings(results=str(tmp_path), diagnose=10))
-    assert (outcome.status, outcome.summary) == ("ok", "exact match: train 100.0 %, near 100.0 %")
+    assert (outcome.status, outcome.summary) == (
+        "ok",
+        "exact match over all lengths: train 100.0 %, near 100.0 %",
+    )
     store = Store(tmp_path)
     rows = store.load([trial_id(config)]).to_pylist()
     assert rows[0]["model.kind"] == "constructed"

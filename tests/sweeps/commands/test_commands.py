@@ -83,7 +83,7 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     told = capsys.readouterr().out.splitlines()
     assert told[:3] == [
         f"trial {first.id}: ok",
-        "exact match: test 70.0 %",
+        "exact match over all lengths: test 70.0 %",
         "  at length (%): 5: 70.0",
     ]
 
@@ -185,7 +185,7 @@ def test_why_begins_with_the_result_and_has_everything_as_json(tmp_path, capsys,
     printed = capsys.readouterr().out
     lines = printed.splitlines()
     assert lines[0] == f"trial {first.id}: ok"
-    assert lines[1].startswith("exact match: train ")
+    assert lines[1].startswith("exact match over all lengths: train ")
     assert "  tiny [smoke]/one/seed 0, data seed 0" in lines
     assert re.search(r"attempt 1: ok, .* commit", printed)
     assert "attempt 2: lost" in printed
