@@ -46,8 +46,8 @@ class PlannedTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """All trials of a sweep at a scale, in the order of its cells. note: how good fitted prices
-    are; empty if none is.
+    """All trials of a sweep at a scale, in the order of its cells. note: how well measured
+    cells predict one another; empty if no price comes from them.
     """
 
     sweep: Sweep

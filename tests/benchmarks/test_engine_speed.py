@@ -119,8 +119,8 @@ def test_reading_10000_trials(filled, monkeypatch, record):
     packing = time.perf_counter() - began
     monkeypatch.setattr("sweeps.commands.status.find_sweep", lambda name: LARGE)
     plan = seconds(lambda: make_plan(LARGE, "smoke", None, Store(filled.root)))
-    fitted = make_plan(DEEPER, "smoke", None, Store(filled.root))
-    assert {p.price.source for p in fitted.to_run if p.price} == {"fitted on 100 cells"}
+    from_speed = make_plan(DEEPER, "smoke", None, Store(filled.root))
+    assert {p.price.source for p in from_speed.to_run if p.price} == {"speed of 100 cells"}
     priced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root)))
     unpriced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root), priced=False))
     status = seconds(
@@ -130,7 +130,7 @@ def test_reading_10000_trials(filled, monkeypatch, record):
     record("engine: reading 10,000 loose shards", f"{cold:.1f} s")
     record("engine: packing 10,000 shards", f"{packing:.1f} s")
     record("engine: planning 10,000 finished trials", f"{plan:.2f} s", "< 2 s")
-    record("engine: planning 10,000 trials, prices fitted", f"{priced:.2f} s", "< 2 s")
+    record("engine: planning 10,000 trials, prices from cells alike", f"{priced:.2f} s", "< 2 s")
     record("engine: of that, prices", f"{priced - unpriced:.2f} s", "< 1 s")
     record("engine: status of 10,000 trials", f"{status:.2f} s", "< 3 s")
     record("engine: loading and tabulating 10,000 trials", f"{table:.2f} s", "< 5 s")

@@ -9,7 +9,7 @@ import pytest
 import analysis.__main__ as analysis
 import sweeps.__main__ as sweeps
 from pcore.cli import main as pcore
-from pcore.config import override, trial_id
+from pcore.config import override, trial_id, unflatten
 from pcore.model.checkpoint import pack_model
 from pcore.model.transformer import make_model
 from pcore.training.train import train
@@ -142,10 +142,7 @@ def test_winners_of_a_search_are_fields_and_no_code(tmp_path):
 
 def test_code_that_the_user_named_is_found_in_rows(store):
     """A sweep script that names the class has imported it: its rows are read as any others."""
-    from sweeps.engine.prices.measured import _read
-
     (row,) = store.load(record="trial", columns=["config_json"]).to_pylist()
-    config = _read(row["config_json"])
-    assert config is not None
+    config = unflatten(json.loads(row["config_json"]))
     assert type(config.task).__name__ == "Sums"
     assert list(train(config))[-1].finished

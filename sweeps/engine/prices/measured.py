@@ -1,114 +1,128 @@
-"""Measured times of finished trials by cell, to which the cost model is fitted.
+"""Measured times of finished trials, by cell."""
 
-Other work on the machine can slow a trial down but never speeds it up, so the lower quartile of a
-cell's trials represents the cell.
-"""
-
-import json
+import math
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from pcore.config import TrialConfig, unflatten
-from pcore.encodings import find_encoding
-from pcore.model.mixing import mixing_parts
-from sweeps.engine.prices.cost_model import MIN_STEPS, Measurement, count_amounts
+from pcore.config import OWN_CODE, TrialConfig, flatten
+from pcore.evaluation.flops import count_flops, count_train_flops
 from sweeps.engine.store.store import Store
 
+STEP_SECONDS = 4e-3  # of a training step, beside its operations: one core of a 2024 server
+OPERATION_SECONDS = 2.2e-11  # the same core
 MIN_SHARE = 0.2  # of its steps that an attempt must have run itself to count
-CELLS_PER_KIND = 3  # of cells that differ only in learning rates and similar fields
-MAX_KINDS = 150  # the newest; more only take time
+FAR = 4.0  # training steps with this many times more or fewer operations are not alike
 
-TIMES = ("train_seconds", "eval_seconds", "first_step", "optim.num_steps")
-ORIGIN = ("status", "device", "num_threads", "host", "started_at", "stacked")
-KIND = ("task.name", "position.encoding", "num_parameters", "train_flops")
+DEFAULTS = flatten(TrialConfig())
+TIMES = ("train_seconds", "eval_seconds", "train_flops", "first_step", "optim.num_steps")
+ORIGIN = ("cell_id", "status", "device", "num_threads", "host", "started_at", "stacked")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """A training step. kind: names of task, encoding, attention and mixer; operations: rounded, to
+    be equal in trials that differ in their length.
+    """
+
+    kind: tuple[object, ...]
+    operations: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """The durations in a store."""
+    """The times of a cell. seconds: of a trial; slowness: of its training, over typical seconds."""
 
-    seconds: Mapping[str, float]  # of each cell in the store
-    sample: Mapping[TrialConfig, Measurement]  # cells of all kinds, each at one of its seeds
-    here: bool  # whether all this was measured on this host
+    seconds: float
+    slowness: float
+    step: Step
 
 
-def read_measured(store: Store, device: str, num_threads: int = 1) -> Measured:
-    """What the store has measured on this kind of device with this many threads: on this host if
-    that is enough for a fit, else on all hosts.
+def typical_seconds(num_steps: int, operations: float) -> float:
+    """Seconds on a typical core."""
+    return STEP_SECONDS * num_steps + OPERATION_SECONDS * operations
+
+
+def typical_trial_seconds(config: TrialConfig) -> float:
+    """Of a whole trial. Every second length is an evaluation of its own."""
+    training = count_train_flops(config)
+    evaluation = (count_flops(config) - training) * max(1, len(config.eval.second_lengths))
+    return typical_seconds(config.optim.num_steps, training + evaluation)
+
+
+def step_of(config: TrialConfig) -> Step:
+    """The training step of a configuration."""
+    return _step(flatten(config) | {"train_flops": count_train_flops(config)})
+
+
+def find_alike(measured: Iterable[Measured], step: Step) -> list[Measured]:
+    """The cells whose slowness says something about this step."""
+    return [
+        cell
+        for cell in measured
+        if cell.step.kind == step.kind and 1 / FAR <= cell.step.operations / step.operations <= FAR
+    ]
+
+
+def read_measured(
+    store: Store, device: str, num_threads: int = 1, local: bool = True
+) -> dict[str, Measured]:
+    """The cells measured on this kind of device with this many threads, newest first. local: on
+    this host.
     """
-    visible = store.visible()
-    columns = ["trial_id", "cell_id", *TIMES, *ORIGIN, *KIND]
-    table = store.load_shards(visible.values(), "trial", columns)
-    rows = _usable(table, device, num_threads)
-    local = [row for row in rows if row["host"] == socket.gethostname()]
-    here = len({_kind(row) for row in local}) >= MIN_STEPS or len(local) == len(rows)
+    columns = [*ORIGIN, *TIMES, *OWN_CODE]
+    table = store.load_shards(store.visible().values(), "trial", columns)
+    newest = table.filter(_usable(device, num_threads, local)).sort_by(
+        [("started_at", "descending")]
+    )
     by_cell: dict[str, list[dict[str, Any]]] = {}
-    for row in local if here else rows:
+    for row in newest.to_pylist():
+        row["train_flops"] = row["train_flops"] or math.nan  # not recorded: like no other
         by_cell.setdefault(row["cell_id"], []).append(row)
-    seconds = {cell: _low([_seconds(row) for row in rows]) for cell, rows in by_cell.items()}
-    chosen = {by_cell[cell][0]["trial_id"]: cell for cell in _of_all_kinds(by_cell)}
-    shards = [visible[name] for name in chosen]
-    sample: dict[TrialConfig, Measurement] = {}
-    for row in store.load_shards(shards, "trial", ["trial_id", "config_json"]).to_pylist():
-        if (config := _read(row["config_json"])) is not None:
-            took = seconds[chosen[row["trial_id"]]]
-            sample[config] = Measurement(amounts=count_amounts(config), seconds=took)
-    return Measured(seconds=seconds, sample=sample, here=here)
+    return {cell: _measured(rows) for cell, rows in by_cell.items()}
 
 
-def _usable(table: pa.Table, device: str, num_threads: int) -> list[dict[str, Any]]:
-    """Rows of unstacked trials that ran all or most of their steps."""
-    on_cpu = pc.field("device") == "cpu"
-    whole = (pc.field("status") == "ok") & (pc.field("num_threads") == num_threads)
-    whole &= on_cpu if device == "cpu" else ~on_cpu
-    whole &= pc.field("stacked").is_null() | (pc.field("stacked") == 1)
-    whole &= (pc.field("train_seconds") > 0) & (pc.field("eval_seconds") > 0)
-    rows = table.filter(whole).to_pylist()
-    if device != "cpu" and torch.cuda.is_available():
-        rows = [row for row in rows if row["device"] == torch.cuda.get_device_name()]
-    return [row for row in rows if _share(row) >= MIN_SHARE]
+def _usable(device: str, num_threads: int, local: bool) -> pc.Expression:
+    """Unstacked trials that ran all or most of their steps."""
+    usable = (pc.field("status") == "ok") & (pc.field("num_threads") == num_threads)
+    usable &= pc.field("stacked").is_null() | (pc.field("stacked") == 1)
+    usable &= (pc.field("train_seconds") > 0) & (pc.field("eval_seconds") > 0)
+    usable &= pc.field("first_step") <= pc.field("optim.num_steps") * pc.scalar(1 - MIN_SHARE)
+    if local:
+        usable &= pc.field("host") == socket.gethostname()
+    if device == "cpu":
+        return usable & (pc.field("device") == "cpu")
+    if torch.cuda.is_available():
+        return usable & (pc.field("device") == torch.cuda.get_device_name())
+    return usable & (pc.field("device") != "cpu")
 
 
-def _share(row: Mapping[str, Any]) -> float:
-    """The share of its steps that an attempt ran itself."""
-    return 1 - row["first_step"] / row["optim.num_steps"]
+def _measured(rows: Sequence[Mapping[str, Any]]) -> Measured:
+    """The trial at the lower quartile represents its cell: other work on the machine can slow a
+    trial down but never speeds it up.
+    """
+    row = sorted(rows, key=_seconds)[(len(rows) - 1) // 4]
+    typical = typical_seconds(row["optim.num_steps"], row["train_flops"])
+    slowness = _train_seconds(row) / typical
+    return Measured(seconds=_seconds(row), slowness=slowness, step=_step(row))
 
 
 def _seconds(row: Mapping[str, Any]) -> float:
-    """Seconds of the trial; of one that was interrupted what its last attempt ran, scaled up."""
-    return row["train_seconds"] / _share(row) + row["eval_seconds"]
+    return _train_seconds(row) + row["eval_seconds"]
 
 
-def _of_all_kinds(by_cell: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """The newest cells of the newest kinds."""
-    last = {cell: max(row["started_at"] or "" for row in by_cell[cell]) for cell in by_cell}
-    kinds: dict[tuple[object, ...], list[str]] = {}
-    for cell in sorted(by_cell, key=last.__getitem__, reverse=True):
-        kinds.setdefault(_kind(by_cell[cell][0]), []).append(cell)
-    return [cell for cells in list(kinds.values())[:MAX_KINDS] for cell in cells[:CELLS_PER_KIND]]
+def _train_seconds(row: Mapping[str, Any]) -> float:
+    """Of an interrupted trial what its last attempt ran, scaled up."""
+    return row["train_seconds"] / (1 - row["first_step"] / row["optim.num_steps"])
 
 
-def _kind(row: Mapping[str, Any]) -> tuple[object, ...]:
-    return tuple(row[name] for name in KIND)
-
-
-def _read(text: str) -> TrialConfig | None:
-    """The configuration; None if it cannot be read, or names code that is not this launch's."""
-    try:
-        config = unflatten(json.loads(text))
-        find_encoding(config.position.encoding)
-        mixing_parts(config.model)
-    except (ValueError, TypeError, AttributeError):  # JSON that is not a flat dictionary
-        return None
-    return config
-
-
-def _low(values: Sequence[float]) -> float:
-    return float(np.quantile(values, 0.25, method="lower"))
+def _step(row: Mapping[str, Any]) -> Step:
+    """Names are missing in rows from before they were recorded."""
+    return Step(
+        kind=tuple(DEFAULTS[name] if row[name] is None else row[name] for name in OWN_CODE),
+        operations=float(f"{row['train_flops'] / row['optim.num_steps']:.4g}"),
+    )

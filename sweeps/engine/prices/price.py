@@ -1,8 +1,8 @@
-"""The predicted seconds of a trial: measured, fitted to measured trials, or probed.
+"""The predicted seconds of a trial: measured, from the speed of measured cells alike, or probed.
 
-A measured cell costs what it took. Others are predicted by the cost model fitted to all measured
-ones (`cost_model`). If there are too few of these, or none is comparable, a few training steps are
-timed here (`probe`).
+A measured cell costs what it took. Others cost what they would take on a typical core, times how
+much slower cells alike were here (`measured`). Where none was measured, a few training steps are
+timed (`probe`).
 """
 
 import dataclasses
@@ -13,24 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from pcore.cli.text import plural
-from pcore.config import DataConfig, ModelConfig, TrialConfig
-from pcore.evaluation.flops import count_example_flops, count_flops
+from pcore.config import DataConfig, TrialConfig
+from pcore.evaluation.flops import count_example_flops, count_flops, count_train_flops
 from pcore.training.train import Run, learning_rate
 from sweeps.engine.arithmetic import process_settings
-from sweeps.engine.prices.cost_model import (
-    TYPICAL,
-    Amounts,
-    count_amounts,
-    cross_validate,
-    fit,
-    is_enough,
+from sweeps.engine.prices.measured import (
+    Measured,
+    find_alike,
+    read_measured,
+    step_of,
+    typical_seconds,
+    typical_trial_seconds,
 )
-from sweeps.engine.prices.measured import read_measured
 from sweeps.engine.store.store import Store
 
 CONSTRUCTED_RATE = 2e10  # operations of the trained model of that configuration, per second
 PROBE_FLOPS = 2e10  # a probe step larger than this is made smaller by cutting the batch
-FAR = 4.0  # a step with this many times more or fewer operations than all measured is probed
+MAX_CELLS = 300  # measured ones that others are compared with, the newest; more only take time
 CLOSE = 0.3  # a prediction within 30 % is called close
 
 
@@ -39,12 +38,14 @@ class Price:
     """The predicted duration of one trial on one slot."""
 
     seconds: float
-    source: str  # measured, fitted on N cells, probed, or guessed
+    source: str  # measured, speed of N cells, probed, or guessed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Prices:
-    """The price of each cell, by its id. note: how good fitted prices are; empty if none is."""
+    """The price of each cell, by its id. note: how well cells alike predict one another; empty if
+    no price comes from them.
+    """
 
     by_cell: Mapping[str, Price]
     note: str = ""
@@ -57,89 +58,69 @@ def price_cells(
     num_threads: int = 1,
     local: bool = True,
 ) -> Prices:
-    """The prices of cells, by their ids. local: the trials will run on this host, whose speed can
-    be probed.
+    """The prices of cells, by their ids. local: the trials will run on this host, so only what was
+    measured here counts.
     """
     if not cells:
         return Prices(by_cell={})
-    pricing = _Pricing(store, device, num_threads)
-    if local and not pricing.measured.here:
-        trained = [config for config in cells.values() if config.model.kind == "trained"]
-        pricing.calibrate(trained)
+    pricing = _Pricing(store, device, num_threads, local)
     prices = {cell: pricing.price(cell, config) for cell, config in cells.items()}
-    fitted = any(price.source.startswith("fitted") for price in prices.values())
-    return Prices(by_cell=prices, note=pricing.describe() if fitted else "")
+    note = ""
+    from_speed = any(price.source.startswith("speed") for price in prices.values())
+    if from_speed and (ratios := cross_validate(pricing.newest)):
+        note = f"cost model: predicted from others alike, cells took {describe_ratios(ratios)}"
+    return Prices(by_cell=prices, note=note)
 
 
 class _Pricing:
     """The shared state of the prices of one plan."""
 
-    def __init__(self, store: Store, device: str, num_threads: int):
+    def __init__(self, store: Store, device: str, num_threads: int, local: bool):
         self.device, self.num_threads = device, num_threads
-        self.measured = read_measured(store, device, num_threads)
-        self.sample = list(self.measured.sample.values())
-        self.fitted = is_enough(self.sample)
-        self.model = fit(self.sample) if self.sample else TYPICAL
-        self.steps = [m.amounts.step_operations for m in self.sample]
-        self.measured_parts = {_parts(config) for config in self.measured.sample}
-        self.speed = 1.0  # time here over time where the rows were measured
+        self.measured = read_measured(store, device, num_threads, local)
+        # On a GPU a step and an operation cost in other proportions than on the typical core.
+        self.newest = list(self.measured.values())[:MAX_CELLS] if device == "cpu" else []
         self.probed: dict[TrialConfig, float | None] = {}
-
-    def calibrate(self, configs: Sequence[TrialConfig]) -> None:
-        """Compare rows measured on other hosts with this host."""
-        if not configs:
-            return
-        middle = configs[len(configs) // 2]
-        ratios = [self.probe(config) for config in (configs[0], middle, configs[-1])]
-        self.speed = statistics.median([r for r in ratios if r is not None] or [1.0])
 
     def price(self, cell: str, config: TrialConfig) -> Price:
         if config.model.kind == "constructed":  # evaluated only: seconds at most
             return Price(seconds=count_flops(config) / CONSTRUCTED_RATE, source="guessed")
-        if cell in self.measured.seconds:
-            return Price(seconds=self.measured.seconds[cell] * self.speed, source="measured")
-        amounts = count_amounts(config)
-        seconds = self.model.seconds(amounts)
-        if self.fitted and not self._is_far(amounts) and self._is_comparable(config):
-            source = f"fitted on {len(self.sample)} cells"
-            return Price(seconds=seconds * self.speed, source=source)
-        if (ratio := self.probe(config)) is None:
-            return Price(seconds=seconds * self.speed, source="guessed")
-        return Price(seconds=seconds * ratio, source="probed")
+        if cell in self.measured:
+            return Price(seconds=self.measured[cell].seconds, source="measured")
+        seconds = typical_trial_seconds(config)
+        if alike := find_alike(self.newest, step_of(config)):
+            source = f"speed of {plural(len(alike), 'cell')}"
+            return Price(seconds=seconds * _median_slowness(alike), source=source)
+        if (slowness := self.probe(config)) is None:
+            return Price(seconds=seconds, source="guessed")
+        return Price(seconds=seconds * slowness, source="probed")
 
     def probe(self, config: TrialConfig) -> float | None:
-        """How much longer a training step takes here than the model says; None if it raises."""
+        """How much longer than typical a training step takes here; None if it raises."""
         small = smaller(config)
         if small not in self.probed:
             try:
                 seconds = probe(small, self.device, self.num_threads)
-                self.probed[small] = seconds / self.model.step_seconds(count_amounts(small))
+                self.probed[small] = seconds / typical_seconds(1, count_train_flops(small))
             except Exception:  # own code: its trials will say what it raises, the others run
                 self.probed[small] = None
         return self.probed[small]
 
-    def describe(self) -> str:
-        """The error of the model, from cells that were left out of the fit."""
-        return (
-            f"cost model: fitted on {len(self.sample)} cells; "
-            f"cells left out of the fit took {describe_ratios(cross_validate(self.sample))}"
-        )
 
-    def _is_far(self, amounts: Amounts) -> bool:
-        return not min(self.steps) / FAR <= amounts.step_operations <= max(self.steps) * FAR
-
-    def _is_comparable(self, config: TrialConfig) -> bool:
-        """False for own code, and for attention that is not plain, that no measured trial had."""
-        m, default = config.model, ModelConfig()
-        ours = ":" not in config.position.encoding and m.attention == default.attention
-        ours = ours and m.mixer == default.mixer
-        ours = ours and type(config.task).__module__.startswith("pcore.")
-        return ours or _parts(config) in self.measured_parts
+def cross_validate(measured: Sequence[Measured]) -> list[float]:
+    """Measured over predicted training time of each cell, predicted from cells alike with another
+    training step: those with the same one would vouch for each other.
+    """
+    ratios: list[float] = []
+    for cell in measured:
+        others = [other for other in measured if other.step != cell.step]
+        if alike := find_alike(others, cell.step):
+            ratios.append(cell.slowness / _median_slowness(alike))
+    return ratios
 
 
-def _parts(config: TrialConfig) -> tuple[object, ...]:
-    m = config.model
-    return config.position.encoding, type(config.task), m.attention, m.mixer
+def _median_slowness(cells: Sequence[Measured]) -> float:
+    return statistics.median(cell.slowness for cell in cells)
 
 
 def describe_error(pairs: Sequence[tuple[float, float]]) -> str:
