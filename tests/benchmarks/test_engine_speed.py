@@ -16,8 +16,8 @@ from analysis.load import load_sweep
 from analysis.tables.sweep_tables import ablation_table
 from pcore.config import override
 from pcore.evaluation.flops import count_train_flops
-from sweeps.__main__ import main as command
 from sweeps.baseline import addition
+from sweeps.commands.status import show_status
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
@@ -110,22 +110,19 @@ def test_planning_10000_trials(tmp_path, record):
     assert took < 2
 
 
-def test_reading_10000_trials(filled, monkeypatch, record):
+def test_reading_10000_trials(filled, record):
     began = time.perf_counter()
     assert isinstance(Store(filled.root).load(record="trial"), pa.Table)
     cold = time.perf_counter() - began
     began = time.perf_counter()
     Store(filled.root).pack()
     packing = time.perf_counter() - began
-    monkeypatch.setattr("sweeps.commands.status.find_sweep", lambda name: LARGE)
     plan = seconds(lambda: make_plan(LARGE, "smoke", None, Store(filled.root)))
     from_speed = make_plan(DEEPER, "smoke", None, Store(filled.root))
-    assert {p.price.source for p in from_speed.to_run if p.price} == {"speed of 100 cells"}
+    assert {p.price.source for p in from_speed.to_run if p.price} == {"speed of 25 cells"}
     priced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root)))
     unpriced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root), priced=False))
-    status = seconds(
-        lambda: command(["status", "large", "--scale", "smoke", "--results", filled.root])
-    )
+    status = seconds(lambda: show_status(filled.root, [LARGE], "smoke", None))
     table = seconds(lambda: ablation_table(load_sweep(filled.root, "large", "smoke")))
     record("engine: reading 10,000 loose shards", f"{cold:.1f} s")
     record("engine: packing 10,000 shards", f"{packing:.1f} s")
