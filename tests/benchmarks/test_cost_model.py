@@ -1,9 +1,8 @@
 """How well measured cells predict one another: `pytest -m benchmark -s` on this file.
 
-Once from the published laptop rows (`-k published`), beside how much equal trials there differ, and
-once from trials timed now: training steps and evaluations of NUM_SHAPES shapes drawn from the cells
-of all sweeps at laptop scale, in CPU seconds of one thread, which other work on the machine changes
-little.
+Once from the published laptop rows (`-k published`), beside how much equal trials there differ;
+once from NUM_SHAPES training steps, drawn from all sweeps at laptop scale and timed now
+(`-k timed`) in CPU seconds of one thread, which other work on the machine changes little.
 """
 
 import random
@@ -16,7 +15,6 @@ from typing import Any
 import pytest
 
 from pcore.config import OWN_CODE, TrialConfig, override
-from pcore.evaluation.evaluate import evaluate_lengths
 from pcore.evaluation.flops import count_train_flops
 from pcore.training.train import Run, learning_rate
 from sweeps.commands.catalogue import find_sweep, sweep_names
@@ -37,7 +35,6 @@ PUBLISHED = "results/published/laptop"
 HOURS = 3.0  # after which other work on the machine is taken to be another
 NUM_SHAPES = 40
 NUM_STEPS = 15
-NUM_EXAMPLES = 100  # per length
 
 
 def test_published_cells_are_predicted_from_others_alike(capsys):
@@ -86,8 +83,7 @@ def _repeat(rows: Sequence[Mapping[str, Any]], hours: float) -> list[float]:
 def draw_configs() -> list[TrialConfig]:
     """Configurations no two of which are equal in the operations of their training step."""
     cells = [cell.config for name in sweep_names() for cell in find_sweep(name).cells("laptop")]
-    changes = {"data.num_examples": None, "eval.num_examples": NUM_EXAMPLES}
-    cells = [override(cell, changes) for cell in cells if cell.model.kind == "trained"]
+    cells = [override(c, {"data.num_examples": None}) for c in cells if c.model.kind == "trained"]
     by_step = {step_of(config).operations: config for config in cells}
     return [by_step[step] for step in random.Random(0).sample(sorted(by_step), NUM_SHAPES)]
 
@@ -99,7 +95,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def measure(config: TrialConfig) -> Measured:
-    """A trial whose steps all take as long as a few of them."""
+    """A trial whose steps all take as long as a few of them, without its evaluation."""
     run, rate = Run(config, "cpu"), learning_rate(config.optim, 0)
 
     def steps(count: int) -> None:
@@ -109,18 +105,17 @@ def measure(config: TrialConfig) -> Measured:
     steps(2)
     count = config.optim.num_steps
     training = count * cpu_seconds(lambda: steps(NUM_STEPS)) / NUM_STEPS
-    evaluation = cpu_seconds(lambda: list(evaluate_lengths(run.model, config, "last", 0)))
     return Measured(
-        seconds=training + evaluation,
+        seconds=training,
         slowness=training / typical_seconds(count, count_train_flops(config)),
         step=step_of(config),
     )
 
 
 def test_shapes_timed_now_are_predicted_from_others_alike(capsys):
-    """Two of three are within 30 %."""
+    """Three of five are within 30 %."""
     with process_settings(num_threads=1):  # as in an attempt
         ratios = cross_validate([measure(config) for config in draw_configs()])
     with capsys.disabled():
         print(f"\n{NUM_SHAPES} shapes timed now, from others alike: {describe_ratios(ratios)}")
-    assert count_close(ratios) >= 2 / 3 * len(ratios)
+    assert count_close(ratios) >= 0.6 * len(ratios)
