@@ -28,7 +28,7 @@ from sweeps.baseline import addition
 from sweeps.engine.launch import scheduler
 from sweeps.engine.launch.hooks import Hook
 from sweeps.engine.search.predict import count_left, replay
-from sweeps.engine.search.results import best_of, read_scores
+from sweeps.engine.search.results import best_of, read_scores, untried
 from sweeps.engine.search.rounds import main, run_search
 from sweeps.engine.search.space import (
     SEED,
@@ -189,6 +189,15 @@ def stand_in(monkeypatch, lab: type[Lab]) -> None:
         lab(store.root)(configs)
 
     monkeypatch.setattr(scheduler, "execute_configs", execute)
+
+
+def test_values_that_few_configurations_left_out_are_named():
+    tried = {"a": (0.1, 0.1), "b": (0.1, 0.0)}
+    best = {
+        arm: {"tried": [{"optim.learning_rate": 1.0, "optim.weight_decay": v} for v in values]}
+        for arm, values in tried.items()
+    }
+    assert untried(SPACE, best) == ["optim.weight_decay=0 was not tried in 1 of 2 arms"]
 
 
 def test_the_winners_can_be_merged_into_the_arms_of_another_sweep(tmp_path, capfd, monkeypatch):

@@ -22,8 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pcore.cli.text import plural
 from pcore.registry import check_loaded
 from sweeps.engine.plan import align
+from sweeps.engine.search.space import Choice, Space
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_results
@@ -86,6 +88,22 @@ def format_best(best: Mapping[str, Mapping[str, Any]]) -> str:
         numbers = [f"{winner['near_score']:.4f}", str(winner["num_configurations"]), rungs]
         rows.append([label, *values, *numbers, f"{winner['num_trained_steps']:,}"])
     return align([tuple(row) for row in rows])
+
+
+def untried(space: Space, best: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A sentence for each value of a choice that some arms never tried: few configurations are
+    drawn, at random.
+    """
+    found: list[str] = []
+    for field, choice in space.items():
+        for value in choice.values if isinstance(choice, Choice) else ():
+            arms = [
+                arm for arm, won in best.items() if value not in {t[field] for t in won["tried"]}
+            ]
+            if arms:
+                where = f"{len(arms)} of {plural(len(best), 'arm')}"
+                found.append(f"{field}={_text(value)} was not tried in {where}")
+    return found
 
 
 def _text(value: Any) -> str:

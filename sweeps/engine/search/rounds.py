@@ -27,7 +27,7 @@ from sweeps.engine.options import (
     read_options,
 )
 from sweeps.engine.plan import Plan
-from sweeps.engine.search.results import format_best, read_scores, write_best
+from sweeps.engine.search.results import format_best, read_scores, untried, write_best
 from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms
 from sweeps.engine.spec import SCALES, Scale, Sweep
 from sweeps.engine.store.location import check_not_published
@@ -207,6 +207,8 @@ def _report(
     print(f"\n{format_best(best)}\n")
     print("near score: (1 - exact match) + (1 - token accuracy), the mean over near lengths")
     print("chosen on the near range; the test range was neither evaluated nor read")
+    for line in untried(search.space, best):
+        print(line)
     print(f"written: {file}")
     command = ["-m", "analysis", "search", search.name, "--scale", options.scale]
     command += ["--results", options.results]
