@@ -28,25 +28,12 @@ def predict(
     store = Store(options.results)
     arms = [Arm(label, config, search.space, budget) for label, config in configs.items()]
     scores = replay(arms, store, width)
-    cells = {
-        (arm.label, steps): Cell(
-            label=arm.label, config=override(arm.config, {"optim.num_steps": steps})
-        )
-        for arm in arms
-        for steps in arm.steps
-    }
-    prices = price_cells(
-        {cell.id: cell.config for cell in cells.values()},
-        store,
-        options.device,
-        options.num_threads,
-        options.is_local,
-    )
+    seconds_of, note = _seconds(arms, store, options)
     num_slots = min(options.num_slots, len(arms) * width)  # a round has no more trainings
 
     def wall(share: float) -> str:
         seconds = sum(
-            count * prices.by_cell[cells[arm.label, steps].id].seconds
+            count * seconds_of[arm.label, steps]
             for arm in arms
             for steps, count in zip(arm.steps, count_left(arm, scores, share), strict=True)
         )
@@ -59,7 +46,25 @@ def predict(
     if len(budget.rungs) > 1:
         text += f" if a third of each rung goes on, at most {wall(1.0)}"
     text += f"; {plural(stored, 'training')} stored already" if stored else ""
-    return f"{text}\n{prices.note}" if prices.note else text
+    return f"{text}\n{note}" if note else text
+
+
+def _seconds(
+    arms: Sequence[Arm], store: Store, options: LaunchOptions
+) -> tuple[dict[tuple[str, int], float], str]:
+    """What a training of each arm with the steps of each rung takes, and how well such predictions
+    hold.
+    """
+    cells = {
+        (arm.label, steps): Cell(
+            label=arm.label, config=override(arm.config, {"optim.num_steps": steps})
+        )
+        for arm in arms
+        for steps in arm.steps
+    }
+    configs = {cell.id: cell.config for cell in cells.values()}
+    prices = price_cells(configs, store, options.device, options.num_threads, options.is_local)
+    return {key: prices.by_cell[cell.id].seconds for key, cell in cells.items()}, prices.note
 
 
 def replay(arms: Sequence[Arm], store: Store, width: int) -> dict[str, Scored]:
