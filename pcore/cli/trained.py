@@ -21,7 +21,7 @@ from pcore.encodings.position_ids import level_names
 from pcore.evaluation.generate import solve as solve_query
 from pcore.evaluation.predict import with_examples
 from pcore.model.transformer import Transformer
-from pcore.training.validate import task_name
+from pcore.training.validate import MAX_LENGTH, task_name
 
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
 NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass
@@ -176,6 +176,8 @@ def _open(args: argparse.Namespace) -> tuple[Transformer, TrialConfig]:
     for flag, value in {"length": length, "examples": examples}.items():
         if value is not None and value < 1:
             raise ValueError(f"--{flag} {value} is below 1")
+    if length is not None and length > MAX_LENGTH:
+        raise ValueError(f"--length {length} is above {MAX_LENGTH}")
     device = choose_device(args.device)
     model, config = open_model(args.checkpoint, device, trust_code=args.trust_code)
     config = with_examples(config, examples)

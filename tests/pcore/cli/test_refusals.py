@@ -87,6 +87,7 @@ def test_a_file_that_is_no_checkpoint_is_one_sentence(pcore, tmp_path):
         (["{folder}"], "is a folder, not a checkpoint file; it holds m.pt"),
         (["{file}", "--length", "19"], "position.max_position=20 is below 21, which addition at"),
         (["{file}", "--length", "0"], "--length 0 is below 1"),
+        (["{file}", "--length", "1000000000"], "--length 1000000000 is above 10000"),
         (["{file}", "--examples", "0"], "--examples 0 is below 1"),
         (["{file}", "--examples", 10**18], "test examples (eval.num_examples=1000000000000000000)"),
         (["{file}", "--device", "toaster"], "device 'toaster' is not available here"),
