@@ -1,6 +1,7 @@
 """`pcore new` and `pcore check-encoding`, -task, -attention, -mixer: write and check own code."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,8 @@ def new(words: list[str]) -> int:
     path = write_template(options.kind, options.name)
     print(f"wrote {path}. Change it, then:")
     print(f"  pcore check-{options.kind} {options.name}")
+    if options.kind == "task":
+        print(f"  pcore show {options.name} 653-049  # compare some answers by hand")
     print(f"  pcore train --preset small {FLAGS[options.kind]} {options.name}")
     return 0
 
@@ -74,6 +77,8 @@ def write_template(kind: str, name: str) -> Path:
     module, _, class_name = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), class_name)):
         raise ValueError(f"{name!r} is not module:Class; for example my_{kind}:{kind.title()}")
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise ValueError(f"{module} is a module of Python's: choose another name")
     path = Path(*module.split(".")).with_suffix(".py")
     text, old = read_template(kind)
     try:

@@ -126,7 +126,14 @@ def _contents(task: Task, lengths: list[int]) -> str:
                     raise Broken(
                         f"{where}, where draw puts {token}; 0 is PAD, symbols are 1-{last}"
                     )
-        _call_layout(posed, posed.largest_shape(length), "largest_shape")
+                if (text := task.vocab.symbols[token]) in (task.bos, task.eos):
+                    what = "the first or last token of an example"
+                    raise Broken(f"{where}, where draw puts {token}, which is {text!r}, {what}")
+        _call_layout(
+            posed,
+            posed.largest_shape(length),
+            "`largest_shape(self, length, second=None)` (override it if shapes have more numbers)",
+        )
         largest = max(largest, (num_fields, width))
     return f"up to {largest[0]} fields of {largest[1]} symbols"
 

@@ -304,6 +304,13 @@ class DoesNotEndTheQuery(Copy):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WritesTheLastToken(Copy):
+    def draw(self, sizes, rng):
+        symbols, shapes = super().draw(sizes, rng)
+        return Contents(torch.full_like(symbols, self.vocab.index[self.eos]), shapes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DrawsFlatShapes(Copy):
     def draw(self, sizes, rng):
         symbols, shapes = super().draw(sizes, rng)
@@ -366,11 +373,12 @@ def test_a_planted_fault_in_a_task_is_found(cls, rule):
     [
         (DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"),
         (CountsSymbolsFromZero, "where draw puts 0; 0 is PAD"),
+        (WritesTheLastToken, "which is '$', the first or last token of an example"),
         (PlacesAnUnknownSymbol, "'→', which is not in the vocabulary"),
         (AddsWithoutAnId, "with 0 relative IDs instead of 1: add(symbol, an ID for each level)"),
         (DoesNotEndTheQuery, "does not say where the query ends: call end_query() after '='"),
         (DrawsFlatShapes, "draw returned shapes of shape (32,), expected B Z"),
-        (NeedsMoreThanTheSize, "layout((1,)), a shape from largest_shape, raises ValueError: not"),
+        (NeedsMoreThanTheSize, "(override it if shapes have more numbers), raises ValueError"),
     ],
 )
 def test_contents_that_do_not_fit_the_layout_are_the_one_failure(cls, why):

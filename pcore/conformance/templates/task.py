@@ -14,9 +14,11 @@ class Difference(Task):
     def vocab(self):  # numbered from 1 in this order, so digit d is d + 1; 0 is padding
         return make_vocab((*DIGITS, "-", "=", BOUNDARY))
 
-    # numbers: B 2 W, units first, random from their size on. The answer must not depend on those:
-    # where it would, mask the columns that are not `torch.arange(W) < sizes`. If it can be one
-    # digit longer than the query, it needs that column too, and a symbol for it in `layout`.
+    # numbers: B 2 W, units first, random from their size on. The answer must not depend on those.
+    # For an answer that may have one digit more, with `pad` of torch.nn.functional:
+    #   numbers = pad(numbers, (0, 1))
+    #   numbers *= (torch.arange(numbers.shape[2], device=sizes.device) < sizes)[:, None]
+    # and `range(length + 1)` for the answer in `layout`.
     def contents(self, numbers, sizes):
         borrow, answer = torch.zeros_like(numbers[:, 0, 0]), torch.zeros_like(numbers[:, 0])
         for i in range(numbers.shape[2]):
@@ -31,12 +33,13 @@ class Difference(Task):
 
     def parse(self, query):  # the example that a user types
         first, _, second = query.partition("-")
-        if not (first + second).isdecimal() or len(first) != len(second):
+        if not set(first + second) <= set(DIGITS) or not 0 < len(first) == len(second):
             raise ValueError(f"needs two numbers of equal length, got {query!r}")
         digits = torch.tensor([[[int(d) for d in reversed(n)] for n in (first, second)]])
         return self.contents(digits, torch.tensor([[len(first)]]))
 
-    # The order of the symbols, and their relative IDs: symbols with the same one are coupled.
+    # The order of the symbols, and their relative IDs: symbols with the same one are coupled. The
+    # response may read fields of the query too: what only rearranges it needs no field of its own.
     def layout(self, shape):
         (length,), layout = shape, Layout()
         for field, symbol in ((0, "-"), (1, "=")):

@@ -38,6 +38,7 @@ def test_new_writes_into_a_package_that_exists(pcore, tmp_path):
         ("encoding", "my-code:Mine", "is not module:Class; for example my_encoding:Encoding"),
         ("encoding", "mine", "is not module:Class"),
         ("mixture", "mine:Mine", "invalid choice: 'mixture'"),
+        ("task", "string:Rotate", "string is a module of Python's"),
     ],
 )
 def test_new_refuses_and_changes_nothing(pcore, tmp_path, kind, name, reason):
