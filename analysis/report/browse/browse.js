@@ -111,7 +111,7 @@ function draw(box, cells, height) {
   const axis = { stroke: color("grey"), font: FONT, labelFont: FONT, ticks: { stroke: color("light") },
     grid: { stroke: color("fainter") } };
   box.chart = new uPlot({
-    width: box.clientWidth, height, padding: [8, 12, 0, 0],
+    width: box.clientWidth, height, padding: [8, 24, 0, 0],
     scales: { x, y: { range: [-3, 106] } },
     axes: [
       { ...axis, label: log ? "length (logarithmic)" : "length", labelSize: 22, size: 30,
