@@ -219,7 +219,11 @@ def test_cells_and_sweeps_of_one_store_are_compared(
         (cell, "depth_ablation/coupling*", "'coupling*' fits several cells of depth_ablation: "),
         (cell, f"{cell}/seed 1", "leave the seed out"),
         ("depth_ablatoin", "depth_ablation", "did you mean 'depth_ablation'?"),
-        ("depth_ablation [paper]", "depth_ablation", "has no scale 'paper' in"),
+        (
+            "depth_ablation [paper]",
+            "depth_ablation",
+            f"has no scale 'paper' in {where[1]}; it has: laptop",
+        ),
     ):
         assert main(["compare", a, b, *where]) == 2
         assert message in capsys.readouterr().err

@@ -113,9 +113,9 @@ def measure(config: TrialConfig) -> Measured:
 
 
 def test_shapes_timed_now_are_predicted_from_others_alike(capsys):
-    """Three of five are within 30 %."""
+    """Two of three are within 30 %."""
     with process_settings(num_threads=1):  # as in an attempt
         ratios = cross_validate([measure(config) for config in draw_configs()])
     with capsys.disabled():
         print(f"\n{NUM_SHAPES} shapes timed now, from others alike: {describe_ratios(ratios)}")
-    assert count_close(ratios) >= 0.6 * len(ratios)
+    assert 3 * count_close(ratios) >= 2 * len(ratios)

@@ -378,7 +378,11 @@ def test_a_planted_fault_in_a_task_is_found(cls, rule):
         (AddsWithoutAnId, "with 0 relative IDs instead of 1: add(symbol, an ID for each level)"),
         (DoesNotEndTheQuery, "does not say where the query ends: call end_query() after '='"),
         (DrawsFlatShapes, "draw returned shapes of shape (32,), expected B Z"),
-        (NeedsMoreThanTheSize, "(override it if shapes have more numbers), raises ValueError"),
+        (
+            NeedsMoreThanTheSize,
+            "layout((1,)), a shape from `largest_shape(self, length, second=None)` "
+            "(override it if shapes have more numbers), raises ValueError: not",
+        ),
     ],
 )
 def test_contents_that_do_not_fit_the_layout_are_the_one_failure(cls, why):
