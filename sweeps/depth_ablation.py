@@ -11,16 +11,9 @@ arms still add. Cost: see `--plan`; laptop scale is designed for ten minutes on 
 
 from typing import Any
 
-from sweeps.baseline import (
-    BASELINE_DEPTH,
-    ONE_LAYER,
-    OTHERS,
-    PAPER_BASELINE,
-    PAPER_DEPTH,
-    addition,
-    coupling_by_depth,
-    methods,
-)
+from pcore.cli.text import plural
+from pcore.config import override
+from sweeps.baseline import BASELINE_DEPTH, PAPER_DEPTH, addition, core, uncoupled
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -29,19 +22,16 @@ DEPTHS: dict[Scale, range] = {"smoke": range(1, 4), "laptop": range(1, 4), "pape
 
 def cells(scale: Scale) -> list[Cell]:
     """Coupling at every depth, the other encodings at the depth that fits the trained lengths."""
-    layers = coupling_by_depth(scale, DEPTHS[scale])
-    if scale == "paper":
-        layers = {label: changes | PAPER_DEPTH for label, changes in layers.items()}
-    if scale == "laptop":
-        layers["coupling, 1 layer"] |= ONE_LAYER
-    depth, others = BASELINE_DEPTH[scale], dict[str, dict[str, Any]]()
-    for name, changes in methods(scale).items():
-        if name != "coupling":
-            published = PAPER_BASELINE if scale == "paper" else {}
-            own = OTHERS[name] if scale == "laptop" else {}
-            shape = {"model.num_layers": depth}
-            others[f"{name}, {depth} layers"] = changes | shape | published | own
-    return grid(addition(scale), arm=arms(layers | others))
+    base = core(scale)
+    wide: dict[str, Any] = PAPER_DEPTH if scale == "paper" else {}
+    layers = {
+        f"coupling, {plural(depth, 'layer')}": {"model.num_layers": depth} | wide
+        for depth in DEPTHS[scale]
+    }
+    same_tests = override(addition(scale), {"eval.test_lengths": base.eval.test_lengths})
+    depth = plural(BASELINE_DEPTH[scale], "layer")
+    others = {f"{name}, {depth}": own for name, own in uncoupled(scale, same_tests).items()}
+    return grid(base, arm=arms(layers)) + grid(same_tests, arm=arms(others))
 
 
 SWEEP = Sweep(
@@ -49,7 +39,7 @@ SWEEP = Sweep(
     title="Addition: depth with position coupling, next to other encodings",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

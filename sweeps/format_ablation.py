@@ -10,7 +10,8 @@ Cost: see `--plan`.
 
 from typing import Any
 
-from sweeps.baseline import PAPER_DEPTH, coupling
+from pcore.config import override
+from sweeps.baseline import PAPER_DEPTH, core
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -29,11 +30,13 @@ def cells(scale: Scale) -> list[Cell]:
         for pad in (True, False)
         for label, changes in REVERSED.items()
     }
-    if scale != "paper":
-        return grid(coupling(scale), format=arms(formats))
+    if scale == "smoke":
+        return grid(core(scale), format=arms(formats))
     wide = {"position.max_position": 203}  # an unreversed response needs one ID more
+    if scale == "laptop":
+        return grid(override(core(scale), wide), format=arms(formats))
     depths = {"1 layer": wide, "6 layers": wide | SIX_LAYERS}
-    return grid(coupling(scale), format=arms(formats), depth=arms(depths))
+    return grid(core(scale), format=arms(formats), depth=arms(depths))
 
 
 SWEEP = Sweep(
@@ -41,7 +44,7 @@ SWEEP = Sweep(
     title="Addition: number format with position coupling",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ published number per head count. Expected: every number of heads fits the traine
 generalizes worse than two or more. Cost: see `--plan`.
 """
 
-from sweeps.baseline import coupling
+from sweeps.baseline import core
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, axis, grid
 
@@ -16,7 +16,7 @@ HEADS = (1, 2, 4, 8)
 
 def cells(scale: Scale) -> list[Cell]:
     """The same model with 1 to 8 heads, width of a head fixed."""
-    return grid(coupling(scale), heads=axis("model.num_heads", *HEADS))
+    return grid(core(scale), heads=axis("model.num_heads", *HEADS))
 
 
 SWEEP = Sweep(
@@ -24,7 +24,7 @@ SWEEP = Sweep(
     title="Addition: attention heads with position coupling",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

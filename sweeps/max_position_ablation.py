@@ -7,20 +7,20 @@ matters. Expected: the larger the table, the shorter the generalizable length af
 of steps. Cost: see `--plan`.
 """
 
-from sweeps.baseline import coupling
+from sweeps.baseline import core
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, axis, grid
 
 LIMITS: dict[Scale, tuple[int, ...]] = {
     "smoke": (12, 24),
-    "laptop": (28, 40, 60, 100),
+    "laptop": (202, 300, 500, 1003),
     "paper": (202, 300, 500, 1003),
 }
 
 
 def cells(scale: Scale) -> list[Cell]:
     """The same training with larger tables; the smallest just holds the longest test."""
-    return grid(coupling(scale), limit=axis("position.max_position", *LIMITS[scale]))
+    return grid(core(scale), limit=axis("position.max_position", *LIMITS[scale]))
 
 
 SWEEP = Sweep(
@@ -28,7 +28,7 @@ SWEEP = Sweep(
     title="Addition: size of the position table",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

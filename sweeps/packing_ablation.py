@@ -22,16 +22,19 @@ from sweeps.baseline import (
     ABACUS,
     ALONE,
     BASELINE_DEPTH,
+    IN_TABLE,
+    LONGEST_TABLE,
     OTHERS,
     PAPER_BASELINE,
     addition,
+    fewer_in_a_row,
     methods,
     packed,
+    table_of_rows,
 )
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
-IN_TABLE: dict[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 4}  # problems that fit its rows
 LONGEST = 1000  # of the arms with rings
 LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin once a model fits
     "NoPE": {
@@ -50,9 +53,7 @@ LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin onc
         "data.packing_begins": (0.5, 0.7),
     },
 }
-LONGEST_TABLE: dict[Scale, int] = {"smoke": 12, "laptop": 200, "paper": 200}
 LONGEST_APE: dict[Scale, int] = {"smoke": 12, "laptop": 72, "paper": 200}  # its table holds
-MAX_POSITION: dict[Scale, int] = {"smoke": 40, "laptop": 202, "paper": 202}
 # Learning rate and weight decay of the winners of `packing_search` at laptop scale, where these are
 # better on the near range than what the arm began with.
 TUNED: dict[str, tuple[float, float]] = {
@@ -87,21 +88,13 @@ def untuned(scale: Scale) -> list[Cell]:
     to_longest = {"eval.test_lengths": tuple(n for n in base.eval.test_lengths if n <= LONGEST)}
     short = tuple(n for n in base.eval.test_lengths if n <= LONGEST_TABLE[scale])
     others: dict[str, Any] = {"eval.test_lengths": short, "position.moduli": ()}
-    table = others | {
-        "position.encoding": "learned",
-        "position.table_init": "rotation",
-        "position.max_position": MAX_POSITION[scale],
-    }
-    few = tuple(k for k in base.data.problems_per_row if k <= IN_TABLE[scale])
-    fewer = {
-        "data.problems_per_row": few,
-        "data.packing_begins": base.data.packing_begins[: len(few) - 1],
-    }
+    table = others | table_of_rows(scale)
+    fewer = fewer_in_a_row(scale)
     coupled_rope = others | {"position.encoding": "rotary"}
     abacus = table | ABACUS | {"model.num_layers": BASELINE_DEPTH[scale]}
     parts: dict[str, dict[str, Any]] = {
         "rings, alone": ALONE,
-        **({} if scale == "smoke" else {f"rings, up to {few[-1]} in a row": fewer}),
+        **({} if scale == "smoke" else {f"rings, up to {IN_TABLE[scale]} in a row": fewer}),
         "rings, packed, learned sink": {"model.attention_sink": "learned"},
         "rings, packed, plain attention": {"model.attention_scale": "none", "model.log_base": 0},
         "rings, packed, natural logarithm": {"model.log_base": 0},

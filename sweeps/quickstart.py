@@ -13,8 +13,9 @@ with the first. Cost: see `--plan`.
 
 from typing import Any
 
-from pcore.config import TrialConfig, override
-from sweeps.baseline import BASELINE_DEPTH, OTHERS, PAPER_BASELINE, addition, methods, packed
+from pcore.cli.text import plural
+from pcore.config import override
+from sweeps.baseline import BASELINE_DEPTH, addition, packed, uncoupled
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -35,8 +36,6 @@ SHORT: dict[Scale, dict[str, Any]] = {
     },
     "paper": {},
 }
-# With the learning rate of 2e-3 as elsewhere a run of three left a trained length at 85 %.
-APE: dict[str, Any] = {"optim.num_steps": 3000, "optim.learning_rate": 3e-3}
 NUM_EXAMPLES: dict[Scale, int] = {"smoke": 50, "laptop": 500, "paper": 2000}
 
 
@@ -49,29 +48,10 @@ def cells(scale: Scale) -> list[Cell]:
     }
     points = {"coupling, 1 layer": SHORT[scale]}
     coupling = grid(override(packed(scale), tests), arm=arms(points))
-    depth, base = BASELINE_DEPTH[scale], override(addition(scale), tests)
-    longer = OTHERS | {"random-start APE": APE}
-    published = PAPER_BASELINE if scale == "paper" else {}
-    others = {
-        f"{name}, {depth} layers": changes
-        | (longer_table(base, changes) if "position.max_position" in changes else {})
-        | {"model.num_layers": depth}
-        | (longer[name] if scale == "laptop" else published)
-        for name, changes in methods(scale).items()
-        if name != "coupling"
-    }
+    base = override(addition(scale), tests)
+    depth = plural(BASELINE_DEPTH[scale], "layer")
+    others = {f"{name}, {depth}": own for name, own in uncoupled(scale, base).items()}
     return coupling + grid(base, arm=arms(others))
-
-
-def longer_table(base: TrialConfig, changes: dict[str, Any]) -> dict[str, Any]:
-    """Rows for the longest test; training keeps its starts, since each row of a table
-    has to be trained.
-    """
-    rows, task = changes["position.max_position"], base.task
-    return {
-        "position.max_position": task.num_tokens(max(base.eval.test_lengths)),
-        "position.max_start": rows - task.num_tokens(base.data.max_length),
-    }
 
 
 SWEEP = Sweep(

@@ -8,8 +8,10 @@ trained range reaches further. All arms are tested on the same lengths; the near
 recipe was chosen, covers the lengths after the trained ones up to 17. Cost: see `--plan`.
 """
 
+from typing import Any
+
 from pcore.config import TrialConfig
-from sweeps.baseline import coupling
+from sweeps.baseline import core, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -22,16 +24,18 @@ LONGEST: dict[Scale, tuple[int, ...]] = {
 
 def cells(scale: Scale) -> list[Cell]:
     """The same model trained on 1 to each of these lengths."""
-    base = coupling(scale)
-    points = {
-        f"trained on 1-{longest}": {
-            "data.max_length": longest,
-            "eval.near_lengths": _near(base, longest),
-            "eval.test_lengths": _test(scale, base, longest),
-        }
-        for longest in LONGEST[scale]
-    }
+    base = core(scale)
+    points = {f"trained on 1-{n}": _trained_on(scale, base, n) for n in LONGEST[scale]}
     return grid(base, trained=arms(points))
+
+
+def _trained_on(scale: Scale, base: TrialConfig, longest: int) -> dict[str, Any]:
+    changes = {
+        "data.max_length": longest,
+        "eval.near_lengths": _near(base, longest),
+        "eval.test_lengths": _test(scale, base, longest),
+    }
+    return with_log_base(base, changes) if scale == "laptop" else changes
 
 
 def _near(base: TrialConfig, longest: int) -> tuple[int, ...]:
@@ -52,7 +56,7 @@ SWEEP = Sweep(
     title="Addition: longest trained length",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )
 
 if __name__ == "__main__":
