@@ -263,12 +263,13 @@ def uncoupled(scale: Scale, base: TrialConfig) -> dict[str, dict[str, Any]]:
     return points
 
 
-def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
-    """Index hints, coupled RoPE, and encodings of other groups with their own IDs.
+def other_encodings(base: TrialConfig) -> dict[str, dict[str, Any]]:
+    """Index hints, coupled RoPE, and encodings of other groups with their own IDs, as changes to
+    `base`.
 
     Randomized positions draw from twice as many IDs as the longest tested sequence has tokens.
     """
-    longest = addition(scale).task.num_tokens(max(addition(scale).eval.test_lengths))
+    longest = base.task.num_tokens(max(base.eval.test_lengths))
     plain = {
         "position.ids": "sequential",
         "position.start": "fixed",
@@ -278,7 +279,7 @@ def other_encodings(scale: Scale) -> dict[str, dict[str, Any]]:
         "index hints": {
             "position.encoding": "none",
             "task.index_hints": True,
-            "task.num_hints": max(addition(scale).eval.test_lengths) + 4,
+            "task.num_hints": max(base.eval.test_lengths) + 4,
         },
         "coupled RoPE": {
             "position.encoding": "rotary",

@@ -13,7 +13,7 @@ and tests to 48 digits. All cells are compared with the first. Cost: see `--plan
 
 from typing import Any
 
-from sweeps.baseline import coupling, methods, other_encodings, sharp
+from sweeps.baseline import addition, coupling, methods, other_encodings, sharp
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -44,7 +44,7 @@ def cells(scale: Scale) -> list[Cell]:
         ring = {"position.max_position": rows, "eval.test_lengths": lengths}
         points[f"ring of {rows}"] = TOGETHER | sharp(scale) | ring
     longest = {"eval.test_lengths": list(RINGS[scale].values())[-1]}
-    rope = (methods(scale) | other_encodings(scale))["coupled RoPE"]
+    rope = (methods(scale) | other_encodings(addition(scale)))["coupled RoPE"]
     points["coupled RoPE"] = rope | longest
     return grid(base, run=arms(points))
 

@@ -5,8 +5,8 @@ Figure of the paper (arXiv 2405.20671): addition by depth, trained on 1-30 digit
 coupling 1 to 5 layers perform alike and well to 200 digits, 6 layers slightly worse in the median;
 NoPE and random-start APE collapse right after the trained lengths. No arm varies their depth (six
 layers), so whether depth can replace coupling is asked at that depth only. Expected at laptop
-scale: every arm fits the trained lengths; at 1.5 and 2 times the longest of them only the coupling
-arms still add. Cost: see `--plan`; laptop scale is designed for ten minutes on two cores.
+scale, where the coupling arms have packed rows: every arm fits the trained lengths, and beyond them
+only the coupling arms still add, at every depth. Cost: see `--plan`.
 """
 
 from typing import Any

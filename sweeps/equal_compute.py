@@ -45,7 +45,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _methods(scale: Scale, base: TrialConfig) -> dict[str, dict[str, Any]]:
-    others = other_encodings(scale)
+    others = other_encodings(addition(scale))
     longest = max(base.eval.test_lengths)
     hints = others["index hints"]
     fire = hints | others["randomized positions"] | {"position.encoding": "fire"}

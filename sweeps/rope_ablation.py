@@ -34,7 +34,7 @@ def cells(scale: Scale) -> list[Cell]:
     depth = {"model.num_layers": BASELINE_DEPTH[scale]}
     base = override(addition(scale), depth | SETTING[scale])
     ids = {
-        "coupled RoPE": other_encodings(scale)["coupled RoPE"],
+        "coupled RoPE": other_encodings(addition(scale))["coupled RoPE"],
         "RoPE": methods(scale)["RoPE"],
     }
     scaling = {
