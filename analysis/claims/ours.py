@@ -34,6 +34,28 @@ PACKED_ROWS = (
     ),
 )
 
+CORE_SET = (
+    Claim(
+        text="One head adds fewer sums than two, four or eight",
+        published="theorem 5.1 of arXiv 2405.20671 needs two",
+        certainty="ours",
+        source="sweeps/heads_ablation.py",
+        sweep="heads_ablation",
+        ordering=Given(
+            Fits(cells="num_heads=[248]"),
+            Separated(better="num_heads=[248]", worse="num_heads=1", times=8),
+        ),
+    ),
+    Claim(
+        text="The largest position table generalizes less than the smallest",
+        published="left open; each of its rows is trained less often",
+        certainty="ours",
+        source="sweeps/max_position_ablation.py",
+        sweep="max_position_ablation",
+        ordering=beats("max_position=202", "max_position=1003", times=8),
+    ),
+)
+
 PARITY = (
     Claim(
         text="Parity with a scratchpad: coupling goes further than NoPE and random-start APE",
@@ -92,4 +114,4 @@ OTHER_MIXERS = (
     ),
 )
 
-OURS: tuple[Claim, ...] = (*PACKED_ROWS, *PARITY, *OTHER_MIXERS)
+OURS: tuple[Claim, ...] = (*PACKED_ROWS, *CORE_SET, *PARITY, *OTHER_MIXERS)

@@ -43,8 +43,8 @@ WITH_PANDAS = {
 }
 WITH_TORCH = {
     f"sweeps status depth_ablation --results {PUBLISHED} --seeds 2": "coupling, 1 layer",
-    f"sweeps plan depth_ablation --results {PUBLISHED} --seeds 2": "0 to run",
-    f"sweeps/depth_ablation.py --plan --results {PUBLISHED} --seeds 2": "0 to run",
+    f"sweeps plan depth_ablation --results {PUBLISHED}": "0 to run",
+    f"sweeps/depth_ablation.py --plan --results {PUBLISHED}": "0 to run",
 }
 
 

@@ -10,8 +10,9 @@ import pytest
 from pcore.config import TrialConfig, override
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation.test_sets import evaluation_lengths
+from sweeps.baseline import core, coupling
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.engine.spec import SCALES, Sweep
+from sweeps.engine.spec import SCALES, Cell, Sweep
 from sweeps.tables import TABLES
 
 FOLDER = Path(__file__).parents[2] / "sweeps"
@@ -177,9 +178,14 @@ def test_two_hundred_digits_trains_nothing_of_its_own(scale):
 def test_ablations_of_one_axis_share_the_trials_of_their_base(scale):
     names = ("width", "num_examples", "start", "norm", "table_init", "attention_scale")
     shared = {find_sweep(f"{name}_ablation").cells(scale)[0].id for name in names}
-    assert len(shared) == 1
-    for name in ("heads", "max_position", "format" if scale != "paper" else "train_length"):
-        assert shared < {cell.id for cell in find_sweep(f"{name}_ablation").cells(scale)}
+    assert shared == {Cell(label="base", config=coupling(scale)).id}
+    core_set = ["heads", "max_position"]
+    core_set += {"smoke": ["format"], "laptop": ["encoding", "depth", "train_length"]}.get(
+        scale, ["train_length"]
+    )
+    base = Cell(label="base", config=core(scale)).id
+    for name in core_set:
+        assert base in {cell.id for cell in find_sweep(f"{name}_ablation").cells(scale)}
 
 
 # Sizes --------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_no_number_is_reproduced_with_a_broken_cell(text):
 BEATS: dict[str, tuple[list[str], list[str], int]] = {
     "A longer trained range": (["*1-12"], ["*1-6"], 18),
     "Coupling generalizes further": (["coupling"], ["NoPE", APE], 18),
-    "Coupling without sharpened": (["coupling, plain attention"], ["NoPE", APE, "RoPE"], 18),
+    "Coupling with plain": (["*, plain attention"], ["NoPE", APE, "RoPE"], 18),
     "Index hints are better": (["index hints"], ["NoPE", APE], 18),
     "Coupling is better than index hints": (["coupling"], ["index hints"], 24),
     "Coupling at every depth": (
