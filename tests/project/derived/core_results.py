@@ -7,21 +7,21 @@ import pandas as pd
 
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import percent
+from pcore.cli.text import plural
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.store.store import Store
 from sweeps.tables import CORE
+from tests.project.derived.front_page import UNCOUPLED
 from tests.project.derived.rows import (
     LAPTOP,
     REPLICATION,
     ROUNDING,
     SOLVED,
     WORDS,
+    ends,
     load,
-    medians,
     reach,
     runs,
-    setting,
-    whole,
     worst_trained,
 )
 
@@ -184,7 +184,7 @@ def heads() -> list[str]:
     assert worst_trained("heads_ablation").drop(index="num_heads=1", level="cell").min() > SOLVED
     return [
         f"One head does not fit: its runs get {ends(one)} % of the sums of 12 digits right. With "
-        f"two, four and eight heads all {WORDS_TO_TWENTY[len(more)]} runs get at least "
+        f"two, four and eight heads all {len(more)} runs get at least "
         f"{percent(more.min(axis=None))} % at every length from {table.columns.min()} to "
         f"{table.columns.max()} digits."
     ]
@@ -241,12 +241,14 @@ def attention_patterns() -> list[str]:
 
 CHECKS = (
     the_core_set,
-    base_cell_at_15,
+    one_problem_per_row,
     stored_values_of_the_reruns,
     replication,
     other_rounding,
-    depth_on_trained_lengths,
-    plain_attention,
+    depth,
+    fit,
+    heads,
+    table_size,
     patterns_predict_nothing,
     theorem_and_trained,
     attention_patterns,
