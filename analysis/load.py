@@ -241,9 +241,13 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
     names = store.view_names()
     if (sweep, scale) in names:
         return
+    changed = [name for name, other in names if other == scale and name.startswith(f"{sweep}~")]
+    also = f"; changed, at {scale} scale: {', '.join(map(repr, changed))}" if changed else ""
     if scales := [other for name, other in names if name == sweep]:
-        there = ", ".join(scales)
+        there = ", ".join(scales) + also
         raise ValueError(f"sweep {sweep!r} has no scale {scale!r} in {store.root}; it has: {there}")
+    if also:
+        raise ValueError(f"no sweep {sweep!r} in {store.root}{also}")
     if any(search.rpartition("-")[0] == sweep for search in _searches(store.folder)):
         raise ValueError(f"{sweep} is a search: python -m analysis search {sweep}")
     if not names:

@@ -229,6 +229,20 @@ def test_cells_and_sweeps_of_one_store_are_compared(
         assert message in capsys.readouterr().err
 
 
+def test_changed_sweeps_are_named_where_the_sweep_lacks_a_scale(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    store = build_store(tmp_path)
+    rows = next(iter(store.views().values())).to_pylist()
+    for name, there in (("depth_ablation", "has no scale 'smoke'"), ("tiny", "no sweep 'tiny'")):
+        changed = f"{name}~model.d_ff=64"
+        store.write_view([row | {"sweep": changed, "scale": "smoke"} for row in rows])
+        assert main(["table", name, "--scale", "smoke", "--results", str(tmp_path)]) == 2
+        message = capsys.readouterr().err
+        assert there in message
+        assert message.endswith(f"; changed, at smoke scale: {changed!r}\n")
+
+
 def write_better_seed(store: Store) -> None:
     """In place of the first seed of NoPE, one that is far better."""
     config = make_config(CELLS["NoPE, 3 layers"][0], 0)
