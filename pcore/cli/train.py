@@ -86,7 +86,7 @@ def train(words: list[str]) -> int:
         raise ValueError(f"{', '.join(names.values())}: {describe_error(error)}") from error
     if not report.finished:
         return INTERRUPTED
-    print(format_results(report.results))
+    _print_results(report, args.preset)
     _save_checkpoints(report, config, out)
     state_file.unlink(missing_ok=True)
     return 0
@@ -131,6 +131,12 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path) -> Report:
                 print(f"evaluation at {num_lengths} lengths")
     assert report is not None
     return report
+
+
+def _print_results(report: Report, preset: str) -> None:
+    print(format_results(report.results))
+    if PRESETS[preset] is SMALL:
+        print("Preset small is meant to show that training runs, not what can be learned.")
 
 
 def _save_checkpoints(report: Report, config: TrialConfig, out: Path) -> None:

@@ -32,8 +32,9 @@ def test_train_says_what_it_trains_how_it_goes_and_what_came_out(trained):
     steps = [line for line in lines if line.startswith("step")]
     assert len(steps) == 10
     assert all(word in steps[0] for word in ("2/20", "loss", "lr", "steps/s", "left"))
-    table = [line.split()[:2] for line in lines[lines.index("") + 3 : -1]]
+    table = [line.split()[:2] for line in lines[lines.index("") + 3 : -2]]
     assert table == [["train", "1"], ["train", "2"], ["test", "3"], ["test", "4"], ["test", "5"]]
+    assert lines[-2] == "Preset small is meant to show that training runs, not what can be learned."
     assert lines[-1] == "model (last): m.pt"
     assert os.listdir(file.parent) == ["m.pt"], "the state of a finished trial is removed"
 
