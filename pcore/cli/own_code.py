@@ -1,15 +1,17 @@
 """`pcore new` and `pcore check-encoding`, -task, -attention, -mixer: write and check own code."""
 
+import importlib
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from pcore import conformance
-from pcore.cli.parser import FAILED, command_parser
+from pcore.cli.parser import FAILED, Parser, command_parser
 from pcore.conformance import Check, format_checks, templates
-from pcore.registry import resolve
+from pcore.registry import nearest, resolve
 from pcore.tasks import TASKS, Task
 
 FLAGS = {  # of `pcore train`
@@ -28,10 +30,10 @@ def new(words: list[str]) -> int:
     options = parser.parse_args(words)
     path = write_template(options.kind, options.name)
     print(f"wrote {path}. Change it, then:")
-    print(f"  pcore check-{options.kind} {options.name}")
-    if options.kind == "task":
-        print(f"  pcore show {options.name} 653-049  # compare some answers by hand")
-    print(f"  pcore train --preset small {FLAGS[options.kind]} {options.name}")
+    examples = " QUERY=ANSWER  # some that you worked out" if options.kind == "task" else ""
+    print(f"  pcore check-{options.kind} {options.name}{examples}")
+    train = f"pcore train --preset small {FLAGS[options.kind]} {options.name}"
+    print(f"  {train}  # a minute at most: does it train at all?")
     return 0
 
 
@@ -41,8 +43,27 @@ def check_encoding(words: list[str]) -> int:
 
 
 def check_task(words: list[str]) -> int:
-    """Print every rule for tasks, and whether it is kept."""
-    return _check("task", conformance.check_task, words)
+    """Print every rule for tasks, and whether it is kept; is each example answered as expected?"""
+    parser = _check_parser("task")
+    parser.add_argument(
+        "examples",
+        metavar="QUERY=ANSWER",
+        nargs="*",
+        help="what the task should answer, with its symbols in their order: 653+49=2070",
+    )
+    options = parser.parse_args(words)
+    answers = [_read_example(text) for text in options.examples]
+    code = _report("task", options.name, partial(conformance.check_task, answers=answers))
+    if code == 0 and not answers:
+        print(f"Are its answers right? Name some: pcore check-task {options.name} QUERY=ANSWER")
+    return code
+
+
+def _read_example(text: str) -> tuple[str, str]:
+    query, _, answer = map(str.strip, text.partition("="))
+    if not (query and answer):
+        raise ValueError(f"{text!r} is not QUERY=ANSWER, such as 653+49=2070")
+    return query, answer
 
 
 def check_attention(words: list[str]) -> int:
@@ -85,7 +106,10 @@ def write_template(kind: str, name: str) -> Path:
         with open(path, "x") as file:
             file.write(re.sub(rf"\b{old}\b", class_name, text))
     except FileExistsError:
-        raise ValueError(f"{path} exists, and stays as it is; name another module") from None
+        raise ValueError(
+            f"{path} exists, and stays as it is; name another module: trials know a class by its "
+            "whole file, so another class in it would make finished ones stale"
+        ) from None
     except FileNotFoundError:
         raise ValueError(f"there is no folder {path.parent} here for {path.name}") from None
     return path
@@ -93,16 +117,41 @@ def write_template(kind: str, name: str) -> Path:
 
 def find_task(name: str) -> type[Task]:
     """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
+    check_class("task", name)
     cls = resolve(name, TASKS, "task")
     if ":" in name and not (check := conformance.make_task(name)[0]).passed:
         raise ValueError(f"{name} is not a valid task: FAIL  {check.name}  {check.detail}")
     return cls
 
 
+def check_class(kind: str, name: str) -> None:
+    """Raise ValueError with the classes of a module if it lacks the one that is named."""
+    module_name, colon, class_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name) if colon else None
+    except Exception:  # own code may raise anything; `resolve` says what
+        return
+    if module is None or hasattr(module, class_name):
+        return
+    own = {
+        n for n, c in vars(module).items() if isinstance(c, type) and c.__module__ == module_name
+    }
+    hint = nearest(class_name, sorted(own)) if own else " It defines no class."
+    raise ValueError(f"{kind} {name!r}: module {module_name!r} has no {class_name!r}.{hint}")
+
+
 def _check(kind: str, find: Callable[[str], list[Check]], words: list[str]) -> int:
+    return _report(kind, _check_parser(kind).parse_args(words).name, find)
+
+
+def _check_parser(kind: str) -> Parser:
     parser = command_parser(f"check-{kind}")
     parser.add_argument("name", metavar="NAME", help=f"a known {kind} or package.module:Class")
-    name = parser.parse_args(words).name
+    return parser
+
+
+def _report(kind: str, name: str, find: Callable[[str], list[Check]]) -> int:
+    check_class(kind, name)
     checks = find(name)
     print(format_checks(name, checks))
     return 0 if all(check.passed for check in checks) else FAILED

@@ -1,5 +1,6 @@
 """Rules for tasks, checked on the task with its default options."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import partial
 
@@ -9,16 +10,16 @@ from torch import Tensor
 
 from pcore.config import TrialConfig, flatten, unflatten
 from pcore.config.seeding import make_generator
-from pcore.conformance.report import Broken, Check, describe, run_check, tiny_config
+from pcore.conformance.contents import hold_layout, is_possible, require_batch, whole_answers
+from pcore.conformance.report import Broken, Check, run_check, tiny_config
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.model.targets import make_batch
 from pcore.registry import resolve
-from pcore.tasks import TASKS, Batch, Contents, Layout, Task
+from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
 from pcore.training.train import Run
 
 MEMORISE_STEPS = 150
-LONGER = 12  # a length at which a response may have another number of digits
 
 
 def make_task(name: str) -> tuple[Check, Task | None]:
@@ -34,27 +35,39 @@ def make_task(name: str) -> tuple[Check, Task | None]:
     return run_check("constructs with defaults", constructs), task
 
 
-def check_task(name: str) -> list[Check]:
-    """Every rule for tasks, on the task with its default options."""
+def check_task(name: str, answers: Iterable[tuple[str, str]] = ()) -> list[Check]:
+    """Every rule for tasks, on the task with its default options.
+
+    answers: queries and the responses that they should have, as tokens stand; a rule for each.
+    """
     first, task = make_task(name)
     if task is None:
         return [first]
+    expected = [
+        run_check(f"{query}={answer}", partial(_answer, task, query, answer))
+        for query, answer in answers
+    ]
+    return [first, *_check_rules(task), *expected]
+
+
+def _check_rules(task: Task) -> list[Check]:
     lengths: list[int] = []
 
     def poses() -> str:
-        lengths.extend(length for length in range(1, 30) if _is_possible(task, length))
+        lengths.extend(length for length in range(1, 30) if is_possible(task, length))
         del lengths[3:]
         if len(lengths) < 3:
             raise Broken("check_length admits fewer than 3 of the lengths 1-29")
         return f"uses lengths {', '.join(map(str, lengths))}"
 
-    second = run_check("poses lengths", poses)
+    first = run_check("poses lengths", poses)
     if len(lengths) < 3:
-        return [first, second]
-    third = run_check("contents hold the layout", partial(_contents, task, lengths))
-    if not third.passed:
-        return [first, second, third]  # all rules on examples would fail for the same reason
+        return [first]
+    second = run_check("contents hold the layout", partial(hold_layout, task, lengths))
+    if not second.passed:
+        return [first, second]  # all rules on examples would fail for the same reason
     rules = {
+        "answers are whole": whole_answers,
         "flat options": _options,
         "vocabulary": _vocabulary,
         "layout = sample": _layout,
@@ -68,15 +81,7 @@ def check_task(name: str) -> list[Check]:
         "one batch can be memorised": _memorise,
     }
     checks = [run_check(rule, partial(check, task, lengths)) for rule, check in rules.items()]
-    return [first, second, third, *checks]
-
-
-def _is_possible(task: Task, length: int) -> bool:
-    try:
-        task.check_length(length)
-    except ValueError:
-        return False
-    return True
+    return [first, second, *checks]
 
 
 def _samples(task: Task, lengths: list[int]) -> dict[str, Batch]:
@@ -102,72 +107,6 @@ def _vocabulary(task: Task, lengths: list[int]) -> str:
     if missing:
         raise Broken(f"the vocabulary lacks {', '.join(map(repr, missing))}")
     return f"{len(task.vocab)} symbols, PAD first"
-
-
-def _contents(task: Task, lengths: list[int]) -> str:
-    """What `draw` makes has every symbol that `layout` places, and each is in the vocabulary."""
-    posed, largest = task.at_test(), (0, 0)
-    for length in lengths + [LONGER] * _is_possible(task, LONGER):
-        sizes = torch.tensor(posed.sizes_at(length)).expand(32, -1)
-        symbols, shapes = _require_batch(posed.draw(sizes, make_generator("conformance")), "draw")
-        _, num_fields, width = symbols.shape
-        for tokens, shape in zip(symbols, shapes.tolist(), strict=True):
-            for symbol in _call_layout(posed, tuple(shape), "shapes of draw").sources:
-                where = f"length {length}: the layout of shape {tuple(shape)} has {symbol!r}"
-                if isinstance(symbol, str):
-                    if symbol not in task.vocab.index:
-                        raise Broken(f"{where}, which is not in the vocabulary")
-                    continue
-                if not (0 <= symbol.field < num_fields and 0 <= symbol.index < width):
-                    raise Broken(f"{where}, but draw makes {num_fields} fields of {width} symbols")
-                token = int(tokens[symbol.field, symbol.index])
-                if not 0 < token < len(task.vocab):
-                    last = len(task.vocab) - 1
-                    raise Broken(
-                        f"{where}, where draw puts {token}; 0 is PAD, symbols are 1-{last}"
-                    )
-                if (text := task.vocab.symbols[token]) in (task.bos, task.eos):
-                    what = "the first or last token of an example"
-                    raise Broken(f"{where}, where draw puts {token}, which is {text!r}, {what}")
-        _call_layout(
-            posed,
-            posed.largest_shape(length),
-            "`largest_shape(self, length, second=None)` (override it if shapes have more numbers)",
-        )
-        largest = max(largest, (num_fields, width))
-    return f"up to {largest[0]} fields of {largest[1]} symbols"
-
-
-def _require_batch(contents: Contents, method: str) -> Contents:
-    """Contents with the numbers of dimensions that `Task` documents."""
-    for name, tensor, letters in zip(Contents._fields, contents, ("B F W", "B Z"), strict=True):
-        if tensor.ndim != len(letters.split()):
-            raise Broken(
-                f"{method} returned {name} of shape {tuple(tensor.shape)}, expected {letters}"
-            )
-    return contents
-
-
-def _call_layout(task: Task, shape: tuple[int, ...], source: str) -> Layout:
-    """The layout of a shape, if its parts fit together."""
-    what = f"layout({shape}), a shape from {source},"
-    try:
-        layout = task.layout(shape)
-    except Exception as error:  # own code may raise anything
-        raise Broken(f"{what} raises {describe(error)}") from error
-    if len(layout.sources) != len(layout.relative_ids):
-        raise Broken(f"{what} has other numbers of symbols and IDs")
-    for symbol, ids in zip(layout.sources, layout.relative_ids, strict=True):
-        if len(ids) != task.num_levels:
-            raise Broken(
-                f"{what} adds {symbol!r} with {len(ids)} relative IDs instead of "
-                f"{task.num_levels}: add(symbol, an ID for each level)"
-            )
-    if not 0 < layout.num_query < len(layout.sources):
-        raise Broken(f"{what} does not say where the query ends: call end_query() after '='")
-    if layout.sources[layout.num_query - 1] != "=":
-        raise Broken(f"{what} has a query that does not end with '='")
-    return layout
 
 
 def _layout(task: Task, lengths: list[int]) -> str:
@@ -284,14 +223,23 @@ def _round_trip(task: Task, lengths: list[int]) -> str:
             examples[length] = f"{query}={response}"
     if not examples:
         raise Broken(f"no query is read with the shape it was written in, such as {query}")
-    return f"{', '.join(examples.values())} (whether answers are right is not checked)"
+    return ", ".join(examples.values())
 
 
 def _type(task: Task, query: str) -> Batch:
     """The example that a user gets who types this query."""
     posed = task.for_query(query).at_test()
-    _require_batch(posed.parse(query), "parse")
+    require_batch(posed.parse(query), "parse")
     return posed.encode(query)
+
+
+def _answer(task: Task, query: str, expected: str) -> str:
+    """The task gives the answer that the user expects of this query."""
+    shown, answer = task.decode(_type(task, query).tokens[0])
+    if answer == expected:
+        return "as expected"
+    backwards = ", the same backwards: which order is meant?" if answer == expected[::-1] else ""
+    raise Broken(f"expected {expected}, but the task says {shown}={answer}{backwards}")
 
 
 def _apart(task: Task, lengths: list[int]) -> str:

@@ -311,6 +311,24 @@ class WritesTheLastToken(Copy):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WritesASeparator(Copy):
+    def draw(self, sizes, rng):
+        symbols, shapes = super().draw(sizes, rng)
+        return Contents(torch.full_like(symbols, self.vocab.index["="]), shapes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutsTheAnswer(Addition):
+    """Without the digit that a sum has more."""
+
+    def layout(self, shape):
+        layout = super().layout(shape)
+        layout.sources.pop()
+        layout.relative_ids.pop()
+        return layout
+
+
+@dataclass(frozen=True, kw_only=True)
 class DrawsFlatShapes(Copy):
     def draw(self, sizes, rng):
         symbols, shapes = super().draw(sizes, rng)
@@ -361,6 +379,7 @@ class NeedsAnArgument(Addition):
         (ReversesTheQuery, "encode and decode"),
         (ParsesFlatShapes, "encode and decode"),
         (CountsWhatLiesBeyond, "examples apart"),
+        (CutsTheAnswer, "answers are whole"),
         (NeedsAnArgument, "constructs with defaults"),
     ],
 )
@@ -374,6 +393,7 @@ def test_a_planted_fault_in_a_task_is_found(cls, rule):
         (DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"),
         (CountsSymbolsFromZero, "where draw puts 0; 0 is PAD"),
         (WritesTheLastToken, "which is '$', the first or last token of an example"),
+        (WritesASeparator, "the query holds '=', which layout places as a separator"),
         (PlacesAnUnknownSymbol, "'→', which is not in the vocabulary"),
         (AddsWithoutAnId, "with 0 relative IDs instead of 1: add(symbol, an ID for each level)"),
         (DoesNotEndTheQuery, "does not say where the query ends: call end_query() after '='"),

@@ -28,7 +28,7 @@ DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "cluster" / 
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", GUIDES, flags=re.DOTALL)
 TEMPLATES = {
     "encoding": "my_encodings:Distance",
-    "task": "my_tasks:Difference",
+    "task": "my_tasks:Base7",
     "attention": "my_attention:Temperature",
     "mixer": "my_mixers:Mean",
 }
@@ -67,8 +67,9 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     run = [sys.executable, str(ROOT / script), *flags]
     done = subprocess.run(run, cwd=own_code, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
-    label = "Distance" if "--add" in flags else name
-    assert label in done.stdout.split("runs")[-1]  # of a row of the table
+    label = flags[flags.index("--add") + 1].partition("=")[0] if "--add" in flags else name
+    rows = [line for line in done.stdout.splitlines() if re.search(r"  \d+/\d+  ", line)]
+    assert [row for row in rows if label in row], rows
 
 
 def test_the_example_with_a_table_passes_its_checks(own_code):
@@ -94,7 +95,7 @@ def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, m
     "own",
     [
         "position.encoding=my_encodings:Distance",
-        "task.name=my_tasks:Difference",
+        "task.name=my_tasks:Base7",
         "model.attention=my_attention:Temperature",
         "model.mixer=my_mixers:Mean",
         "model.mixer=my_mixers:Mean,attention",

@@ -5,6 +5,23 @@ import sys
 import pytest
 
 KINDS = ("encoding", "task", "attention", "mixer")
+MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
+    "ten": (
+        "BASE, column // BASE",
+        "10, column // 10",
+        "the answer holds '+', which layout places",
+    ),
+    "drawn": ("randint(BASE", "randint(10", "the query holds '+', which layout places as"),
+    "letters": ("BASE = 9", "BASE = 12", "Are digits larger than the vocabulary has them?"),
+    "short": ("range(length + EXTRA)", "range(length)", "is the end of the answer cut off?"),
+    "carry": ("EXTRA = 1", "EXTRA = 0", "a carry is left: raise EXTRA"),
+    "unmasked": (
+        "numbers * inside[:, None]",
+        "numbers",
+        "beyond an example's size must not change its",
+    ),
+    "swapped": ("reversed(n)", "n", "comes back as"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +35,70 @@ def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_pat
     name = f"new_{kind}:Mine"
     code, out, _ = pcore("new", kind, name)
     assert code == 0
-    assert f"pcore check-{kind} {name}\n" in out
+    examples = " QUERY=ANSWER  # some that you worked out" if kind == "task" else ""
+    assert f"pcore check-{kind} {name}{examples}\n" in out
     assert "class Mine(" in (tmp_path / f"new_{kind}.py").read_text()
     code, out, _ = pcore(f"check-{kind}", name)
     assert (code, "FAIL" in out) == (0, False)
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_planted_mistake_in_the_task_does_not_pass(pcore, tmp_path, kind):
+    """In base 9 a digit that is left over, 9, is the symbol after the last digit."""
+    old, new, why = MISTAKES[kind]
+    pcore("new", "task", f"wrong_{kind}:Mine")
+    file = tmp_path / f"wrong_{kind}.py"
+    right = file.read_text().replace("BASE = 7", "BASE = 9")
+    assert old in right
+    file.write_text(right.replace(old, new))
+    code, out, _ = pcore("check-task", f"wrong_{kind}:Mine")
+    assert code == 1
+    assert why in out
+    assert "Are its answers right?" not in out
+
+
+def test_answers_are_compared_with_those_expected(pcore):
+    pcore("new", "task", "answered:Mine")
+    check = ("check-task", "answered:Mine")
+    code, out, _ = pcore(*check)
+    assert code == 0
+    assert out.endswith(
+        "Are its answers right? Name some: pcore check-task answered:Mine QUERY=ANSWER\n"
+    )
+    code, right, _ = pcore(*check, "653+046=2301", " 6+6 = 51")
+    assert code == 0
+    assert right.count("as expected\n") == 2
+    assert "QUERY" not in right
+    code, wrong, _ = pcore(*check, "653+046=1032", "653+046=2302", "653-046=2301", "653+046=2301")
+    assert code == 1
+    assert wrong.endswith("answered:Mine: 3 of 19 checks failed\n")
+    told = "the task says 653+046=2301"
+    assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
+    assert f"expected 2302, but {told}\n" in wrong
+    assert "needs digits 0123456 and equal lengths, as in 10+01 (answered.py, line " in wrong
+
+
+@pytest.mark.parametrize("example", ["653+046", "=1", "653+046="])
+def test_an_example_without_query_or_answer_is_refused(pcore, example):
+    code, out, err = pcore("check-task", "addition", example)
+    assert (code, out) == (2, "")
+    assert err == f"pcore: {example!r} is not QUERY=ANSWER, such as 653+49=2070\n"
+
+
+@pytest.mark.parametrize("words", ["check-task {}", "check-mixer {}", "show {} 1+1"])
+def test_of_a_misspelt_class_the_classes_of_its_module_are_named(pcore, tmp_path, words):
+    (tmp_path / "spelt.py").write_text(
+        "from pcore.tasks import Task\nLIMIT = 1\nclass Mine: pass\nclass Yours: pass\n"
+    )
+    (tmp_path / "bare.py").write_text("LIMIT = 1\n")
+    for name, hint in (
+        ("spelt:Maximum", "Known: Mine, Yours."),
+        ("spelt:Mina", "Did you mean 'Mine'?"),
+        ("bare:Mine", "It defines no class."),
+    ):
+        code, _, err = pcore(*words.format(name).split())
+        assert code == 2
+        assert err.endswith(f"has no {name.partition(':')[2]!r}. {hint}\n")
 
 
 def test_new_writes_into_a_package_that_exists(pcore, tmp_path):
@@ -33,7 +110,11 @@ def test_new_writes_into_a_package_that_exists(pcore, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "name", "reason"),
     [
-        ("mixer", "there:Mine", "there.py exists, and stays as it is"),
+        (
+            "mixer",
+            "there:Mine",
+            "there.py exists, and stays as it is; name another module: trials know a class by",
+        ),
         ("mixer", "nowhere.mine:Mine", "no folder nowhere"),
         ("encoding", "my-code:Mine", "is not module:Class; for example my_encoding:Encoding"),
         ("encoding", "mine", "is not module:Class"),
