@@ -25,10 +25,10 @@ class Base7(Task):
         numbers = numbers * inside[:, None]  # 0 for the random digits beyond an example's size
         carry, answer = torch.zeros_like(numbers[:, 0, 0]), torch.zeros_like(numbers[:, 0])
         for i in range(numbers.shape[2]):
-            column = numbers[:, 0, i] + numbers[:, 1, i] + carry  # the rule
+            column = numbers[:, 0, i] + numbers[:, 1, i] + carry  # the rule; may be < 0
             answer[:, i], carry = column % BASE, column // BASE
         if carry.any():
-            raise ValueError("a carry is left: raise EXTRA; or remove this check to drop it")
+            raise ValueError("a carry is left: raise EXTRA, or drop it by removing this check")
         return Contents(torch.stack((*numbers.unbind(dim=1), answer), dim=1) + 1, sizes)
 
     def draw(self, sizes, rng):  # random examples of these sizes, B 1
