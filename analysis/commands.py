@@ -3,12 +3,13 @@
 import argparse
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from analysis import load
 from analysis.load import Results
 from analysis.tables import render
-from analysis.tables.change_tables import band_table, length_change_table
+from analysis.tables.change_tables import band_table, count_cells, length_change_table
 from analysis.tables.files import check_place, write_text
 from sweeps.engine.store.address import parse_address
 from sweeps.engine.store.folder import Folder
@@ -123,7 +124,10 @@ def compare(options: argparse.Namespace) -> int:
     frame = compare_results(a, b)
     shown = length_change_table if options.by_length else band_table
     table = shown(frame, f"From A, {name_a}, to B, {name_b}")
-    print(render.render_text(table) if table.rows else f"{table.title}\n  {table.notes[0]}")
+    if len({*a.cells, *b.cells}) > 1:
+        table = replace(table, notes=(count_cells(a, b), *table.notes))
+    few = "\n  ".join((table.title, *table.notes[:2]))
+    print(render.render_text(table) if table.rows else few)
     if options.out:
         write_text(options.out, render.frame_csv(frame))
         print(f"written: {_relative(options.out)}")

@@ -5,12 +5,28 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.load import Results
 from analysis.statistics.bands import POINT, SURE, compare_bands
 from analysis.tables.comparison_table import p_value, points
 from analysis.tables.sweep_tables import DASH, Table, TableCell, percent, text_table
+from pcore.cli.text import plural
 
 P = "Holm over the cells of a length. No p: too few runs."
 TESTS = f"p: exact sign test over pairs of equal seeds and test sets, else a permutation test; {P}"
+MOST_NAMES = 5  # cells of one side that a note names
+
+
+def count_cells(a: Results, b: Results) -> str:
+    """Which cells one side alone has, and how many of the others are the same trials on both."""
+    ids = [results.view.groupby("cell")["trial_id"].agg(set).to_dict() for results in (a, b)]
+    both = [cell for cell in a.cells if cell in ids[1]]
+    same = sum(ids[0][cell] == ids[1][cell] for cell in both)
+    text = f"On both sides: {plural(len(both), 'cell')}, {same} with the very same trials."
+    for side, cells in (("A", a.cells), ("B", b.cells)):
+        only = [cell for cell in cells if cell not in both]
+        names = "; ".join(only[:MOST_NAMES]) + ("; ..." if len(only) > MOST_NAMES else "")
+        text += f" Only in {side}: {f'{len(only)} ({names})' if only else 'none'}."
+    return text
 
 
 def band_table(frame: pd.DataFrame, title: str) -> Table:
@@ -27,8 +43,8 @@ def band_table(frame: pd.DataFrame, title: str) -> Table:
         header=header,
         rows=(_band_row(row) for row in shown.to_dict("records")),
         notes=(
-            f"{len(equal)} cells, of which {int(equal.sum())} are left out, with equal counts at "
-            "every length in every run. --by-length: every length, with intervals."
+            f"{len(equal)} cells with runs, of which {int(equal.sum())} are left out, with equal "
+            "counts at every length in every run. --by-length: every length, with intervals."
             if len(equal) > 1
             else "equal: the same counts at every length in every run. --by-length: every length, "
             "with intervals.",

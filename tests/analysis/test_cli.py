@@ -150,7 +150,8 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     places = [str(store.root) for store in (old, new)]
     assert main(["compare", *places, "depth_ablation"]) == 0
     printed = capsys.readouterr().out
-    assert "6 cells, of which 6 are left out" in printed
+    assert "On both sides: 6 cells, 6 with the very same trials. Only in A: none." in printed
+    assert "6 cells with runs, of which 6 are left out" in printed
     assert "verdict" not in printed, "no table without rows"
     assert main(["compare", *places, "depth_ablation", "--by-length"]) == 0
     printed = capsys.readouterr().out
@@ -241,6 +242,30 @@ def test_changed_sweeps_are_named_where_the_sweep_lacks_a_scale(
         message = capsys.readouterr().err
         assert there in message
         assert message.endswith(f"; changed, at smoke scale: {changed!r}\n")
+
+
+def test_compare_counts_cells_of_one_side_and_cells_with_the_same_trials(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    store = build_store(tmp_path)
+    where = ["depth_ablation", "some", "--results", str(tmp_path)]
+    rows = store.load_view("depth_ablation", "laptop").to_pylist()
+    first, second, *others = CELLS
+    for row in rows:
+        row["sweep"] = "some"
+        row["cell"] = {first: "renamed"}.get(row["cell"], row["cell"])
+    kept = [row for row in rows if (row["cell"], row["seed"]) != (second, 0)]
+    store.write_view(kept)
+    for flags in ([], ["--by-length"]):
+        assert main(["compare", *where, *flags]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "On both sides: 5 cells, 4 with the very same trials." in printed
+        assert f"Only in A: 1 ({first}). Only in B: 1 (renamed)." in printed
+    few = [row for row in rows if row["cell"] == others[-1]]
+    store.write_view([*few, *({**row, "cell": f"cell {i}"} for i in range(7) for row in few)])
+    assert main(["compare", *where]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Only in B: 7 (cell 0; cell 1; cell 2; cell 3; cell 4; ...)." in printed
 
 
 def write_better_seed(store: Store) -> None:

@@ -106,7 +106,9 @@ def test_the_table_leaves_out_cells_that_are_equal_throughout():
         ("half", "1 test", "50.0", "50.0", "+0.0 at 1", "3/4", "–", "equal"),
         ("half", "2 test", "50.0", "60.0", "+10.0 at 2", "3/4", "0.500", "B higher, not separated"),
     ]
-    assert table.notes[0].startswith("2 cells, of which 1 are left out, with equal counts")
+    assert table.notes[0].startswith(
+        "2 cells with runs, of which 1 are left out, with equal counts"
+    )
     few = band_table(changes(least=0.25, half=[("counts differ", 0.1, 0.5)]), "")
     assert [field.text for field in few.rows[0]][-2:] == ["–", "B higher, too few runs"]
     (row,) = band_table(changes(same=[EQUAL]), "").rows  # a cell alone is shown
