@@ -12,6 +12,7 @@ import urllib.parse
 import urllib.request
 import webbrowser
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import get_args
 
 from pcore.cli.parser import first_line
@@ -26,6 +27,7 @@ from sweeps.engine.store.store import Store
 
 START_SECONDS = 180.0  # for MLflow's server to answer
 MAX_LINKS = 20  # links to print, latest sweeps first
+LAST_LINES = 20  # of the log of a server that ended by itself
 
 
 def rebuild_mirror(
@@ -62,9 +64,9 @@ def show_dashboard(
     results: str | None, tracking_uri: str | None, port: int, browser: bool = True
 ) -> int:
     """Mirror what MLflow lacks, serve its pages until Ctrl-C, print the addresses of the charts and
-    open the first.
+    open the first. What the server says goes to a file beside its database.
 
-    Raises ValueError if the port is taken.
+    Raises ValueError if the port is taken, or the server ends by itself.
     """
     store = open_store(results)
     target = find_target(store, tracking_uri, find_home(store))
@@ -75,13 +77,17 @@ def show_dashboard(
         return 0
     _check_port(port)
     _complete(store, target, shown)
-    with _server(target, port) as server:
+    log = target.database.with_name(f"dashboard-{port}.log")
+    with _server(target, port, log) as server:
         address = f"http://127.0.0.1:{port}"
-        if not _answers(address, server):
-            raise ValueError(f"MLflow's server ended with code {server.returncode}; see above")
-        _point(address, shown, browser)
-        print("press Ctrl-C to stop", flush=True)
-        return server.wait()
+        if _answers(address, server):
+            _point(address, shown, browser)
+            print(f"press Ctrl-C to stop; MLflow's log: {log}", flush=True)
+            _show_errors(log, server)
+        last = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        print(*last, sep="\n", file=sys.stderr)
+        raise ValueError(f"MLflow's server ended with code {server.poll()}; its log: {log}")
+    return 0
 
 
 def _views(store: Store) -> list[tuple[str, str]]:
@@ -119,7 +125,7 @@ def _check_port(port: int) -> None:
 
 
 @contextlib.contextmanager
-def _server(target: Target, port: int) -> Generator[subprocess.Popen[bytes]]:
+def _server(target: Target, port: int, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """MLflow's server over the database of the mirror, until the end of the block."""
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", target.uri]
     command += ["--artifacts-destination", f"{target.home}/mlartifacts", "--workers", "1"]
@@ -129,7 +135,8 @@ def _server(target: Target, port: int) -> Generator[subprocess.Popen[bytes]]:
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     variables = os.environ | quiet | {"DO_NOT_TRACK": "true"}
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    server = subprocess.Popen(command, env=variables)
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, env=variables, stdout=out, stderr=subprocess.STDOUT)
     try:
         yield server
     except KeyboardInterrupt:
@@ -138,6 +145,16 @@ def _server(target: Target, port: int) -> Generator[subprocess.Popen[bytes]]:
         signal.signal(signal.SIGTERM, before)
         server.terminate()
         server.wait()
+
+
+def _show_errors(log: Path, server: "subprocess.Popen[bytes]") -> None:
+    """Print errors of the log as they come, until the server ends."""
+    with log.open(errors="replace") as lines:
+        while server.poll() is None:
+            for line in lines:
+                if " ERROR" in line:
+                    print(line, end="", file=sys.stderr, flush=True)
+            time.sleep(0.5)
 
 
 def _answers(address: str, server: "subprocess.Popen[bytes]") -> bool:

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -38,7 +39,7 @@ def dashboard(tmp_path):
     variables = os.environ | {"BROWSER": str(browser)}
     with printed.open("w") as out:
         server = subprocess.Popen(
-            command, cwd=ROOT, start_new_session=True, stdout=out, env=variables
+            command, cwd=ROOT, start_new_session=True, stdout=out, stderr=out, env=variables
         )
     try:
         _wait_for(opened, server)
@@ -110,6 +111,64 @@ def test_nothing_is_written_beside_rows_that_git_tracks(tmp_path, monkeypatch):
     assert report_folder(plan, store) == reports / "tiny-smoke"
 
 
+SERVER = """#!{python}
+import os, signal, sys, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+
+class Page(BaseHTTPRequestHandler):  # says what it is asked, on stderr
+    def do_GET(self):
+        self.send_error(404) if "api" in self.path else self.send_response(200)
+        self.end_headers()
+
+
+def end():
+    print("12:00 ERROR mlflow.server: broken", flush=True)
+    threading.Timer(2, os.kill, (os.getppid(), signal.SIGINT)).start()
+
+
+print("12:00 INFO: Started", flush=True)
+threading.Timer(1, end).start()
+HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Page).serve_forever()
+"""
+
+
+def _serve_with(source: str, folder: Path, monkeypatch) -> int:
+    """The port at which this program stands for MLflow's server."""
+    program = folder / "server"
+    program.write_text(source.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    (folder / "mlflow.db").touch()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_the_terminal_has_the_address_and_errors_the_log_all_else(tmp_path, monkeypatch, capfd):
+    port = _serve_with(SERVER, tmp_path, monkeypatch)
+    assert show_dashboard(str(tmp_path), None, port, browser=False) == 0  # until Ctrl-C
+    printed = capfd.readouterr()
+    log = tmp_path / f"dashboard-{port}.log"
+    assert printed.out.splitlines() == [
+        f"charts: http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning",
+        f"press Ctrl-C to stop; MLflow's log: {log}",
+        "",
+    ]
+    assert printed.err == "12:00 ERROR mlflow.server: broken\n"
+    assert "INFO: Started" in log.read_text()
+    assert "GET /health" in log.read_text()
+
+
+def test_a_server_that_ends_by_itself_is_reported_with_its_last_words(tmp_path, monkeypatch, capfd):
+    failing = "#!/bin/sh\nseq 1 100; echo no such table >&2; exit 3\n"
+    port = _serve_with(failing, tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match=f"ended with code 3; its log: .*dashboard-{port}.log"):
+        show_dashboard(str(tmp_path), None, port, browser=False)
+    told = capfd.readouterr().err.splitlines()
+    assert (len(told), told[-1]) == (20, "no such table")
+
+
 def test_a_port_that_is_taken_is_refused_before_anything_is_mirrored(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -118,6 +177,13 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_mirrored(tmp_path):
         with pytest.raises(ValueError, match=f"port {port} cannot be used .*choose another"):
             show_dashboard(str(tmp_path), None, port, browser=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_nothing_but_addresses_is_printed(dashboard):
+    _, printed, _ = dashboard
+    lines = [line for line in printed.splitlines() if not line.startswith(("make", ".venv"))]
+    assert [line.split()[0] for line in lines] == ["mirroring", "tiny", "charts:", "press"]
 
 
 @pytest.mark.slow

@@ -57,6 +57,7 @@ def connect(uri: str) -> Any:
     Two processes that open a new database at once break each other; so it is made under another
     name first.
     """
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")  # it tells of the tables it makes
     from mlflow.tracking import MlflowClient
 
     file = Path(uri.removeprefix("sqlite:///"))
