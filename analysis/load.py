@@ -170,8 +170,8 @@ def select_cell(results: Results, cell: str, label: str) -> Results:
 
 
 def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
-    """The sweep under these labels, if its own are these and one and the same ending, as `--set`
-    gives them; else as it is.
+    """The sweep under these labels, if its own are these and one and the same ending, as older
+    views of sweeps with `--set` have it; else as it is.
     """
     cells = results.cells
     endings = {cell.removeprefix(label) for cell in cells[:1] for label in labels} - set(cells)

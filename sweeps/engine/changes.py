@@ -4,8 +4,9 @@ crosses every cell with an axis.
 
 A changed sweep is another sweep, named after the script, `~` and the changes, for example
 `depth_ablation~model.d_ff=64+optim.learning_rate=0.001,0.002`. It has its own view, table and
-figures, and commands accept its name like any other. Its trials are identified by their
-configurations, so those already in the store are not run again.
+figures, and commands accept its name like any other. Its title says what changed in all its cells,
+their labels what differs between them. Its trials are identified by their configurations, so those
+already in the store are not run again.
 """
 
 import argparse
@@ -25,6 +26,7 @@ ONLY, ADD = "only", "add"  # in the name of a sweep; no field is called so
 SEPARATOR = "~"  # between the name of a script and what changed
 MAX_NAME = 160  # characters of a name; files are called after it
 UNSAFE = re.compile(r"[^A-Za-z0-9._=,+:-]")  # in names of files, in a shell, in an address
+RECIPE = ("optim.", "eval.")  # cells of a sweep may differ there without their labels saying so
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,7 +185,7 @@ def read_changes(text: str) -> Changes:
 
 def _change(sweep: Sweep, changes: Changes) -> Sweep:
     sets, axes = changes.sets, changes.axes
-    names = _short_names([*sets, *axes])
+    names, axis_fields = _short_names([*sets, *axes]), [change.field for change in axes]
     parts = {
         change.field: [_shortest(value) for value in change.values]
         for change in (*sorted(sets, key=lambda change: change.field), *axes)
@@ -197,13 +199,13 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
         shown.append(f"with {' and '.join(cell.label for cell in changes.added)}")
 
     def cells(scale: Scale) -> list[Cell]:
-        combinations = list(itertools.product(*(change.values for change in axes)))
+        fixed = {change.field: change.values[0] for change in sets}
+        said = {field: names[field] for field in (*_named(sweep.cells(scale), fixed), *axis_fields)}
         found: list[Cell] = []
         for cell in _chosen(sweep, scale, changes):
-            for values in combinations:
-                fixed = {change.field: change.values[0] for change in sets}
-                varied = {change.field: value for change, value in zip(axes, values, strict=True)}
-                found.append(_change_cell(cell, fixed, varied, names))
+            for values in itertools.product(*(change.values for change in axes)):
+                varied = dict(zip(axis_fields, values, strict=True))
+                found.append(_change_cell(cell, fixed, varied, said))
         if names:
             _check_different(found, sweep, names)
         return found
@@ -257,16 +259,26 @@ def _no_such_cell(label: str, cells: Sequence[Cell], sweep: Sweep, scale: Scale)
     return f"{sweep.name} has no such cell.{hint}"
 
 
+def _named(cells: Sequence[Cell], fields: Iterable[str]) -> list[str]:
+    """Those of the fields that labels have to name although all cells share them: the cells of the
+    script differ there, so that its labels may name another value.
+    """
+    flat = [flatten(cell.config) for cell in cells]
+    varied = [field for field in fields if len({str(one.get(field)) for one in flat}) > 1]
+    return [field for field in varied if not field.startswith(RECIPE)]
+
+
 def _change_cell(
-    cell: Cell, fixed: Mapping[str, str], varied: Mapping[str, str], names: Mapping[str, str]
+    cell: Cell, fixed: Mapping[str, str], varied: Mapping[str, str], said: Mapping[str, str]
 ) -> Cell:
+    """said: the fields that the label tells, each with its name there."""
     config = override(cell.config, {**fixed, **varied})
     read = {field: flatten(config)[field] for field in (*fixed, *varied)}
-    label = ", ".join([cell.label, *(f"{names[field]}={value}" for field, value in read.items())])
+    label = ", ".join([cell.label, *(f"{name}={read[field]}" for field, name in said.items())])
     where: dict[str, Coordinate] = dict(cell.axes)
     for field in varied:
         value = read[field]
-        axis = field if names[field] in cell.axes else names[field]
+        axis = field if said[field] in cell.axes else said[field]
         where[axis] = value if isinstance(value, (int, float, str)) else str(value)
     before = flatten(cell.config)
     replaced = {field: before[field] for field in read if field in before}
