@@ -94,9 +94,11 @@ class Results:
     @property
     def command(self) -> str:
         """The command that runs the sweep again."""
-        script = f"python sweeps/{self.sweep}.py"
-        changed = f"python -m sweeps run '{self.sweep}'"
-        return f"{changed if '~' in self.sweep else script} --scale {self.scale}"
+        command = self.view["command"].iloc[0]
+        if pd.isna(command):  # of a script, or of a view from before changed sweeps had it
+            changed = f"python -m sweeps run '{self.sweep}'"
+            command = changed if "~" in self.sweep else f"python sweeps/{self.sweep}.py"
+        return f"{command} --scale {self.scale}"
 
     def at(self, checkpoint: str) -> "Results":
         """The same sweep at another checkpoint policy.
@@ -274,7 +276,7 @@ def _load_trials(store: Store, shards: Sequence[Shard], view: pd.DataFrame) -> p
     dropped = {"record", "seed", "data_seed", "config_json", *EVALUATION, *REPORT}
     columns = [name for name in schema().names if name not in dropped]
     rows = _to_frame(store.load_shards(shards, "trial", columns))
-    trials = view[[c for c in VIEW if c not in ("sweep", "scale", "title", "claim")]]
+    trials = view[[c for c in VIEW if c not in ("sweep", "scale", "title", "claim", "command")]]
     trials = trials.merge(rows, on="trial_id", how="left", validate="many_to_one")
     first = trials.dropna(subset="status").drop_duplicates("cell").index
     names = set(trials.loc[first, "trial_id"])

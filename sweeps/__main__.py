@@ -12,13 +12,22 @@ from typing import NamedTuple
 
 from pcore.cli.parser import Parser
 from pcore.diagnosis import NUM_EXAMPLES
-from sweeps.commands.catalogue import find_sweep, find_table, sweep_names
+from sweeps.commands.catalogue import (
+    Listed,
+    find_sweep,
+    find_table,
+    find_to_run,
+    list_stored,
+    list_sweep,
+    sweep_names,
+)
 from sweeps.engine.changes import change_sweeps, given_changes
 from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
 from sweeps.engine.options import (
     add_results,
     add_run,
     add_size,
+    open_store,
     parse_count,
     parse_duration,
     read_options,
@@ -81,25 +90,36 @@ def _to_run(given: argparse.Namespace) -> list[Sweep]:
     tables = [sweep for table in given.tables for sweep in find_table(table)]
     if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
-    return _changed_sweeps(given, tables)
-
-
-def _changed_sweeps(given: argparse.Namespace, more: Sequence[Sweep] = ()) -> list[Sweep]:
-    """The sweeps that were named, and more, with --set and its like applied."""
-    sweeps = [*(find_sweep(name) for name in given.sweeps), *more]
+    store = open_store(given.results)
+    sweeps = [*(find_to_run(name, store) for name in given.sweeps), *tables]
     return change_sweeps(sweeps, given_changes(given))
+
+
+def _listed(given: argparse.Namespace) -> list[Listed]:
+    """The sweeps to show: a changed one as it was launched, unless other seeds or changes are
+    asked for.
+    """
+    store, changes, listed = open_store(given.results), given_changes(given), list[Listed]()
+    as_launched = changes.are_none and given.seeds is None
+    for name in given.sweeps:
+        if as_launched and (stored := list_stored(name, given.scale, store)):
+            listed.append(stored)
+        else:
+            (sweep,) = change_sweeps([find_to_run(name, store)], changes)
+            listed.append(list_sweep(sweep, given.scale, given.seeds))
+    return listed
 
 
 def _status(given: argparse.Namespace) -> int:
     from sweeps.commands.status import show_status
 
-    return show_status(given.results, _changed_sweeps(given), given.scale, given.seeds)
+    return show_status(given.results, _listed(given))
 
 
 def _trials(given: argparse.Namespace) -> int:
     from sweeps.commands.trials import show_trials
 
-    return show_trials(given.results, _changed_sweeps(given), given.scale, given.seeds)
+    return show_trials(given.results, _listed(given))
 
 
 COMMANDS = {

@@ -4,14 +4,16 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pcore.registry import describe_error, nearest
-from sweeps.engine.changes import SEPARATOR, change_sweeps, read_changes
-from sweeps.engine.spec import Sweep
+from sweeps.engine.changes import change_sweeps, read_changes
+from sweeps.engine.naming import SEPARATOR, is_script
+from sweeps.engine.spec import Scale, Sweep
 from sweeps.tables import TABLES
 
-if TYPE_CHECKING:  # it imports pandas, which `list` does not need
+if TYPE_CHECKING:  # they import pyarrow, which `list` does not need
+    from sweeps.engine.store.address import TrialAddress
     from sweeps.engine.store.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1]
@@ -57,6 +59,57 @@ def find_sweep(name: str) -> Sweep:
     if not isinstance(sweep, Sweep):
         raise ValueError(f"{name} defines no SWEEP")
     return sweep
+
+
+class Listed(NamedTuple):
+    """A sweep at a scale, for commands that show its trials and run none."""
+
+    sweep: str
+    scale: str
+    title: str
+    trials: "Sequence[TrialAddress]"
+
+
+def list_sweep(sweep: Sweep, scale: Scale, seeds: str | None = None) -> Listed:
+    """The trials that a launch of this sweep would ask for."""
+    from sweeps.engine.store.address import TrialAddress
+
+    trials = [
+        TrialAddress(sweep.name, scale, t.cell.label, t.config.seed, t.config.data_seed, t.id)
+        for t in sweep.trials(scale, seeds)
+    ]
+    return Listed(sweep.name, scale, sweep.title, trials)
+
+
+def list_stored(name: str, scale: Scale, store: "Store") -> Listed | None:
+    """The trials that the last launch of a changed sweep, or of somebody's own, asked for; None if
+    the store has none of this name. Raises ValueError if it has one, but not at this scale.
+    """
+    from sweeps.engine.store.address import TrialAddress
+
+    scales = [] if is_script(name) else [s for stored, s in store.view_names() if stored == name]
+    if not scales:
+        return None
+    if scale not in scales:
+        raise ValueError(f"{store.root} has {name!r} at --scale {' and '.join(scales)} only")
+    rows = store.load_view(name, scale).to_pylist()
+    trials = [TrialAddress(*(row[field] for field in TrialAddress._fields)) for row in rows]
+    return Listed(name, scale, rows[0]["title"], trials)
+
+
+def find_to_run(name: str, store: "Store") -> Sweep:
+    """`find_sweep`. Where the name is that of a changed sweep in the store and does not say what
+    changed, the ValueError says which command does.
+    """
+    try:
+        return find_sweep(name)
+    except ValueError as error:
+        for (stored, _), rows in store.views().items():
+            if stored == name and (command := rows.column("command")[0].as_py()):
+                raise ValueError(
+                    f"{name!r} is a changed sweep; repeat the command that made it: {command}"
+                ) from error
+        raise
 
 
 def chosen_views(

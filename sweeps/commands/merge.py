@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from pcore.model.checkpoint import read_progress
+from sweeps.engine.naming import SEPARATOR
 from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import name_once, read_view
 from sweeps.engine.store.folder import Folder
@@ -117,11 +118,13 @@ def _join_views(source: Store, target: Store, name: str) -> bool:
         except BadFile as error:
             name_once(store.folder.path(name), str(error))
             return False
-    cells = [{(row["cell"], row["cell_order"], row["axes"]) for row in rows} for rows in views]
+    keys = ["cell", "cell_order", "axes"]
+    keys += [] if SEPARATOR in name else ["command"]  # such a name says it; older views do not
+    cells = [{tuple(row[key] for key in keys) for row in rows} for rows in views]
     if cells[0] != cells[1]:
         return False
     ours = {row["trial_id"]: row for rows in views for row in rows}  # of one trial, INTO's row
-    same = ("sweep", "scale", "title", "claim")
+    same = ("sweep", "scale", "title", "claim", "command")
     rows = [row | {key: views[1][0][key] for key in same} for row in ours.values()]
     rows.sort(key=lambda row: (row["cell_order"], row["seed"], row["data_seed"]))
     target.write_view(rows)

@@ -1,13 +1,13 @@
 """What a store holds of sweeps: `python -m sweeps status`."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pcore.cli.text import plural
+from sweeps.commands.catalogue import Listed
 from sweeps.engine.launch.leases import LaunchLease, running_trials
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
-from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.sources import is_same_code
 
@@ -24,13 +24,11 @@ COLUMNS: tuple[str, ...] = (
 )
 
 
-def show_status(
-    results: str | None, sweeps: Sequence[Sweep], scale: Scale, seeds: str | None
-) -> int:
+def show_status(results: str | None, sweeps: Sequence[Listed]) -> int:
     """Print a table per sweep. Without sweeps: a line per view of the store."""
     store = open_store(results)
     if sweeps:
-        print("\n\n".join(_sweep_status(sweep, scale, seeds, store) for sweep in sweeps))
+        print("\n\n".join(_sweep_status(sweep, store) for sweep in sweeps))
     else:
         print(_store_status(store))
     for other in LaunchLease(store.folder).living(remove=False):
@@ -38,24 +36,26 @@ def show_status(
     return 0
 
 
-def _sweep_status(sweep: Sweep, scale: Scale, seeds: str | None, store: Store) -> str:
+def _sweep_status(sweep: Listed, store: Store) -> str:
     """Cells and counts. stale = finished by code known to differ from the current code; failed =
     not finished nor running, and the last attempt failed.
     """
-    trials = sweep.trials(scale, seeds)
     running = dict.fromkeys(running_trials(store), "running")
-    states = trial_states(trials, store) | running
-    same = _same_code(store, [t.id for t in trials])
+    states = trial_states({t.trial_id: t.cell for t in sweep.trials}, store) | running
+    same = _same_code(store, list(states))
     rows: list[tuple[str, ...]] = [COLUMNS]
-    for label, members in _by_cell(trials).items():
-        count = Counter(states[t.id] for t in members)
+    by_cell = dict[str, list[str]]()
+    for trial in sweep.trials:
+        by_cell.setdefault(trial.cell, []).append(trial.trial_id)
+    for label, members in by_cell.items():
+        count = Counter(states[name] for name in members)
         failed = count["failed"] + count["retry"] + count["stopped"]
         known = [count[state] for state in ("done", "diverged", "running", "missing")]
-        old = sum(same.get(t.id) is False for t in members)
+        old = sum(same.get(name) is False for name in members)
         rows.append((label, *map(str, (len(members), *known, failed, count["cancelled"], old))))
     total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
     rows.append(("all", *total))
-    text = f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows)}"
+    text = f"{sweep.sweep} [{sweep.scale}]: {sweep.title}\n\n{align(rows)}"
     if unknown := sum(value is None for value in same.values()):
         text += f"\n\n{unknown} finished trials: code version unknown (they have no code hash)"
     return text
@@ -87,10 +87,3 @@ def _same_code(store: Store, names: Sequence[str]) -> dict[str, bool | None]:
         for row in store.load(names, "trial", columns).to_pylist()
         if row["status"] in ("ok", "diverged")
     }
-
-
-def _by_cell(trials: Sequence[Trial]) -> Mapping[str, list[Trial]]:
-    cells: dict[str, list[Trial]] = {}
-    for trial in trials:
-        cells.setdefault(trial.cell.label, []).append(trial)
-    return cells

@@ -8,11 +8,11 @@ from typing import Any
 from pcore.cli.text import format_seconds, plural
 from pcore.config import canonical, flatten, trial_id, unflatten
 from pcore.registry import own_code
-from sweeps.commands.catalogue import find_sweep, sweep_names
+from sweeps.commands.catalogue import Listed, find_sweep, sweep_names
 from sweeps.engine.launch.leases import running_trials
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
-from sweeps.engine.spec import SCALES, Scale, Sweep, Trial
+from sweeps.engine.spec import SCALES, Trial
 from sweeps.engine.store.address import (
     TrialAddress,
     Unknown,
@@ -30,9 +30,7 @@ FEW = 6  # lengths at which `why` prints a result
 RESULT = ("checkpoint", "checkpoint_step", "range", "length", "second_length", "test_set", *COUNTS)
 
 
-def show_trials(
-    results: str | None, sweeps: Sequence[Sweep], scale: Scale, seeds: str | None
-) -> int:
+def show_trials(results: str | None, sweeps: Sequence[Listed]) -> int:
     """Print a line per trial of these sweeps: exact match (%) of the last checkpoint over all
     examples of a range, and where its weights are.
     """
@@ -40,25 +38,26 @@ def show_trials(
     visible, running = store.visible(), running_trials(store)
     stored = [one for one in stored_addresses(store) if one.trial_id in visible]
     for sweep in sweeps:
-        trials = sweep.trials(scale, seeds)
-        states = trial_states(trials, store) | dict.fromkeys(running, "running")
-        match = range_matches(store, [trial.id for trial in trials])
+        states = trial_states({t.trial_id: t.cell for t in sweep.trials}, store)
+        states |= dict.fromkeys(running, "running")
+        match = range_matches(store, [t.trial_id for t in sweep.trials])
         rows: list[tuple[str, ...]] = [COLUMNS]
-        for trial in trials:
-            weights = f"checkpoints/{trial.id}/last.pt"
+        for trial in sweep.trials:
+            name = trial.trial_id
+            weights = f"checkpoints/{name}/last.pt"
             texts = [
-                f"{100 * m:.1f}" if (m := match.get((trial.id, r))) is not None else "-"
-                for r in RANGES
+                f"{100 * m:.1f}" if (m := match.get((name, r))) is not None else "-" for r in RANGES
             ]
-            numbers = (str(trial.config.seed), str(trial.config.data_seed))
+            numbers = (str(trial.seed), str(trial.data_seed))
             kept = weights if store.folder.exists(weights) else "-"
-            rows.append((trial.cell.label, trial.id, *numbers, states[trial.id], *texts, kept))
-        print(f"{sweep.name} [{scale}]: {sweep.title}\n\n{align(rows, num_text=2)}")
-        shown = {(trial.config.seed, trial.config.data_seed) for trial in trials}
+            rows.append((trial.cell, name, *numbers, states[name], *texts, kept))
+        print(f"{sweep.sweep} [{sweep.scale}]: {sweep.title}\n\n{align(rows, num_text=2)}")
+        shown = {(trial.seed, trial.data_seed) for trial in sweep.trials}
         others = {
             p.trial_id
             for p in stored
-            if (p.sweep, p.scale) == (sweep.name, scale) and (p.seed, p.data_seed) not in shown
+            if (p.sweep, p.scale) == (sweep.sweep, sweep.scale)
+            and (p.seed, p.data_seed) not in shown
         }
         if others:
             print(f"\nstored with other seeds: {plural(len(others), 'trial')}; --seeds shows them")

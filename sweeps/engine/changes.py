@@ -2,15 +2,12 @@
 a cell like one of the sweep, `--set FIELD=VALUE` changes every cell, and `--axis FIELD=A,B,C`
 crosses every cell with an axis.
 
-A changed sweep is another sweep, named after the script, `~` and the changes, for example
-`depth_ablation~model.d_ff=64+optim.learning_rate=0.001,0.002`. It has its own view, table and
-figures, and commands accept its name like any other. Its title says what changed in all its cells,
-their labels what differs between them. Its trials are identified by their configurations, so those
-already in the store are not run again.
+A changed sweep is another sweep, with a name (`sweeps.engine.naming`), a view, a table and figures
+of its own. Its title says what changed in all its cells, their labels what differs between them.
+Its trials are identified by their configurations, so those already in the store are not run again.
 """
 
 import argparse
-import hashlib
 import itertools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -20,12 +17,9 @@ from fnmatch import fnmatchcase
 from pcore.config import SEEDS, flatten, override
 from pcore.registry import nearest
 from pcore.tasks import TASKS
+from sweeps.engine.naming import ADD, ONLY, name_change, shortest, write_command
 from sweeps.engine.spec import SCALES, Cell, Coordinate, Scale, Sweep
 
-ONLY, ADD = "only", "add"  # in the name of a sweep; no field is called so
-SEPARATOR = "~"  # between the name of a script and what changed
-MAX_NAME = 160  # characters of a name; files are called after it
-UNSAFE = re.compile(r"[^A-Za-z0-9._=,+:-]")  # in names of files, in a shell, in an address
 RECIPE = ("optim.", "eval.")  # cells of a sweep may differ there without their labels saying so
 
 
@@ -56,12 +50,20 @@ class NewCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """What the command line changes in a sweep. only: labels, in which * stands for anything."""
+    """What the command line changes in a sweep. only: labels, in which * stands for anything.
+    name: that of the changed sweep; None: one is made of the changes.
+    """
 
     sets: Sequence[Change] = ()
     axes: Sequence[Change] = ()
     only: Sequence[str] = ()
     added: Sequence[NewCell] = ()
+    name: str | None = None
+
+    @property
+    def are_none(self) -> bool:
+        """Whether every cell stays as it is."""
+        return not (self.sets or self.axes or self.only or self.added)
 
     @property
     def fields(self) -> list[str]:
@@ -111,8 +113,9 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def given_changes(given: argparse.Namespace) -> Changes:
-    """What the flags of `add_changes` say."""
-    return Changes(sets=given.sets, axes=given.axes, only=given.only, added=given.added)
+    """What the flags of `add_changes` say, and --name where there is one."""
+    name = getattr(given, "name", None)
+    return Changes(sets=given.sets, axes=given.axes, only=given.only, added=given.added, name=name)
 
 
 def parse_set(text: str) -> Change:
@@ -148,8 +151,8 @@ def parse_added(text: str) -> NewCell:
 
 def change_sweeps(sweeps: Sequence[Sweep], changes: Changes) -> list[Sweep]:
     """These sweeps with the changes applied. Raises ValueError for a field that is changed twice,
-    or a seed; invalid configurations, and labels that no cell has, are refused later, when cells
-    are made.
+    or a seed, and for a name without a change or of several sweeps; invalid configurations, and
+    labels that no cell has, are refused later, when cells are made.
     """
     lists = [changes.fields, *([c.field for c in cell.changes] for cell in changes.added)]
     for fields in lists:
@@ -159,7 +162,11 @@ def change_sweeps(sweeps: Sequence[Sweep], changes: Changes) -> list[Sweep]:
             raise ValueError(
                 f"{seeds[0]} is not a field of a cell; choose seeds with --seeds 4x2@100"
             )
-    if not (changes.fields or changes.only or changes.added):
+    if changes.name and changes.are_none:
+        raise ValueError("--name is for what --set, --axis, --only or --add change; none is given")
+    if changes.name and len(sweeps) != 1:
+        raise ValueError(f"--name {changes.name} names one changed sweep, not {len(sweeps)}")
+    if changes.are_none:
         return list(sweeps)
     return [_change(sweep, changes) for sweep in sweeps]
 
@@ -187,7 +194,7 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
     sets, axes = changes.sets, changes.axes
     names, axis_fields = _short_names([*sets, *axes]), [change.field for change in axes]
     parts = {
-        change.field: [_shortest(value) for value in change.values]
+        change.field: [shortest(value) for value in change.values]
         for change in (*sorted(sets, key=lambda change: change.field), *axes)
     }
     shown = [f"{names[field]}={','.join(values)}" for field, values in parts.items()]
@@ -212,8 +219,9 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
 
     return replace(
         sweep,
-        name=f"{sweep.name}{SEPARATOR}{_file_name(parts, MAX_NAME - len(sweep.name))}",
+        name=changes.name or name_change(sweep.name, parts),
         title=f"{_title(sweep.title, parts)}; {', '.join(shown)}",
+        command=write_command(sweep.name, parts, changes.name),
         cells=cells,
     )
 
@@ -314,26 +322,3 @@ def _short_names(changes: Sequence[Change]) -> dict[str, str]:
     """The name of each field in labels: its last part, unless two share it."""
     leaves = [change.leaf for change in changes]
     return {c.field: c.leaf if leaves.count(c.leaf) == 1 else c.field for c in changes}
-
-
-def _shortest(value: str) -> str:
-    """1e-3 and 0.001 as the same text."""
-    try:
-        number = float(value)
-    except ValueError:
-        return value
-    is_whole = number.is_integer() and abs(number) < 1e15
-    return str(int(number)) if is_whole else repr(number).replace("e+", "e")
-
-
-def _file_name(parts: Mapping[str, Sequence[str]], most: int) -> str:
-    """FIELD=VALUE+FIELD=A,B as part of a file's name. What does not fit there, or could not be read
-    back from it, ends in a hash.
-    """
-    text = "+".join(f"{field}={','.join(values)}" for field, values in parts.items())
-    name = UNSAFE.sub("_", text)
-    listed = [value for values in parts.values() for value in values]
-    if name == text and len(name) <= most and not any(re.search("[,+]", v) for v in listed):
-        return name
-    digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
-    return f"{name[: max(8, most - len(digest))]}+{digest}"

@@ -11,6 +11,7 @@ from pcore.diagnosis import NUM_EXAMPLES
 from pcore.registry import nearest
 from sweeps.engine.changes import add_changes
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
+from sweeps.engine.naming import parse_name
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.names import FOLDERS, is_store
@@ -190,9 +191,14 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `add_executor` and `add_hooks`, and those for budget and retries."""
+    """Add the flags of `add_executor` and `add_hooks`, and those for name, budget and retries."""
     add_executor(parser)
     add = parser.add_argument
+    add(
+        "--name",
+        type=parse_name,
+        help="of the sweep that --set and its like make (default: made of what they say)",
+    )
     add("--budget", type=parse_duration, help="run as many whole replicates as fit, e.g. 2h")
     add("--retry-errors", action="store_true", help="rerun failed and cancelled trials")
     add_hooks(parser)

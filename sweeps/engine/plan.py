@@ -85,7 +85,7 @@ def make_plan(
     from sweeps.engine.prices.price import price_cells
 
     trials = sweep.trials(scale, seeds)
-    states = trial_states(trials, store, retry_errors)
+    states = trial_states({t.id: t.cell.id for t in trials}, store, retry_errors)
     pending = {t.cell.id: t.cell.config for t in trials if states[t.id] in ("missing", "retry")}
     prices = price_cells(pending if priced else {}, store, device, num_threads, local)
     planned = [
@@ -102,35 +102,35 @@ def make_plan(
 
 
 def trial_states(
-    trials: Sequence[Trial], store: Store, retry_errors: bool = False
+    cells: Mapping[str, str], store: Store, retry_errors: bool = False
 ) -> dict[str, State]:
-    """The state of each trial in the store, by id."""
+    """The state of each trial in the store, by id. cells: the cell of each, by its id or label."""
     visible = store.visible()
-    errors = {} if retry_errors else _errors_of_this_code(trials, visible, store)
-    twice = Counter((t.cell.id, errors[t.id]) for t in trials if t.id in errors)
+    errors = {} if retry_errors else _errors_of_this_code(cells, visible, store)
+    twice = Counter((cells[name], text) for name, text in errors.items())
     stopped_cells = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
     states: dict[str, State] = {}
     resumed = visible.keys() if retry_errors else resumed_trials(store.folder)
-    for trial in trials:
-        shard = visible.get(trial.id)
+    for name, cell in cells.items():
+        shard = visible.get(name)
         if shard is not None and shard.finished:
-            states[trial.id] = "done" if shard.status == "ok" else "diverged"
-        elif shard is not None and shard.status == "cancelled" and trial.id not in resumed:
-            states[trial.id] = "cancelled"
-        elif trial.id in errors:
-            states[trial.id] = "failed"
-        elif trial.cell.id in stopped_cells:
-            states[trial.id] = "stopped"
+            states[name] = "done" if shard.status == "ok" else "diverged"
+        elif shard is not None and shard.status == "cancelled" and name not in resumed:
+            states[name] = "cancelled"
+        elif name in errors:
+            states[name] = "failed"
+        elif cell in stopped_cells:
+            states[name] = "stopped"
         else:
-            states[trial.id] = "missing" if shard is None else "retry"
+            states[name] = "missing" if shard is None else "retry"
     return states
 
 
 def _errors_of_this_code(
-    trials: Sequence[Trial], visible: Mapping[str, Shard], store: Store
+    trials: Iterable[str], visible: Mapping[str, Shard], store: Store
 ) -> dict[str, str]:
     """What trials raised that ended in an error, and would again: the code is the same."""
-    shards = [visible[t.id] for t in trials if t.id in visible]
+    shards = [visible[name] for name in trials if name in visible]
     failed = [shard for shard in shards if shard.status == "error"]
     if not failed:
         return {}

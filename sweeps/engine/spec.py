@@ -83,6 +83,7 @@ class Sweep:
     claim: str  # question, figure of the paper, expectation and cost, in words
     cells: Callable[[Scale], Sequence[Cell]]
     seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
+    command: str = ""  # of a changed sweep: what runs it, without a scale
 
     def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
         """Every trial of the sweep at a scale, checked; a constructed model has one, since it does

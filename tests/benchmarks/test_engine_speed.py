@@ -17,6 +17,7 @@ from analysis.tables.sweep_tables import ablation_table
 from pcore.config import override
 from pcore.evaluation.flops import count_train_flops
 from sweeps.baseline import addition
+from sweeps.commands.catalogue import list_sweep
 from sweeps.commands.status import show_status
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import view_rows
@@ -122,7 +123,7 @@ def test_reading_10000_trials(filled, record):
     assert {p.price.source for p in from_speed.to_run if p.price} == {"speed of 25 cells"}
     priced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root)))
     unpriced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root), priced=False))
-    status = seconds(lambda: show_status(filled.root, [LARGE], "smoke", None))
+    status = seconds(lambda: show_status(filled.root, [list_sweep(LARGE, "smoke")]))
     table = seconds(lambda: ablation_table(load_sweep(filled.root, "large", "smoke")))
     record("engine: reading 10,000 loose shards", f"{cold:.1f} s")
     record("engine: packing 10,000 shards", f"{packing:.1f} s")

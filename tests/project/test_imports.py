@@ -29,7 +29,7 @@ LAYERS = {
     ),
     "sweeps.engine": (
         ("store", "spec", "arithmetic"),
-        ("trial", "prices", "changes"),
+        ("trial", "prices", "naming", "changes"),
         ("plan",),
         ("executors",),
         ("options",),

@@ -12,6 +12,7 @@ from pathlib import Path
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
 from sweeps.engine.launch.scheduler import Scheduler
+from sweeps.engine.naming import check_names
 from sweeps.engine.options import FAILED, LaunchOptions
 from sweeps.engine.plan import (
     Plan,
@@ -117,7 +118,10 @@ def _predicted_and_taken(
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
-    """The plans of these sweeps, reduced to the budget if there is one."""
+    """The plans of these sweeps, reduced to the budget if there is one. Raises ValueError for what
+    cannot work, and for the name of another sweep in the store.
+    """
+    check_names(sweeps, store)
     plans = [
         make_plan(
             sweep,
@@ -153,6 +157,7 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
             "scale": plan.scale,
             "title": plan.sweep.title,
             "claim": plan.sweep.claim.strip(),
+            "command": plan.sweep.command or None,
             "cell": planned.trial.cell.label,
             "cell_order": order[planned.trial.cell.label],
             "axes": json.dumps(dict(planned.trial.cell.axes)),

@@ -91,6 +91,7 @@ VIEW = {
     "scale": pa.string(),
     "title": pa.string(),
     "claim": pa.string(),
+    "command": pa.string(),  # what runs a changed sweep, without its scale; null: its script does
     "cell": pa.string(),  # label of the cell in tables and figures
     "cell_order": pa.int64(),
     "axes": pa.string(),  # JSON: where the cell is on each axis of the sweep, by the axis' name

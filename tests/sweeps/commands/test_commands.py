@@ -37,7 +37,10 @@ def tiny(monkeypatch):
         cells=lambda scale: grid(CONFIG, arm=arms(CELLS)),
         seeds={"smoke": "2", "laptop": "2", "paper": "2"},
     )
-    real = catalogue.find_sweep
+    real, is_script = catalogue.find_sweep, catalogue.is_script
+    monkeypatch.setattr(
+        "sweeps.commands.catalogue.is_script", lambda name: name == "tiny" or is_script(name)
+    )
     for module in ("sweeps.__main__", "sweeps.commands.trials", "sweeps.commands.catalogue"):
         monkeypatch.setattr(
             f"{module}.find_sweep", lambda name: sweep if name == "tiny" else real(name)
@@ -98,7 +101,7 @@ def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monk
     cells = grid(CONFIG, arm=arms(wide))
     larger = replace(tiny, name="larger", cells=lambda scale: cells)
     found = {"tiny": tiny, "larger": larger}
-    monkeypatch.setattr("sweeps.__main__.find_sweep", lambda name: found[name])
+    monkeypatch.setattr("sweeps.commands.catalogue.find_sweep", lambda name: found[name])
     quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--scale", "smoke"]
     assert command("run", tmp_path, "tiny", "larger", "tiny", *quiet) == 0
     assert len(Store(tmp_path).shards()) == 6
