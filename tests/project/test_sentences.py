@@ -21,7 +21,7 @@ PAGES = sorted({"README.md", *(f"docs/{file.name}" for file in (ROOT / "docs").g
 THOUSAND = "docs/thousand_digits.md"
 WITHOUT_SCORES = {  # they follow from settings, other records, theory, or differences of scores
     *("published_claim", "quick_start", "no_paper_scale", "fewest_runs", "the_core_set"),
-    *("patterns_predict_nothing", "one_setting_for_all", "one_setting_on_the_other_page"),
+    *("patterns", "patterns_of_heads", "one_setting_for_all", "one_setting_on_the_other_page"),
     *("first_probe", "a_thousand_digits_by_hand", "sizes", "theory_limits", "ceilings"),
     *("the_candidates", "the_example", "selection", "the_packed_recipe", "the_older_recipe"),
     "the_uncoupled",
@@ -46,7 +46,7 @@ PLANTED = [  # page, what it says, what rows do not say
     ("docs/results.md", "gives the same verdict", "gives another verdict"),
     ("docs/results.md", "Under the same rounding a rerun", "Under any rounding a rerun"),
     ("docs/results.md", "do replicate** (", "hardly replicate** ("),
-    ("docs/results.md", "patterns does not predict how far", "patterns predicts how far"),
+    ("docs/results.md", "a single head divides", "a single head holds"),
     ("docs/results.md", "the models barely fit", "the models fit well"),
     ("docs/results.md", "one head cannot hold both", "one head can hold both"),
     (

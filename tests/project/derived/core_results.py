@@ -22,6 +22,7 @@ from tests.project.derived.rows import (
     load,
     reach,
     runs,
+    whole,
     worst_trained,
 )
 
@@ -201,8 +202,8 @@ def table_size() -> list[str]:
     assert max(table[150].max() for table in cells[2:]) == 0
     nearly = min(table[96].min() for table in larger)
     return [
-        f"The larger the table, the shorter: at 96 digits all runs of all sizes get at least "
-        f"{percent(min(nearly, smallest[96].min()))} % right, at 150 digits those with 202 and 300 "
+        "The larger the table, the shorter the reach: at 96 digits all runs of all sizes get at "
+        f"least {percent(min(nearly, smallest[96].min()))} % right, at 150 digits those with 202 and 300 "
         f"rows at least {percent(min(table[150].min() for table in cells[:2]))} % and those with "
         f"500 and 1,003 none; at 200 digits those with 202 rows {ends(smallest[200])} %, those "
         f"with 300 rows {ends(larger[0][200])} %.",
@@ -253,13 +254,23 @@ def encodings() -> list[str]:
     ]
 
 
-def patterns_predict_nothing() -> list[str]:
-    clear = pattern_masses(load("depth_ablation")).set_index(["cell", "seed", "data_seed"])
-    table = clear.assign(reached=runs("depth_ablation")[24])
-    assert len(table) == 9
-    assert table["pattern"].rank().corr(table["reached"].rank()) < 0.3
+def patterns() -> list[str]:
+    found = pattern_masses(load("depth_ablation"))
     return [
-        "How clearly a trained model shows both patterns does not predict how far it generalizes:"
+        f"Are the heads those of Theorem 5.1? In each of the {len(found)} models with coupling one "
+        f"head has at least {whole(found['next'].min())} % of its weight on the digits of the next "
+        f"significance, and one at least {whole(found['same'].min())} % on those of its own:"
+    ]
+
+
+def patterns_of_heads() -> list[str]:
+    found = pattern_masses(load("heads_ablation")).set_index("cell")
+    one, more = found.loc["num_heads=1"], found.drop(index="num_heads=1")
+    return [
+        "The theorem needs two heads, one for the digits of the next significance and one for "
+        f"those of the current. With two heads or more, each pattern has a head with at least "
+        f"{whole(more['pattern'].min())} % of its weight there; a single head divides its weight, "
+        f"{ends(one['next'], whole)} % and {ends(one['same'], whole)} %:",
     ]
 
 
@@ -307,7 +318,8 @@ CHECKS = (
     train_length,
     formats,
     encodings,
-    patterns_predict_nothing,
+    patterns,
+    patterns_of_heads,
     theorem_and_trained,
     attention_patterns,
 )

@@ -84,5 +84,5 @@ def arm_lines(sweep: str, lengths: tuple[int, ...], planned: int) -> list[str]:
     return lines
 
 
-def ends(column: pd.Series) -> str:
-    return "–".join(dict.fromkeys(map(short, (column.min(), column.max())))) if len(column) else "–"
+def ends(column: pd.Series, show=short) -> str:
+    return "–".join(dict.fromkeys(map(show, (column.min(), column.max())))) if len(column) else "–"
