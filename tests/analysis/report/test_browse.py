@@ -74,7 +74,7 @@ def test_the_numbers_are_those_of_the_table(tmp_path: Path):
     results = load_sweep(PUBLISHED, "depth_ablation", "laptop")
     table = ablation_table(results)
     names = [head.text for head in table.header]
-    assert {"EM@18", "EM@24"} <= set(names)
+    assert {"EM@18", "EM@24", "EM@200"} <= set(names)
     shown = table_rows(out)
     assert len(shown) == len(table.rows)
     for row, cells in zip(table.rows, shown, strict=True):
@@ -84,7 +84,8 @@ def test_the_numbers_are_those_of_the_table(tmp_path: Path):
         assert [cells[2], cells[6]] == expected
         assert cells[1] == value["runs"].text
         assert cells[3] == f"{value['EM@18'].text}\nat 18 {value['EM@18'].detail}"
-        assert cells[4] == cells[5] == f"{value['EM@24'].text}\nat 24 {value['EM@24'].detail}"
+        assert cells[4] == f"{value['EM@24'].text}\nat 24 {value['EM@24'].detail}"
+        assert cells[5] == f"{value['EM@200'].text}\nat 200 {value['EM@200'].detail}"
 
 
 def test_the_curves_are_those_of_the_statistics(page: Path):

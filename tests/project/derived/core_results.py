@@ -73,7 +73,9 @@ def one_problem_per_row() -> list[str]:
 def stored_values_of_the_reruns() -> list[str]:
     """The first columns of the printout; its other columns are measurements of that day."""
     table, trials = runs("attention_probe"), load("attention_probe").trials
-    block = PAGE.read_text().partition("    $ python -m sweeps replicate")[2].partition("\n\n**")[0]
+    block = (
+        PAGE.read_text().partition("    $ python -m sweeps replicate")[2].partition("\n\n## ")[0]
+    )
     parts = re.split(r"\n    (?=num_heads)", block)[1:]
     passages = []
     for part in parts:
@@ -203,10 +205,10 @@ def table_size() -> list[str]:
     nearly = min(table[96].min() for table in larger)
     return [
         "The larger the table, the shorter the reach: at 96 digits all runs of all sizes get at "
-        f"least {percent(min(nearly, smallest[96].min()))} % right, at 150 digits those with 202 and 300 "
-        f"rows at least {percent(min(table[150].min() for table in cells[:2]))} % and those with "
-        f"500 and 1,003 none; at 200 digits those with 202 rows {ends(smallest[200])} %, those "
-        f"with 300 rows {ends(larger[0][200])} %.",
+        f"least {percent(min(nearly, smallest[96].min()))} % right, at 150 digits those with 202 "
+        f"and 300 rows at least {percent(min(table[150].min() for table in cells[:2]))} % and "
+        "those with 500 and 1,003 none; at 200 digits those with 202 rows "
+        f"{ends(smallest[200])} %, those with 300 rows {ends(larger[0][200])} %.",
     ]
 
 
@@ -258,8 +260,9 @@ def patterns() -> list[str]:
     found = pattern_masses(load("depth_ablation"))
     return [
         f"Are the heads those of Theorem 5.1? In each of the {len(found)} models with coupling one "
-        f"head has at least {whole(found['next'].min())} % of its weight on the digits of the next "
-        f"significance, and one at least {whole(found['same'].min())} % on those of its own:"
+        f"head attends to the digits of the next significance with at least "
+        f"{whole(found['next'].min())} % of the most possible weight, and one to those of the "
+        f"current with at least {whole(found['same'].min())} %:"
     ]
 
 
@@ -268,9 +271,9 @@ def patterns_of_heads() -> list[str]:
     one, more = found.loc["num_heads=1"], found.drop(index="num_heads=1")
     return [
         "The theorem needs two heads, one for the digits of the next significance and one for "
-        f"those of the current. With two heads or more, each pattern has a head with at least "
-        f"{whole(more['pattern'].min())} % of its weight there; a single head divides its weight, "
-        f"{ends(one['next'], whole)} % and {ends(one['same'], whole)} %:",
+        "those of the current. With two heads or more, each pattern has a head with at least "
+        f"{whole(more['pattern'].min())} % of the most possible weight; a single head divides its "
+        f"weight, {ends(one['next'], whole)} % and {ends(one['same'], whole)} %:",
     ]
 
 
