@@ -57,7 +57,9 @@ def test_a_label_says_what_the_script_varies_and_a_set_makes_one():
     sweep = changed(script, only=["coupling, 1 layer"], sets=["model.num_layers=2"])
     assert [c.label for c in sweep.cells("laptop")] == ["coupling, 1 layer, num_layers=2"]
     sweep = changed(script, sets=[f"{RATE}=1e-3", "model.d_ff=64"])  # rates are of recipes
-    assert [c.label for c in sweep.cells("laptop")] == [c.label for c in script.cells("laptop")]
+    assert [c.label for c in sweep.cells("smoke")] == [c.label for c in script.cells("smoke")]
+    wide = [c.label for c in sweep.cells("laptop")]  # there the script has two widths
+    assert wide == [f"{c.label}, d_ff=64" for c in script.cells("laptop")]
 
 
 def test_axes_cross_every_cell_the_last_fastest_and_are_coordinates():
