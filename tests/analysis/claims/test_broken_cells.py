@@ -66,7 +66,7 @@ def test_no_number_is_reproduced_with_a_broken_cell(text):
 
 # claim at laptop scale: better cells, worse cells, the length at which they are compared
 BEATS: dict[str, tuple[list[str], list[str], int]] = {
-    "A longer trained range": (["*1-12"], ["*1-6"], 200),
+    "A longer trained range": (["*1-12"], ["*1-6"], 18),
     "One head adds": (["num_heads=[248]"], ["num_heads=1"], 96),
     "The largest position table": (["max_position=202"], ["max_position=1003"], 96),
     "Coupling generalizes further": (["coupling"], ["NoPE", APE], 18),
