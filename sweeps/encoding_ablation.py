@@ -21,6 +21,7 @@ from sweeps.baseline import (
     ALONE,
     BASELINE_DEPTH,
     PAPER_BASELINE,
+    TUNED,
     addition,
     core,
     methods,
@@ -37,10 +38,10 @@ PLAIN = ("sinusoidal", "ALiBi", "T5 bias", "FIRE")
 # Hints and IDs are drawn from as many as the longest test has, and each has to be trained: these
 # are tested to 24 digits alone.
 DRAWN = ("index hints", "randomized positions")
-COUPLED_ROPE: dict[str, Any] = {  # the learning rate is that of the winner of `packing_search`
+COUPLED_ROPE: dict[str, Any] = {
     "position.encoding": "rotary",
     "position.moduli": (),
-    "optim.learning_rate": 0.002385,
+    "optim.learning_rate": TUNED["coupled RoPE, packed"][0],
 }
 PAPER_HINTS: dict[str, Any] = {"optim.batch_size": 400}
 

@@ -30,13 +30,12 @@ def cells(scale: Scale) -> list[Cell]:
         for pad in (True, False)
         for label, changes in REVERSED.items()
     }
-    if scale == "smoke":
-        return grid(core(scale), format=arms(formats))
-    wide = {"position.max_position": 203}  # an unreversed response needs one ID more
-    if scale == "laptop":
-        return grid(override(core(scale), wide), format=arms(formats))
-    depths = {"1 layer": wide, "6 layers": wide | SIX_LAYERS}
-    return grid(core(scale), format=arms(formats), depth=arms(depths))
+    base = core(scale)
+    if scale != "smoke":  # an unreversed response needs one ID more
+        base = override(base, {"position.max_position": 203})
+    if scale != "paper":
+        return grid(base, format=arms(formats))
+    return grid(base, format=arms(formats), depth=arms({"1 layer": {}, "6 layers": SIX_LAYERS}))
 
 
 SWEEP = Sweep(

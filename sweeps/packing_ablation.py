@@ -26,6 +26,7 @@ from sweeps.baseline import (
     LONGEST_TABLE,
     OTHERS,
     PAPER_BASELINE,
+    TUNED,
     addition,
     fewer_in_a_row,
     methods,
@@ -54,19 +55,6 @@ LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin onc
     },
 }
 LONGEST_APE: dict[Scale, int] = {"smoke": 12, "laptop": 72, "paper": 200}  # its table holds
-# Learning rate and weight decay of the winners of `packing_search` at laptop scale, where these are
-# better on the near range than what the arm began with.
-TUNED: dict[str, tuple[float, float]] = {
-    "rings, alone": (0.001321, 0.3),
-    "table, alone": (0.001321, 0.3),
-    "coupled RoPE, packed": (0.002385, 0.3),
-    "coupled RoPE, alone": (0.008606, 0.3),
-    "NoPE, alone": (0.00888, 0.3),
-    "Abacus, packed": (0.002399, 1.0),
-    "random-start APE, packed": (0.0035, 0.03),
-    "random-start APE, alone": (0.0035, 0.03),
-    "RoPE, alone": (0.0006541, 0.3),
-}
 
 
 def cells(scale: Scale) -> list[Cell]:
