@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from analysis import load
@@ -275,9 +276,11 @@ def _has_runs(results: Results) -> bool:
 
 
 def _print_written(paths: Iterable[Path]) -> None:
+    """A line per table or figure: `folder/lengths.png, .pdf, .svg`."""
     print("written:")
-    for path in paths:
-        print(f"  {_relative(path)}")
+    for _, formats in groupby(paths, key=lambda path: path.with_suffix("")):
+        first, *others = formats
+        print(", ".join([f"  {_relative(first)}", *(path.suffix for path in others)]))
 
 
 def _relative(path: Path) -> Path:

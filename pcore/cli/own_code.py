@@ -14,26 +14,29 @@ from pcore.conformance import Check, format_checks, templates
 from pcore.registry import nearest, resolve
 from pcore.tasks import TASKS, Task
 
-FLAGS = {  # of `pcore train`
-    "encoding": "--position.encoding",
-    "task": "--task",
-    "attention": "--model.attention",
-    "mixer": "--model.mixer",
+FIELDS = {  # the setting that names a class
+    "encoding": "position.encoding",
+    "task": "task.name",
+    "attention": "model.attention",
+    "mixer": "model.mixer",
 }
 
 
 def new(words: list[str]) -> int:
     """Write a class that works, to be changed; print how to check and train it."""
     parser = command_parser("new")
-    parser.add_argument("kind", choices=FLAGS)
+    parser.add_argument("kind", choices=FIELDS)
     parser.add_argument("name", metavar="MODULE:CLASS", help="a module that does not exist yet")
     options = parser.parse_args(words)
     path = write_template(options.kind, options.name)
     print(f"wrote {path}. Change it, then:")
     examples = " QUERY=ANSWER  # some that you worked out" if options.kind == "task" else ""
     print(f"  pcore check-{options.kind} {options.name}{examples}")
-    train = f"pcore train --preset small {FLAGS[options.kind]} {options.name}"
+    field, label = FIELDS[options.kind], options.name.partition(":")[2]
+    train = f"pcore train --preset small --{field.removesuffix('.name')} {options.name}"
     print(f"  {train}  # a minute at most: does it train at all?")
+    row = f'--only coupling --add "{label}=coupling+{field}={options.name}"'
+    print(f"  python -m sweeps run encoding_ablation --scale smoke {row}  # its row in a table")
     return 0
 
 

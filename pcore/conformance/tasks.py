@@ -243,8 +243,17 @@ def _answer(task: Task, query: str, expected: str) -> str:
 
 
 def _apart(task: Task, lengths: list[int]) -> str:
-    """An example drawn beside longer ones has the answer that its query has alone."""
-    batch = _mixture_up_to(task, lengths, lengths[-1])
+    """An example drawn beside longer ones has its own length, and the answer it has alone."""
+    shortest, longest = lengths[0], lengths[-1]
+    sizes = torch.tensor([task.sizes_at(shortest), task.sizes_at(longest)])
+    pair = task.at_test().sample(sizes, make_generator("conformance"))
+    tokens, most = int((pair.tokens[0] != 0).sum()), task.num_tokens(shortest)
+    if tokens > most:
+        raise Broken(
+            f"an example of length {shortest} has {tokens} tokens beside one of length {longest}, "
+            f"and at most {most} alone: does draw give each example the size that is asked for?"
+        )
+    batch = _mixture_up_to(task, lengths, longest)
     count = 0
     for tokens, relative_ids in zip(batch.tokens, batch.relative_ids, strict=True):
         query, response = task.decode(tokens)

@@ -38,7 +38,12 @@ def test_table_prints_and_writes_everything(
     assert main(["table", "sweeps/depth_ablation.py"]) == 0
     printed = capsys.readouterr().out
     assert "≥20 (2.5x)" in printed
-    paths = [line.strip() for line in printed.partition("written:\n")[2].splitlines()]
+    paths = [
+        str(Path(first.strip()).with_suffix(suffix))
+        for line in printed.partition("written:\n")[2].splitlines()
+        for first, *others in [line.split(", ")]
+        for suffix in (Path(first).suffix, *others)
+    ]
     assert {f"results/reports/depth_ablation-laptop/{name}" for name in FILES} <= set(paths)
     assert all(Path(path).stat().st_size > 100 for path in paths)
     first = {path: Path(path).read_bytes() for path in paths}

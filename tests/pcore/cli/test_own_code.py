@@ -4,21 +4,24 @@ import sys
 
 import pytest
 
-KINDS = ("encoding", "task", "attention", "mixer")
+FIELDS = {
+    "encoding": "position.encoding",
+    "task": "task.name",
+    "attention": "model.attention",
+    "mixer": "model.mixer",
+}
 MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
-    "ten": (
-        "BASE, column // BASE",
-        "10, column // 10",
-        "the answer holds '+', which layout places",
-    ),
+    "ten": ("carry, BASE)", "carry, 10)", "[9, 0] is not 2 digits below 9; EXTRA is 1"),
+    "borrow": ("a + b + carry", "a - b - carry", "-1] is not 2 digits below 9; EXTRA is 1"),
     "drawn": ("randint(BASE", "randint(10", "the query holds '+', which layout places as"),
     "letters": ("BASE = 9", "BASE = 12", "Are digits larger than the vocabulary has them?"),
     "short": ("range(length + EXTRA)", "range(length)", "is the end of the answer cut off?"),
-    "carry": ("EXTRA = 1", "EXTRA = 0", "a carry is left: raise EXTRA"),
-    "unmasked": (
-        "numbers * inside[:, None]",
-        "numbers",
-        "beyond an example's size must not change its",
+    "longer": ("EXTRA = 1", "EXTRA = 0", "] is not 1 digits below 9; EXTRA is 0"),
+    "shorter": ("[*digits, carry]", "digits", "] is not 2 digits below 9; EXTRA is 1"),
+    "uncut": (
+        "(a[:size], b[:size])",
+        "(a, b)",
+        "an example of length 1 has 14 tokens beside one of length 3, and at most 8 alone",
     ),
     "swapped": ("reversed(n)", "n", "comes back as"),
 }
@@ -30,13 +33,14 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FIELDS)
 def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_path, kind):
     name = f"new_{kind}:Mine"
     code, out, _ = pcore("new", kind, name)
     assert code == 0
     examples = " QUERY=ANSWER  # some that you worked out" if kind == "task" else ""
     assert f"pcore check-{kind} {name}{examples}\n" in out
+    assert f'--only coupling --add "Mine=coupling+{FIELDS[kind]}={name}"' in out
     assert "class Mine(" in (tmp_path / f"new_{kind}.py").read_text()
     code, out, _ = pcore(f"check-{kind}", name)
     assert (code, "FAIL" in out) == (0, False)
@@ -44,7 +48,7 @@ def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_pat
 
 @pytest.mark.parametrize("kind", MISTAKES)
 def test_a_planted_mistake_in_the_task_does_not_pass(pcore, tmp_path, kind):
-    """In base 9 a digit that is left over, 9, is the symbol after the last digit."""
+    """In base 9 a digit that is drawn too large, 9, is the symbol after the last digit."""
     old, new, why = MISTAKES[kind]
     pcore("new", "task", f"wrong_{kind}:Mine")
     file = tmp_path / f"wrong_{kind}.py"
