@@ -30,12 +30,16 @@ def new(words: list[str]) -> int:
     options = parser.parse_args(words)
     path = write_template(options.kind, options.name)
     print(f"wrote {path}. Change it, then:")
-    examples = " QUERY=ANSWER  # some that you worked out" if options.kind == "task" else ""
+    is_task = options.kind == "task"
+    examples = " QUERY=ANSWER  # some that you worked out; prints their IDs" if is_task else ""
     print(f"  pcore check-{options.kind} {options.name}{examples}")
     field, label = FIELDS[options.kind], options.name.partition(":")[2]
     train = f"pcore train --preset small --{field.removesuffix('.name')} {options.name}"
     print(f"  {train}  # a minute at most: does it train at all?")
     row = f'--only coupling --add "{label}=coupling+{field}={options.name}"'
+    if is_task:  # whose cells say nothing beside those of another
+        control = f'--add "{label}, NoPE=NoPE+{field}={options.name}"'
+        row = row.replace("--only coupling", f'--only "{label}*"') + f" {control}"
     print(f"  python -m sweeps run encoding_ablation --scale smoke {row}  # its row in a table")
     return 0
 
@@ -57,6 +61,8 @@ def check_task(words: list[str]) -> int:
     options = parser.parse_args(words)
     answers = [_read_example(text) for text in options.examples]
     code = _report("task", options.name, partial(conformance.check_task, answers=answers))
+    if code == 0 and (alike := conformance.find_alike(options.name)):
+        print(f"note: {alike}")
     if code == 0 and not answers:
         print(f"Are its answers right? Name some: pcore check-task {options.name} QUERY=ANSWER")
     return code

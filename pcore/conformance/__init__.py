@@ -7,7 +7,7 @@ and nothing printed. `format_checks` makes the report. A second or two on one co
 from pcore.conformance.encodings import check_encoding
 from pcore.conformance.mixing import check_attention, check_mixer
 from pcore.conformance.report import Check, format_checks
-from pcore.conformance.tasks import check_task, make_task, memorise
+from pcore.conformance.tasks import check_task, find_alike, make_task, memorise
 
 __all__ = [
     "Check",
@@ -15,6 +15,7 @@ __all__ = [
     "check_encoding",
     "check_mixer",
     "check_task",
+    "find_alike",
     "format_checks",
     "make_task",
     "memorise",

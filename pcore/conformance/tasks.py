@@ -50,6 +50,31 @@ def check_task(name: str, answers: Iterable[tuple[str, str]] = ()) -> list[Check
     return [first, *_check_rules(task), *expected]
 
 
+def find_alike(name: str) -> str:
+    """What one layer cannot tell apart: two queries of the same symbols with the same IDs that have
+    other answers. Attention sees a set of them; only from the second layer on may a symbol know
+    what came before it. Empty if none is found among short ones, or nothing is coupled.
+    """
+    task = make_task(name)[1]
+    if task is None or not task.has_coupling:
+        return ""
+    seen: dict[tuple[tuple[int, ...], ...], tuple[str, str]] = {}
+    rng = make_generator("conformance")
+    for length in (n for n in range(1, 4) if is_possible(task, n)):
+        batch = task.sample_length(256, length, rng)
+        rows = torch.cat([batch.tokens[:, :, None], batch.relative_ids], dim=2).tolist()
+        for tokens, row, mask in zip(batch.tokens, rows, batch.response_mask, strict=True):
+            query, answer = task.decode(tokens)
+            symbols = tuple(sorted(map(tuple, row[: int(mask.int().argmax())])))
+            other, known = seen.setdefault(symbols, (query, answer))
+            if known != answer:
+                return (
+                    f"{other}={known} and {query}={answer} have the same symbols with the same IDs "
+                    "in their queries: one layer cannot tell these apart, two can by their order"
+                )
+    return ""
+
+
 def _check_rules(task: Task) -> list[Check]:
     lengths: list[int] = []
 
@@ -237,9 +262,17 @@ def _answer(task: Task, query: str, expected: str) -> str:
     """The task gives the answer that the user expects of this query."""
     shown, answer = task.decode(_type(task, query).tokens[0])
     if answer == expected:
-        return "as expected"
+        return f"as expected; {_ids(task, query)}"
     backwards = ", the same backwards: which order is meant?" if answer == expected[::-1] else ""
     raise Broken(f"expected {expected}, but the task says {shown}={answer}{backwards}")
+
+
+def _ids(task: Task, query: str) -> str:
+    """Every symbol between BOS and EOS with its relative IDs: "IDs 1:2 4:1 +:0"."""
+    batch = _type(task, query)
+    symbols = task.vocab.decode(batch.tokens[0].tolist())[1:-1]
+    ids = (",".join(map(str, levels)) for levels in batch.relative_ids[0, 1:-1].tolist())
+    return f"IDs {' '.join(f'{s}:{i}' for s, i in zip(symbols, ids, strict=True))}"
 
 
 def _apart(task: Task, lengths: list[int]) -> str:

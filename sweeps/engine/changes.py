@@ -98,7 +98,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LABEL",
-        help="only cells of this label, in which * stands for anything; may be repeated",
+        help="only cells of this label, in which * stands for anything, and those that --add "
+        "makes; may be repeated",
     )
     add(
         "--add",
@@ -239,14 +240,15 @@ def _chosen(sweep: Sweep, scale: Scale, changes: Changes) -> list[Cell]:
     """
     cells = sweep.cells(scale)
 
-    def matching(pattern: str, flag: str) -> list[Cell]:
+    def matching(pattern: str, flag: str, added: Iterable[str] = ()) -> list[Cell]:
         found = [c for c in cells if c.label == pattern]
         found = found or [c for c in cells if fnmatchcase(c.label, pattern)]
-        if not found:
+        if not found and not any(fnmatchcase(label, pattern) for label in added):
             raise ValueError(f"{flag} {pattern!r}: {_no_such_cell(pattern, cells, sweep, scale)}")
         return found
 
-    kept = {cell.id for pattern in changes.only for cell in matching(pattern, "--only")}
+    added = [new.label for new in changes.added]
+    kept = {cell.id for pattern in changes.only for cell in matching(pattern, "--only", added)}
     chosen = [cell for cell in cells if cell.id in kept or not changes.only]
     for new in changes.added:
         like = matching(new.like, "--add")[0]

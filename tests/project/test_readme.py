@@ -57,13 +57,15 @@ def pcore(folder: Path, command: str) -> str:
 @pytest.mark.parametrize("name", TEMPLATES.values())
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in GUIDES.splitlines() if name in line]
-    commands = ("pcore check-", "pcore train ", "python sweeps/")
+    commands = ("pcore check-", "pcore train ", "python sweeps/", "python -m sweeps run ")
     check, train = (line for line in lines if line.startswith(commands))
     assert " checks passed" in pcore(own_code, check)
     if train.startswith("pcore "):
         assert "exact match" in pcore(own_code, train).lower()
         return
-    script, *flags = shlex.split(train, comments=True)[1:]
+    words = shlex.split(train, comments=True)[1:]
+    flags = words[words.index("--scale") :]
+    script = words[0] if words[0] != "-m" else f"sweeps/{words[3]}.py"
     run = [sys.executable, str(ROOT / script), *flags]
     done = subprocess.run(run, cwd=own_code, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,13 +11,21 @@ FIELDS = {
     "mixer": "model.mixer",
 }
 MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
-    "ten": ("carry, BASE)", "carry, 10)", "[9, 0] is not 2 digits below 9; EXTRA is 1"),
-    "borrow": ("a + b + carry", "a - b - carry", "-1] is not 2 digits below 9; EXTRA is 1"),
+    "ten": ("carry, BASE)", "carry, 10)", "[9, 0] is not 2 digits (answer_length) below 9"),
+    "borrow": ("a + b + carry", "a - b - carry", "-1] is not 2 digits (answer_length) below 9"),
     "drawn": ("randint(BASE", "randint(10", "the query holds '+', which layout places as"),
-    "letters": ("BASE = 9", "BASE = 12", "Are digits larger than the vocabulary has them?"),
-    "short": ("range(length + EXTRA)", "range(length)", "is the end of the answer cut off?"),
-    "longer": ("EXTRA = 1", "EXTRA = 0", "] is not 1 digits below 9; EXTRA is 0"),
-    "shorter": ("[*digits, carry]", "digits", "] is not 2 digits below 9; EXTRA is 1"),
+    "letters": (
+        "BASE = len(",
+        "BASE = 3 + len(",
+        "Are digits larger than the vocabulary has them?",
+    ),
+    "cut": (
+        "range(self.answer_length(length))",
+        "range(length)",
+        "is the end of the answer cut off?",
+    ),
+    "longer": ("return length + 1", "return length", "] is not 1 digits (answer_length) below 9"),
+    "shorter": ("[*digits, carry]", "digits", "] is not 2 digits (answer_length) below 9"),
     "uncut": (
         "(a[:size], b[:size])",
         "(a, b)",
@@ -38,9 +46,12 @@ def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_pat
     name = f"new_{kind}:Mine"
     code, out, _ = pcore("new", kind, name)
     assert code == 0
-    examples = " QUERY=ANSWER  # some that you worked out" if kind == "task" else ""
+    is_task = kind == "task"
+    examples = " QUERY=ANSWER  # some that you worked out; prints their IDs" if is_task else ""
     assert f"pcore check-{kind} {name}{examples}\n" in out
-    assert f'--only coupling --add "Mine=coupling+{FIELDS[kind]}={name}"' in out
+    only = '"Mine*"' if is_task else "coupling"
+    assert f'--only {only} --add "Mine=coupling+{FIELDS[kind]}={name}"' in out
+    assert (f'--add "Mine, NoPE=NoPE+{FIELDS[kind]}={name}"' in out) == is_task
     assert "class Mine(" in (tmp_path / f"new_{kind}.py").read_text()
     code, out, _ = pcore(f"check-{kind}", name)
     assert (code, "FAIL" in out) == (0, False)
@@ -52,7 +63,7 @@ def test_a_planted_mistake_in_the_task_does_not_pass(pcore, tmp_path, kind):
     old, new, why = MISTAKES[kind]
     pcore("new", "task", f"wrong_{kind}:Mine")
     file = tmp_path / f"wrong_{kind}.py"
-    right = file.read_text().replace("BASE = 7", "BASE = 9")
+    right = file.read_text().replace('"0123456"', '"012345678"')
     assert old in right
     file.write_text(right.replace(old, new))
     code, out, _ = pcore("check-task", f"wrong_{kind}:Mine")
@@ -71,7 +82,8 @@ def test_answers_are_compared_with_those_expected(pcore):
     )
     code, right, _ = pcore(*check, "653+046=2301", " 6+6 = 51")
     assert code == 0
-    assert right.count("as expected\n") == 2
+    assert right.count("as expected; IDs ") == 2
+    assert "  as expected; IDs 6:1 +:0 6:1 =:0 5:1 1:2\n" in right
     assert "QUERY" not in right
     code, wrong, _ = pcore(*check, "653+046=1032", "653+046=2302", "653-046=2301", "653+046=2301")
     assert code == 1
@@ -79,7 +91,21 @@ def test_answers_are_compared_with_those_expected(pcore):
     told = "the task says 653+046=2301"
     assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
     assert f"expected 2302, but {told}\n" in wrong
-    assert "needs digits 0123456 and equal lengths, as in 10+01 (answered.py, line " in wrong
+    assert "needs 0123456 and equal lengths, as in 10+01 (answered.py, line " in wrong
+
+
+def test_queries_that_one_layer_cannot_tell_apart_are_named(pcore, tmp_path):
+    """Differences depend on the order of two digits with one ID; sums do not."""
+    pcore("new", "task", "sums:Mine")
+    text = (tmp_path / "sums.py").read_text()
+    minus = text.replace("a + b + carry", "a - b + carry").replace("length + 1", "length")
+    (tmp_path / "differences.py").write_text(minus.replace("[*digits, carry]", "digits"))
+    note = "have the same symbols with the same IDs in their queries: one layer cannot tell these"
+    assert note not in pcore("check-task", "sums:Mine")[1]
+    code, out, _ = pcore("check-task", "differences:Mine", "0+1=6")
+    assert code == 0
+    assert out.splitlines()[-1].startswith("note: ")
+    assert note in out
 
 
 @pytest.mark.parametrize("example", ["653+046", "=1", "653+046="])

@@ -152,6 +152,14 @@ def test_an_added_cell_is_like_the_one_it_names_and_keeps_its_recipe():
     assert other.name != changed(script, added=[own]).name
 
 
+@pytest.mark.parametrize("pattern", ["mine", "mi*"])
+def test_only_may_name_what_add_makes(pattern):
+    sweep = changed(make_sweep(), only=[pattern], added=["mine=one+model.norm=layer"])
+    assert [c.label for c in sweep.cells("smoke")] == ["mine"]
+    sweep = changed(make_sweep(), only=[pattern, "t*"], added=["mine=one+model.norm=layer"])
+    assert [c.label for c in sweep.cells("smoke")] == ["two", "mine"]
+
+
 def test_sets_and_axes_change_added_cells_too():
     sweep = changed(make_sweep(), added=["mine=one+model.norm=layer"], sets=["model.d_ff=16"])
     assert [c.label for c in sweep.cells("smoke")][-1] == "mine"
