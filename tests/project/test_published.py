@@ -148,7 +148,7 @@ def test_the_runs_on_the_page_of_a_thousand_digits_are_those_of_the_rows():
     ("sweep", "corner", "planned"),
     [
         ("packing_ablation", "| arm |", 4),
-        ("packed_tasks", "| task |", 3),
+        ("packed_tasks", "| task |", 4),
         ("packed_train_length", "| trained range |", 4),
     ],
 )

@@ -83,7 +83,7 @@ PLANTED = [  # page, what it says, what rows do not say
     (THOUSAND, "**Three digits are enough", "**Two digits are enough"),
     (THOUSAND, "with 40 examples at 5,000", "with 50 examples at 5,000"),
     (THOUSAND, "missed three digits in four sums", "missed two digits in four sums"),
-    (THOUSAND, "right in all three runs", "right in two runs"),
+    (THOUSAND, "right in all four runs", "right in two runs"),
     (THOUSAND, "half the steps (2,000)", "half the steps (3,000)"),
     (THOUSAND, "all five prototype runs fitted", "four prototype runs fitted"),
     (

@@ -53,7 +53,7 @@ def beyond() -> list[str]:
         f"--executor inline`): {WORDS[first]} trials, one after another",
         f"{controls[0]} of {controls[1]} trials; {shared('packing_ablation', 'thousand_digits')} "
         "are those of `thousand_digits`",
-        f"{tasks[0]} of {tasks[1]} trials, up to four of each cell",
+        f"{tasks[0]} of {tasks[1]} trials, in several launches",
         f"{lengths[0]} trials, {shared('packed_train_length', 'thousand_digits')} of them those of "
         "`thousand_digits`",
         f"--executor inline`): {WORDS[far]} trials, one after",
