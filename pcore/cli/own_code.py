@@ -31,7 +31,11 @@ def new(words: list[str]) -> int:
     path = write_template(options.kind, options.name)
     print(f"wrote {path}. Change it, then:")
     is_task = options.kind == "task"
-    examples = " QUERY=ANSWER  # some that you worked out; prints their IDs" if is_task else ""
+    examples = (
+        " QUERY=ANSWER  # some that you worked out; prints which symbols share an ID"
+        if is_task
+        else ""
+    )
     print(f"  pcore check-{options.kind} {options.name}{examples}")
     field, label = FIELDS[options.kind], options.name.partition(":")[2]
     train = f"pcore train --preset small --{field.removesuffix('.name')} {options.name}"

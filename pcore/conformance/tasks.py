@@ -262,17 +262,24 @@ def _answer(task: Task, query: str, expected: str) -> str:
     """The task gives the answer that the user expects of this query."""
     shown, answer = task.decode(_type(task, query).tokens[0])
     if answer == expected:
-        return f"as expected; {_ids(task, query)}"
+        return f"as expected, with {_ids(task, query)}"
     backwards = ", the same backwards: which order is meant?" if answer == expected[::-1] else ""
     raise Broken(f"expected {expected}, but the task says {shown}={answer}{backwards}")
 
 
 def _ids(task: Task, query: str) -> str:
-    """Every symbol between BOS and EOS with its relative IDs: "IDs 1:2 4:1 +:0"."""
+    """The symbols that share a relative ID, those of the answer after a bar: "ID 1: 3 6 | 2"."""
     batch = _type(task, query)
-    symbols = task.vocab.decode(batch.tokens[0].tolist())[1:-1]
-    ids = (",".join(map(str, levels)) for levels in batch.relative_ids[0, 1:-1].tolist())
-    return f"IDs {' '.join(f'{s}:{i}' for s, i in zip(symbols, ids, strict=True))}"
+    symbols = task.vocab.decode(batch.tokens[0].tolist())
+    ids = map(tuple, batch.relative_ids[0].tolist())
+    shared: dict[tuple[int, ...], tuple[list[str], list[str]]] = {}
+    for symbol, levels, answered in zip(symbols, ids, batch.response_mask[0], strict=True):
+        shared.setdefault(levels, ([], []))[int(answered)].append(symbol)
+    shared.pop((NO_ID,) * task.num_levels, None)  # BOS and EOS
+    return ", ".join(
+        " ".join([f"ID {','.join(map(str, levels))}:", *asked, *(["|", *answer] if answer else [])])
+        for levels, (asked, answer) in sorted(shared.items())
+    )
 
 
 def _apart(task: Task, lengths: list[int]) -> str:

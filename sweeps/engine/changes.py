@@ -10,7 +10,7 @@ Its trials are identified by their configurations, so those already in the store
 import argparse
 import itertools
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -201,10 +201,10 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
     shown = [f"{names[field]}={','.join(values)}" for field, values in parts.items()]
     if changes.only:
         parts[ONLY] = list(changes.only)
-        shown.append(f"only {' and '.join(changes.only)}")
+        shown.append(f"only {' and '.join(map(_quoted, changes.only))}")
     if changes.added:
         parts[ADD] = [cell.text for cell in changes.added]
-        shown.append(f"with {' and '.join(cell.label for cell in changes.added)}")
+        shown.append(f"with {' and '.join(_quoted(cell.label) for cell in changes.added)}")
 
     def cells(scale: Scale) -> list[Cell]:
         fixed = {change.field: change.values[0] for change in sets}
@@ -221,17 +221,32 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
     return replace(
         sweep,
         name=changes.name or name_change(sweep.name, parts),
-        title=f"{_title(sweep.title, parts)}; {', '.join(shown)}",
+        title=f"{_title(sweep.title, changes)}; {', '.join(shown)}",
         command=write_command(sweep.name, parts, changes.name),
         cells=cells,
     )
 
 
-def _title(title: str, changed: Container[str]) -> str:
-    """Without the name of the task in front where that is changed."""
+def _title(title: str, changes: Changes) -> str:
+    """Without the name of the task in front where all cells have another."""
     task, _, rest = title.partition(": ")
-    is_wrong = "task.name" in changed and task.lower() in TASKS and rest
+    if not (task.lower() in TASKS and rest):
+        return title
+    own = [new.label for new in changes.added if _changes_task(new.changes)]
+    only_own = bool(changes.only) and all(
+        any(fnmatchcase(label, pattern) for label in own) for pattern in changes.only
+    )
+    is_wrong = _changes_task(changes.sets) or (only_own and len(own) == len(changes.added))
     return rest[0].upper() + rest[1:] if is_wrong else title
+
+
+def _changes_task(changes: Iterable[Change]) -> bool:
+    return any(change.field == "task.name" for change in changes)
+
+
+def _quoted(label: str) -> str:
+    """A label as titles list it: in quotes if it has a comma."""
+    return repr(label) if "," in label else label
 
 
 def _chosen(sweep: Sweep, scale: Scale, changes: Changes) -> list[Cell]:

@@ -36,7 +36,8 @@ class Base7(Task):
             layout.add(Symbol(2, i), i + 1)  # digit i of the answer; its ID
         return layout
 
-    # Below: how examples are drawn, read and numbered. Other tasks change little here.
+    # Below: how examples are drawn, read and numbered. It stays as it is as long as a query is two
+    # strings of one length.
 
     @property
     def vocab(self):  # numbered from 1 in this order, so digit d is d + 1; 0 is padding
@@ -59,8 +60,10 @@ class Base7(Task):
         width = max(longest, self.answer_length(longest))
         for first, second in pairs:
             answer, length = self.answer(first, second), self.answer_length(len(first))
-            if len(answer) != length or not {*answer} <= {*range(BASE)}:
-                raise ValueError(f"{answer} is not {length} digits (answer_length) below {BASE}")
+            if len(answer) != length:
+                raise ValueError(f"answer gives {len(answer)} digits, answer_length says {length}")
+            if not {*answer} <= {*range(BASE)}:
+                raise ValueError(f"answer gives {answer}, which are not all digits below {BASE}")
             fields = (first, second, answer)
             rows.append([f + [0] * (width - len(f)) for f in fields])  # these 0s are never shown
         sizes = torch.tensor([[len(first)] for first, _ in pairs], device=device)

@@ -11,8 +11,8 @@ FIELDS = {
     "mixer": "model.mixer",
 }
 MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
-    "ten": ("carry, BASE)", "carry, 10)", "[9, 0] is not 2 digits (answer_length) below 9"),
-    "borrow": ("a + b + carry", "a - b - carry", "-1] is not 2 digits (answer_length) below 9"),
+    "ten": ("carry, BASE)", "carry, 10)", "answer gives [9, 0], which are not all digits below 9"),
+    "borrow": ("a + b + carry", "a - b - carry", "-1], which are not all digits below 9"),
     "drawn": ("randint(BASE", "randint(10", "the query holds '+', which layout places as"),
     "letters": (
         "BASE = len(",
@@ -24,8 +24,8 @@ MISTAKES = {  # in the template of a task: how a line is changed, and what the c
         "range(length)",
         "is the end of the answer cut off?",
     ),
-    "longer": ("return length + 1", "return length", "] is not 1 digits (answer_length) below 9"),
-    "shorter": ("[*digits, carry]", "digits", "] is not 2 digits (answer_length) below 9"),
+    "longer": ("return length + 1", "return length", "answer gives 2 digits, answer_length says 1"),
+    "shorter": ("[*digits, carry]", "digits", "answer gives 1 digits, answer_length says 2"),
     "uncut": (
         "(a[:size], b[:size])",
         "(a, b)",
@@ -47,7 +47,11 @@ def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_pat
     code, out, _ = pcore("new", kind, name)
     assert code == 0
     is_task = kind == "task"
-    examples = " QUERY=ANSWER  # some that you worked out; prints their IDs" if is_task else ""
+    examples = (
+        " QUERY=ANSWER  # some that you worked out; prints which symbols share an ID"
+        if is_task
+        else ""
+    )
     assert f"pcore check-{kind} {name}{examples}\n" in out
     only = '"Mine*"' if is_task else "coupling"
     assert f'--only {only} --add "Mine=coupling+{FIELDS[kind]}={name}"' in out
@@ -82,8 +86,8 @@ def test_answers_are_compared_with_those_expected(pcore):
     )
     code, right, _ = pcore(*check, "653+046=2301", " 6+6 = 51")
     assert code == 0
-    assert right.count("as expected; IDs ") == 2
-    assert "  as expected; IDs 6:1 +:0 6:1 =:0 5:1 1:2\n" in right
+    assert right.count("as expected, with ID 0: + =, ID 1: ") == 2
+    assert "  as expected, with ID 0: + =, ID 1: 6 6 | 5, ID 2: | 1\n" in right
     assert "QUERY" not in right
     code, wrong, _ = pcore(*check, "653+046=1032", "653+046=2302", "653-046=2301", "653+046=2301")
     assert code == 1

@@ -128,7 +128,7 @@ def test_only_keeps_the_cells_of_its_labels_in_their_order():
     kept = [label for label in labels if label.startswith("NoPE") or label == labels[0]]
     assert [cell.label for cell in sweep.cells("smoke")] == kept
     assert 1 < len(kept) < len(labels)
-    assert sweep.title.endswith(f"; only NoPE* and {labels[0]}")
+    assert sweep.title.endswith(f"; only NoPE* and {labels[0]!r}"), "it has a comma"
     grown = changed(script, only=[labels[0]], axes=[f"{RATE}=1e-3,2e-3"])
     assert [c.label for c in grown.cells("smoke")] == [
         f"{labels[0]}, learning_rate={rate}" for rate in (0.001, 0.002)
@@ -158,6 +158,15 @@ def test_only_may_name_what_add_makes(pattern):
     assert [c.label for c in sweep.cells("smoke")] == ["mine"]
     sweep = changed(make_sweep(), only=[pattern, "t*"], added=["mine=one+model.norm=layer"])
     assert [c.label for c in sweep.cells("smoke")] == ["two", "mine"]
+
+
+def test_titles_name_the_task_of_the_script_unless_all_cells_have_another():
+    script = find_sweep("encoding_ablation")
+    copies = ["copy=coupling+task.name=copy", "copy, NoPE=NoPE+task.name=copy"]
+    title = changed(script, only=["copy*"], added=copies).title
+    assert title == "Position encodings at equal depth; only copy*, with copy and 'copy, NoPE'"
+    for only in ((), ["copy*", "NoPE"]):
+        assert changed(script, only=only, added=copies).title.startswith("Addition: ")
 
 
 def test_sets_and_axes_change_added_cells_too():
