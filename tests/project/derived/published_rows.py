@@ -5,7 +5,13 @@ from pathlib import Path
 
 from sweeps.engine.store.store import Store
 from sweeps.tables import CORE
-from tests.project.derived.rows import LAPTOP, REPLICATION, ROUNDING, WORDS
+from tests.project.derived.rows import (
+    LAPTOP,
+    REPLICATION,
+    ROUNDING,
+    TWICE_THE_STEPS,
+    WORDS,
+)
 
 
 @cache
@@ -41,6 +47,9 @@ def core_and_probes() -> list[str]:
     ]
 
 
+LONGER = "ten_thousand_digits~optim.num_steps=16000"
+
+
 def beyond() -> list[str]:
     sizes = {
         sweep: (len(counts(sweep)[0]), counts(sweep)[1])
@@ -57,6 +66,7 @@ def beyond() -> list[str]:
         f"{lengths[0]} trials, {shared('packed_train_length', 'thousand_digits')} of them those of "
         "`thousand_digits`",
         f"--executor inline`): {WORDS[far]} trials, one after",
+        f"`twice_the_steps/`: {WORDS[len(counts(LONGER, TWICE_THE_STEPS)[0])]} trials of",
         f"`replication/`: {WORDS[len(counts('thousand_digits', REPLICATION)[0])]} trials of",
         f"`rounding/`: {WORDS[len(counts('thousand_digits', ROUNDING)[0])]} trials of",
     ]

@@ -12,6 +12,7 @@ from analysis.tables.sweep_tables import percent
 PUBLISHED = Path(__file__).parents[3] / "results" / "published"
 LAPTOP, REPLICATION = PUBLISHED / "laptop", PUBLISHED / "replication"
 ROUNDING = PUBLISHED / "rounding"
+TWICE_THE_STEPS = PUBLISHED / "twice_the_steps"
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -54,9 +55,9 @@ def num_examples(sweep: str, length: int) -> int:
     return number
 
 
-def setting(sweep: str, name: str) -> set[object]:
+def setting(sweep: str, name: str, store: Path = LAPTOP) -> set[object]:
     """All values of a setting in the rows."""
-    values = load(sweep).trials[name]
+    values = load(sweep, store).trials[name]
     return {tuple(v) if hasattr(v, "__len__") and not isinstance(v, str) else v for v in values}
 
 

@@ -13,6 +13,7 @@ from tests.project.derived.rows import (
     REPLICATION,
     ROUNDING,
     SOLVED,
+    TWICE_THE_STEPS,
     WORDS,
     load,
     num_examples,
@@ -148,6 +149,24 @@ def ten_thousand_digits() -> list[str]:
     ]
 
 
+def twice_the_steps() -> list[str]:
+    sweep = "ten_thousand_digits~optim.num_steps=16000"
+    (once,) = setting("ten_thousand_digits", "optim.num_steps")
+    (twice,) = setting(sweep, "optim.num_steps", TWICE_THE_STEPS)
+    assert twice == 2 * once
+    table, before = runs(sweep, store=TWICE_THE_STEPS), runs("ten_thousand_digits")
+    assert len(table) == len(before)
+    assert table[10_000].median() < before[10_000].median(), "do not help"
+    ends_of = {n: f"{percent(table[n].min())} to {percent(table[n].max())}" for n in (7000, 10_000)}
+    return [
+        f"**Twice the steps do not help.** {WORDS[len(table)].capitalize()} runs with {twice:,} "
+        "steps (`--set optim.num_steps=16000 --seeds 2x2@402`, rows in "
+        f"`results/published/twice_the_steps`) get {ends_of[7000]} % at 7,000 digits, "
+        f"{percent(table[7000].median())} % in the median, and {ends_of[10_000]} % at 10,000, "
+        f"{percent(table[10_000].median())} % in the median."
+    ]
+
+
 def six_rings() -> list[str]:
     config, before = far_cells("laptop")[0].config, packed("laptop")
     moduli = config.position.moduli
@@ -183,6 +202,7 @@ CHECKS = (
     attention_and_decay,
     the_result,
     ten_thousand_digits,
+    twice_the_steps,
     six_rings,
     other_seeds_and_rounding,
 )
