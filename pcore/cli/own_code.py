@@ -30,21 +30,18 @@ def new(words: list[str]) -> int:
     options = parser.parse_args(words)
     path = write_template(options.kind, options.name)
     print(f"wrote {path}. Change it, then:")
-    is_task = options.kind == "task"
-    examples = (
-        " QUERY=ANSWER  # some that you worked out; prints which symbols share an ID"
-        if is_task
-        else ""
-    )
-    print(f"  pcore check-{options.kind} {options.name}{examples}")
     field, label = FIELDS[options.kind], options.name.partition(":")[2]
+    examples, only = "", "coupling"
+    added = [f'--add "{label}=coupling+{field}={options.name}"']
+    if options.kind == "task":  # cells of another task say nothing beside its own
+        examples = " QUERY=ANSWER  # some that you worked out; prints which symbols share an ID"
+        only = f'"{label}*"'
+        added.append(f'--add "{label}, NoPE=NoPE+{field}={options.name}"')
+    print(f"  pcore check-{options.kind} {options.name}{examples}")
     train = f"pcore train --preset small --{field.removesuffix('.name')} {options.name}"
     print(f"  {train}  # a minute at most: does it train at all?")
-    row = f'--only coupling --add "{label}=coupling+{field}={options.name}"'
-    if is_task:  # whose cells say nothing beside those of another
-        control = f'--add "{label}, NoPE=NoPE+{field}={options.name}"'
-        row = row.replace("--only coupling", f'--only "{label}*"') + f" {control}"
-    print(f"  python -m sweeps run encoding_ablation --scale smoke {row}  # its row in a table")
+    row = f"python -m sweeps run encoding_ablation --scale smoke --only {only} {' '.join(added)}"
+    print(f"  {row}  # its row in a table")
     return 0
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import partial
+from itertools import islice
 
 import torch
 from jaxtyping import Int
@@ -60,7 +61,7 @@ def find_alike(name: str) -> str:
         return ""
     seen: dict[tuple[tuple[int, ...], ...], tuple[str, str]] = {}
     rng = make_generator("conformance")
-    for length in (n for n in range(1, 4) if is_possible(task, n)):
+    for length in _short_lengths(task):
         batch = task.sample_length(256, length, rng)
         rows = torch.cat([batch.tokens[:, :, None], batch.relative_ids], dim=2).tolist()
         for tokens, row, mask in zip(batch.tokens, rows, batch.response_mask, strict=True):
@@ -75,12 +76,16 @@ def find_alike(name: str) -> str:
     return ""
 
 
+def _short_lengths(task: Task) -> list[int]:
+    """The first three lengths that it admits, fewer if there are not so many below 30."""
+    return list(islice((n for n in range(1, 30) if is_possible(task, n)), 3))
+
+
 def _check_rules(task: Task) -> list[Check]:
     lengths: list[int] = []
 
     def poses() -> str:
-        lengths.extend(length for length in range(1, 30) if is_possible(task, length))
-        del lengths[3:]
+        lengths.extend(_short_lengths(task))
         if len(lengths) < 3:
             raise Broken("check_length admits fewer than 3 of the lengths 1-29")
         return f"uses lengths {', '.join(map(str, lengths))}"
@@ -260,20 +265,20 @@ def _type(task: Task, query: str) -> Batch:
 
 def _answer(task: Task, query: str, expected: str) -> str:
     """The task gives the answer that the user expects of this query."""
-    shown, answer = task.decode(_type(task, query).tokens[0])
+    typed = _type(task, query)
+    shown, answer = task.decode(typed.tokens[0])
     if answer == expected:
-        return f"as expected, with {_ids(task, query)}"
+        return f"as expected, with {_ids(task, typed)}"
     backwards = ", the same backwards: which order is meant?" if answer == expected[::-1] else ""
     raise Broken(f"expected {expected}, but the task says {shown}={answer}{backwards}")
 
 
-def _ids(task: Task, query: str) -> str:
+def _ids(task: Task, example: Batch) -> str:
     """The symbols that share a relative ID, those of the answer after a bar: "ID 1: 3 6 | 2"."""
-    batch = _type(task, query)
-    symbols = task.vocab.decode(batch.tokens[0].tolist())
-    ids = map(tuple, batch.relative_ids[0].tolist())
+    symbols = task.vocab.decode(example.tokens[0].tolist())
+    ids = map(tuple, example.relative_ids[0].tolist())
     shared: dict[tuple[int, ...], tuple[list[str], list[str]]] = {}
-    for symbol, levels, answered in zip(symbols, ids, batch.response_mask[0], strict=True):
+    for symbol, levels, answered in zip(symbols, ids, example.response_mask[0], strict=True):
         shared.setdefault(levels, ([], []))[int(answered)].append(symbol)
     shared.pop((NO_ID,) * task.num_levels, None)  # BOS and EOS
     return ", ".join(

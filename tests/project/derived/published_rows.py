@@ -7,6 +7,7 @@ from sweeps.engine.store.store import Store
 from sweeps.tables import CORE
 from tests.project.derived.rows import (
     LAPTOP,
+    LONGER,
     REPLICATION,
     ROUNDING,
     TWICE_THE_STEPS,
@@ -45,9 +46,6 @@ def core_and_probes() -> list[str]:
         f"{len(found)} trials, 36 of them by one launch",
         f"68 trials, {shared('mixer_ablation', 'theory_limits')} of them those of `theory_limits`;",
     ]
-
-
-LONGER = "ten_thousand_digits~optim.num_steps=16000"
 
 
 def beyond() -> list[str]:

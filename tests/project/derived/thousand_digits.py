@@ -10,6 +10,7 @@ from sweeps.ten_thousand_digits import SWEEP as FAR_SWEEP
 from sweeps.ten_thousand_digits import cells as far_cells
 from sweeps.thousand_digits import SWEEP
 from tests.project.derived.rows import (
+    LONGER,
     REPLICATION,
     ROUNDING,
     SOLVED,
@@ -150,11 +151,10 @@ def ten_thousand_digits() -> list[str]:
 
 
 def twice_the_steps() -> list[str]:
-    sweep = "ten_thousand_digits~optim.num_steps=16000"
     (once,) = setting("ten_thousand_digits", "optim.num_steps")
-    (twice,) = setting(sweep, "optim.num_steps", TWICE_THE_STEPS)
+    (twice,) = setting(LONGER, "optim.num_steps", TWICE_THE_STEPS)
     assert twice == 2 * once
-    table, before = runs(sweep, store=TWICE_THE_STEPS), runs("ten_thousand_digits")
+    table, before = runs(LONGER, store=TWICE_THE_STEPS), runs("ten_thousand_digits")
     assert len(table) == len(before)
     assert table[10_000].median() < before[10_000].median(), "do not help"
     ends_of = {n: f"{percent(table[n].min())} to {percent(table[n].max())}" for n in (7000, 10_000)}
