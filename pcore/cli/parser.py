@@ -75,6 +75,11 @@ def command_parser(name: str, text: str = "") -> Parser:
     )
 
 
+def strip_equals(query: str) -> str:
+    """A query as tasks read it: people also type the '=' that every query ends with."""
+    return query.removesuffix("=")
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error, as a command prints it."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -19,7 +19,7 @@ from typing import Any
 
 from pcore.cli.flags import take_flags
 from pcore.cli.own_code import find_task
-from pcore.cli.parser import FAILED, STDIN, command_parser, fixed_flags
+from pcore.cli.parser import FAILED, STDIN, command_parser, fixed_flags, strip_equals
 from pcore.cli.screen import align_labelled
 from pcore.config import known_fields
 from pcore.registry import nearest
@@ -124,7 +124,8 @@ def show(words: list[str]) -> int:
 
 
 def _show_one(cls: type[Task], options: dict[str, Any], args: argparse.Namespace) -> int:
-    example = make_example(choose_task(cls, options, args.query), args.query, args.start)
+    query = strip_equals(args.query)
+    example = make_example(choose_task(cls, options, query), query, args.start)
     if args.json:
         print(json.dumps(example.to_json(), ensure_ascii=False))
     elif not args.picture:
@@ -143,7 +144,7 @@ def _show_lines(cls: type[Task], options: dict[str, Any], lines: Iterable[str], 
     cls(**options)  # an impossible format is wrong use, not a bad line
     code = 0
     for line in lines:
-        if not (query := line.strip()):
+        if not (query := strip_equals(line.strip())):
             continue
         try:
             answer = make_example(choose_task(cls, options, query), query, start).to_json()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pcore.cli.models import check_trial, choose_device, open_model
-from pcore.cli.parser import STDIN, Parser, add_device, command_parser
+from pcore.cli.parser import STDIN, Parser, add_device, command_parser, strip_equals
 from pcore.cli.screen import format_solution
 from pcore.cli.text import align
 from pcore.config import TrialConfig
@@ -41,11 +41,11 @@ def solve(words: list[str]) -> int:
     args = parser.parse_args(words)
     queries: Iterable[str] = args.queries
     if args.queries == [STDIN]:
-        queries = (line.strip() for line in sys.stdin if line.strip())
+        queries = filter(None, map(str.strip, sys.stdin))
     model, config = _open(args)
     right: list[bool] = []
     for query in queries:
-        solution = solve_query(model, config, query)
+        solution = solve_query(model, config, strip_equals(query))
         print(format_solution(solution), flush=True)
         right.append(solution.is_correct)
     if len(right) > 1:

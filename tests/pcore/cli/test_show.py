@@ -56,6 +56,11 @@ def test_show_gives_the_golden_json(show):
     assert show("addition", "653+49") == PADDED
 
 
+def test_the_equals_sign_of_a_query_may_be_typed(show, pcore):
+    assert show("addition", "653+49=") == PADDED
+    assert json.loads(pcore("show", "addition", "-", stdin="653+49=\n")[1]) == PADDED
+
+
 def test_show_scratchpad_has_two_levels(show):
     found = show("addition", "57+48+96", "--scratchpad")
     assert "".join(found["tokens"]) == "$057+048+096=000>750>501>102$"

@@ -47,6 +47,7 @@ def test_solve_shows_the_answer_next_to_the_truth(trained, pcore):
     assert "  truth   6 4 0" in out
     assert out.splitlines()[-1].endswith("of 2 right")
     assert pcore("solve", file, "-", stdin="12+34\n\n5+6\n")[1] == out
+    assert pcore("solve", file, "12+34=", "5+6=")[1] == out
 
 
 def test_solve_refuses_what_the_model_cannot_reach(trained, pcore):
