@@ -39,7 +39,7 @@ def new(words: list[str]) -> int:
         added.append(f'--add "{label}, NoPE=NoPE+{field}={options.name}"')
     print(f"  pcore check-{options.kind} {options.name}{examples}")
     train = f"pcore train --preset small --{field.removesuffix('.name')} {options.name}"
-    print(f"  {train}  # a minute at most: does it train at all?")
+    print(f"  {train}  # a minute at most: does training run?")
     row = f"python -m sweeps run encoding_ablation --scale smoke --only {only} {' '.join(added)}"
     print(f"  {row}  # its row in a table")
     return 0

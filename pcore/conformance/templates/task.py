@@ -17,22 +17,22 @@ class Base7(Task):
     def answer_length(self, length):  # to two numbers of so many digits
         return length + 1
 
-    def answer(self, first, second):  # lists of digits, units first, of equal length
+    def answer(self, first, second):  # lists of digits, units first; so is what it returns
         digits, carry = [], 0
         for a, b in zip(first, second, strict=True):
             carry, digit = divmod(a + b + carry, BASE)
             digits.append(digit)
-        return [*digits, carry]  # in the order of the tokens
+        return [*digits, carry]
 
     # The tokens in their order, and the relative ID of each: those with the same one are coupled.
     def layout(self, shape):
         (length,), layout = shape, Layout()
         for field, symbol in ((0, SEPARATOR), (1, "=")):
             for i in reversed(range(length)):  # units last; `parse` reverses as well
-                layout.add(Symbol(field, i), i + 1)  # digit i of number 0 or 1; its ID
+                layout.add(Symbol(field, i), i + 1)  # digit i of number 0 or 1 (units: 0); its ID
             layout.add(symbol, 0)
         layout.end_query()
-        for i in range(self.answer_length(length)):
+        for i in range(self.answer_length(length)):  # units first; with `reversed` units last
             layout.add(Symbol(2, i), i + 1)  # digit i of the answer; its ID
         return layout
 
@@ -52,7 +52,7 @@ class Base7(Task):
     def parse(self, query):  # the example that a user types
         first, _, second = query.partition(SEPARATOR)
         if not set(first + second) <= set(SYMBOLS) or not 0 < len(first) == len(second):
-            raise ValueError(f"needs {SYMBOLS} and equal lengths, as in 10{SEPARATOR}01")
+            raise ValueError(f"needs {SYMBOLS} and equal lengths (add 0s), as in 10{SEPARATOR}01")
         return self.contents([[[SYMBOLS.index(d) for d in reversed(n)] for n in (first, second)]])
 
     def contents(self, pairs, device=None):  # fields 0 and 1 are the numbers, 2 is the answer

@@ -95,7 +95,7 @@ def test_answers_are_compared_with_those_expected(pcore):
     told = "the task says 653+046=2301"
     assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
     assert f"expected 2302, but {told}\n" in wrong
-    assert "needs 0123456 and equal lengths, as in 10+01 (answered.py, line " in wrong
+    assert "needs 0123456 and equal lengths (add 0s), as in 10+01 (answered.py, line " in wrong
 
 
 def test_queries_that_one_layer_cannot_tell_apart_are_named(pcore, tmp_path):
