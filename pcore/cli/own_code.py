@@ -30,19 +30,26 @@ def new(words: list[str]) -> int:
     options = parser.parse_args(words)
     path = write_template(options.kind, options.name)
     print(f"wrote {path}. Change it, then:")
-    field, label = FIELDS[options.kind], options.name.partition(":")[2]
-    examples, only = "", "coupling"
-    added = [f'--add "{label}=coupling+{field}={options.name}"']
-    if options.kind == "task":  # cells of another task say nothing beside its own
+    examples = ""
+    if options.kind == "task":
         examples = " QUERY=ANSWER  # some that you worked out; prints which symbols share an ID"
-        only = f'"{label}*"'
-        added.append(f'--add "{label}, NoPE=NoPE+{field}={options.name}"')
     print(f"  pcore check-{options.kind} {options.name}{examples}")
-    train = f"pcore train --preset small --{field.removesuffix('.name')} {options.name}"
+    flag = FIELDS[options.kind].removesuffix(".name")
+    train = f"pcore train --preset small --{flag} {options.name}"
     print(f"  {train}  # a minute at most: does training run?")
-    row = f"python -m sweeps run encoding_ablation --scale smoke --only {only} {' '.join(added)}"
-    print(f"  {row}  # its row in a table")
+    print(f"  {_row_command(options.kind, options.name)}  # its row in a table")
     return 0
+
+
+def _row_command(kind: str, name: str, changes: str = "") -> str:
+    """The command for the row of a class. changes: "+FIELD=VALUE", for each of its cells."""
+    label, only = name.partition(":")[2], "coupling"
+    own = f"{FIELDS[kind]}={name}{changes}"
+    added = [f'--add "{label}=coupling+{own}"']
+    if kind == "task":  # cells of another task say nothing beside its own
+        only = f'"{label}*"'
+        added.append(f'--add "{label}, NoPE=NoPE+{own}"')
+    return f"python -m sweeps run encoding_ablation --scale smoke --only {only} {' '.join(added)}"
 
 
 def check_encoding(words: list[str]) -> int:
@@ -64,6 +71,8 @@ def check_task(words: list[str]) -> int:
     code = _report("task", options.name, partial(conformance.check_task, answers=answers))
     if code == 0 and (alike := conformance.find_alike(options.name)):
         print(f"note: {alike}")
+        if ":" in options.name:
+            print(f"  {_row_command('task', options.name, '+model.num_layers=2')}")
     if code == 0 and not answers:
         print(f"Are its answers right? Name some: pcore check-task {options.name} QUERY=ANSWER")
     return code

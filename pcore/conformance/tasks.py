@@ -71,8 +71,7 @@ def find_alike(name: str) -> str:
             if known != answer:
                 return (
                     f"{other}={known} and {query}={answer} have the same symbols with the same IDs "
-                    "in their queries: one layer cannot tell these apart, two can by their order "
-                    "(model.num_layers=2)"
+                    "in their queries: one layer cannot tell these apart, two can by their order"
                 )
     return ""
 

@@ -108,8 +108,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NEW=LABEL+FIELD=VALUE",
-        help='one more cell, like that of this label: "mine=coupling+position.encoding=fire"; may '
-        "be repeated",
+        help='one more cell, like that of this label: "mine=coupling+position.encoding=fire", '
+        "+FIELD=VALUE once or more; may be repeated",
     )
 
 

@@ -32,7 +32,7 @@ class Base7(Task):
                 layout.add(Symbol(field, i), i + 1)  # digit i of number 0 or 1 (units: 0); its ID
             layout.add(symbol, 0)
         layout.end_query()
-        for i in range(self.answer_length(length)):  # units first; with `reversed` units last
+        for i in range(self.answer_length(length)):  # units first; for units last as above
             layout.add(Symbol(2, i), i + 1)  # digit i of the answer; its ID
         return layout
 

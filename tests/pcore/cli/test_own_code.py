@@ -108,8 +108,10 @@ def test_queries_that_one_layer_cannot_tell_apart_are_named(pcore, tmp_path):
     assert note not in pcore("check-task", "sums:Mine")[1]
     code, out, _ = pcore("check-task", "differences:Mine", "0+1=6")
     assert code == 0
-    assert out.splitlines()[-1].startswith("note: ")
-    assert note in out
+    told, command = out.splitlines()[-2:]
+    assert told.startswith("note: ")
+    assert note in told
+    assert command.count("+task.name=differences:Mine+model.num_layers=2") == 2
 
 
 @pytest.mark.parametrize("example", ["653+046", "=1", "653+046="])
