@@ -17,6 +17,8 @@ POLICIES = {
 NEAR = "*"  # after an L95 in the near range
 UNFITTED = "†"  # after the train EM of a cell that does not fit
 LONGEST_ERROR = 100  # characters of an error text that a note shows
+SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
+TRAINING = ("num_steps", "batch_size", "learning_rate")
 MACHINE = ("device", "dtype", "cpu_model", "cpu_capability")
 
 
@@ -25,6 +27,7 @@ def describe(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
     policy = POLICIES.get(results.checkpoint, results.checkpoint)
     yield f"Scale: {results.scale}. Checkpoint: {policy}."
+    yield from _describe_model(results.trials)
     yield f"EM: exact match in %, median over runs [interval]. {_describe_interval(evaluation)}"
     yield (
         "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
@@ -48,6 +51,25 @@ def explain_unfitted(is_any: bool) -> Iterator[str]:
             f"{UNFITTED}: at most 95 % in the median on the trained lengths. Such a cell does not "
             "fit them, and its other numbers say nothing about length generalization."
         )
+
+
+def _describe_model(trials: pd.DataFrame) -> Iterator[str]:
+    """Size and training of the cells' models; from the least to the largest where they differ."""
+    sizes = {name: trials[f"model.{name}"].dropna() for name in SIZES}
+    training = {name: trials[f"optim.{name}"].dropna() for name in TRAINING}
+    columns = sizes | training
+    if any(column.empty for column in columns.values()):
+        return
+    shown = {name: _span(column.min(), column.max()) for name, column in columns.items()}
+    layers = "layer" if shown["num_layers"] == "1" else "layers"
+    heads = "head" if shown["num_heads"] == "1" else "heads"
+    differ = any(column.nunique() > 1 for column in columns.values())
+    yield (
+        f"Model: {shown['num_layers']} {layers}, {shown['num_heads']} {heads}, d_model "
+        f"{shown['d_model']}, d_ff {shown['d_ff']}. Training: {shown['num_steps']} steps of "
+        f"{shown['batch_size']} examples, learning rate {shown['learning_rate']}"
+        f"{' (spans: the cells differ)' if differ else ''}."
+    )
 
 
 def _explain_near(evaluation: pd.DataFrame) -> str:
@@ -188,8 +210,8 @@ def _by_cell(rows: pd.DataFrame) -> str:
     return ", ".join(f"{count} of {cell}" for cell, count in counts.items())
 
 
-def _span(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+def _span(low: float, high: float) -> str:
+    return "–".join(dict.fromkeys(f"{end:,.10g}" for end in (low, high)))
 
 
 def _short(name: object) -> str:

@@ -75,6 +75,16 @@ def test_oracle_says_that_it_leaks():
     assert "not a result" in notes
 
 
+def test_notes_say_the_size_and_training_of_the_models():
+    results = example()
+    same = dataclasses.replace(results, trials=results.trials.assign(**{"model.num_layers": 1}))
+    size = "4 heads, d_model 512, d_ff 2,048. Training: 1,000 steps of 1,000 examples"
+    assert f"Model: 1 layer, {size}, learning rate 0.0001." in ablation_table(same).notes
+    other = change_trials(same, "NoPE, 3 layers", optim__learning_rate=0.003)
+    spans = f"Model: 1 layer, {size}, learning rate 0.0001–0.003 (spans: the cells differ)."
+    assert spans in ablation_table(other).notes
+
+
 def test_notes_say_between_which_runs_intervals_lie_and_how_often_they_hold_the_median():
     table = ablation_table(example(complete=True, num_seeds=9))
     notes = "\n".join(table.notes)
