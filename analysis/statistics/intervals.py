@@ -7,11 +7,13 @@ which this is 95 % or more. With n < 6 not even the full range (k = 1) is: 50 % 
 3, 87.5 % for 4, 93.75 % for 5. The percentile bootstrap, which these intervals replaced, covers
 less (88 % for 7 runs).
 
-Runs of a full cross of at least two seeds and at least two data seeds are not independent. There k
-is the largest with 95 % if seed, data seed and the rest contribute equal variance to any increasing
+Runs that share a seed or a data seed, as those of a cross do, are not independent. There k is the
+largest with 95 % if seed, data seed and the rest contribute equal variance to any increasing
 function of exact match (simulated; normal effects). No method makes up for too few seeds: if data
 seeds alone decide, 4x2 is two runs, and its full range covers 50 %. The full range of a cross of I
 by J always covers 1 - 2 * 0.5^min(I, J) or more, because the runs on a diagonal share no seed.
+Where all runs have the same seed, or the same data seed, the median meant is that with this seed,
+and they count as independent.
 
 `interval_kind`: "order statistics" or "crossed order statistics"; "range" below 5 runs, too few for
 a band in a figure; "none" for a single run.
@@ -20,7 +22,7 @@ a band in a figure; "none" for a single run.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, combinations
-from math import ceil, comb
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +35,7 @@ MOST_EXACT = 20_000  # ways to divide runs into two groups, up to which all of t
 
 Values = Sequence[float] | np.ndarray
 Seeds = Sequence[tuple[int, int]] | np.ndarray  # (seed, data_seed) of each run
+Design = tuple[tuple[int, ...], ...]  # which seeds the runs of each data seed have
 
 
 class Interval(NamedTuple):
@@ -76,7 +79,7 @@ def interval_kind(num_runs: int, seeds: Seeds | None = None) -> str:
         return "none"
     if num_runs < LEAST_BAND:
         return "range"
-    return "crossed order statistics" if crossed_shape(seeds) else "order statistics"
+    return "crossed order statistics" if shared_seeds(seeds) else "order statistics"
 
 
 def difference_interval(values: Values, others: Values, seeds: tuple[Seeds, Seeds]) -> Interval:
@@ -102,19 +105,21 @@ def difference_kind(seeds: tuple[Seeds, Seeds]) -> str:
     sizes = [len(group) for group in seeds]
     if min(sizes) < LEAST_BAND:
         return "none" if max(sizes) < 2 else "range"
-    crossed = any(map(crossed_shape, seeds))
+    crossed = any(map(shared_seeds, seeds))
     return "crossed order statistics" if crossed else "order statistics"
 
 
 def cover(num_runs: int, seeds: Seeds | None = None, level: float = LEVEL) -> Cover:
     """The rank that `median_interval` takes for runs with these seeds, and what it covers."""
-    shape = crossed_shape(seeds)
-    coverages = _cross_coverages(shape) if shape else _coverages(num_runs)
+    design = shared_seeds(seeds)
+    coverages = _design_coverages(design) if design else _coverages(num_runs)
     rank = max(1, sum(coverage >= level for coverage in coverages))  # they fall with the rank
-    if not shape:
+    if not design:
         return Cover(rank, coverages[rank - 1])
-    blocks = _coverages(shape[1])  # all runs of a data seed alike: a run for each
-    return Cover(rank, coverages[rank - 1], blocks[ceil(rank / shape[0]) - 1])
+    below = np.ones(1)  # probabilities of 0, 1, ... runs below the median, a data seed's alike
+    for block in design:
+        below = np.convolve(below, [0.5, *[0] * (len(block) - 1), 0.5])
+    return Cover(rank, coverages[rank - 1], float(below[rank : num_runs - rank + 1].sum()))
 
 
 @lru_cache
@@ -125,28 +130,33 @@ def _coverages(num_runs: int) -> tuple[float, ...]:
 
 
 @lru_cache
-def _cross_coverages(shape: tuple[int, int]) -> tuple[float, ...]:
-    """The same for a cross of seeds and data seeds with equal variances; simulated."""
+def _design_coverages(design: Design) -> tuple[float, ...]:
+    """The same for runs that share seeds, with equal variances; simulated."""
     rng = np.random.default_rng(0)
-    seeds, data_seeds = shape
+    num_runs = sum(map(len, design))
     below = np.zeros(NUM_DRAWS, dtype=int)  # runs below the true median, 0, in each draw
-    rows = rng.standard_normal((NUM_DRAWS, seeds))
-    for _ in range(data_seeds):
+    rows = rng.standard_normal((NUM_DRAWS, 1 + max(map(max, design))))
+    for block in design:
         column = rng.standard_normal((NUM_DRAWS, 1))
-        below += (rows + column + rng.standard_normal((NUM_DRAWS, seeds)) < 0).sum(axis=1)
-    num_runs = seeds * data_seeds
+        rest = rng.standard_normal((NUM_DRAWS, len(block)))
+        below += (rows[:, block] + column + rest < 0).sum(axis=1)
     ranks = range(1, (num_runs + 1) // 2 + 1)
     return tuple(float(((below >= rank) & (below <= num_runs - rank)).mean()) for rank in ranks)
 
 
-def crossed_shape(seeds: Seeds | None) -> tuple[int, int] | None:
-    """(seeds, data seeds) if the runs are a full cross of at least two of each."""
-    if seeds is None:
+def shared_seeds(seeds: Seeds | None) -> Design | None:
+    """The design of runs of which some, but not all, share a seed or a data seed; None if they
+    count as independent. Seeds are numbered in their order.
+    """
+    if seeds is None or not len(seeds):
         return None
-    pairs = {(int(seed), int(data_seed)) for seed, data_seed in seeds}
-    shape = len({seed for seed, _ in pairs}), len({data_seed for _, data_seed in pairs})
-    is_full = len(pairs) == len(seeds) == shape[0] * shape[1]
-    return shape if is_full and min(shape) >= 2 else None
+    pairs = np.asarray(seeds, dtype=int)
+    models, data = (np.unique(column, return_inverse=True)[1] for column in pairs.T)
+    fewest = 1 + min(models.max(), data.max())
+    if fewest in (1, len(pairs)):
+        return None
+    blocks = (models[data == data_seed] for data_seed in range(1 + data.max()))
+    return tuple(sorted(tuple(sorted(block.tolist())) for block in blocks))
 
 
 def permutation_test(values: Values, others: Values) -> float:

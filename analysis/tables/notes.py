@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.statistics.intervals import Cover, cover, crossed_shape
+from analysis.statistics.intervals import Cover, Design, cover, shared_seeds
 from pcore.cli.text import plural
 
 POLICIES = {
@@ -81,27 +81,30 @@ def _describe_interval(evaluation: pd.DataFrame) -> str:
     """Between which runs the intervals lie, and how often such an interval holds the median."""
     runs = evaluation[["cell", "trial_id", *statistics.SEEDS]].drop_duplicates()
     seeds = [group[statistics.SEEDS].to_numpy() for _, group in runs.groupby("cell")]
-    designs = {(len(pairs), crossed_shape(pairs)): pairs for pairs in seeds if len(pairs) > 1}
+    designs = {(len(pairs), shared_seeds(pairs)): pairs for pairs in seeds if len(pairs) > 1}
     if not designs:
         return "No interval: one run per cell."
     texts = [
-        _describe_cover(num_runs, shape, cover(num_runs, designs[num_runs, shape]))
-        for num_runs, shape in sorted(designs, key=str)
+        _describe_cover(num_runs, design, cover(num_runs, designs[num_runs, design]))
+        for num_runs, design in sorted(designs, key=str)
     ]
-    return f"Interval: {'; '.join(texts)}."
+    return f"Interval: {'; '.join(dict.fromkeys(texts))}."
 
 
-def _describe_cover(num_runs: int, shape: tuple[int, int] | None, chosen: Cover) -> str:
+def _describe_cover(num_runs: int, design: Design | None, chosen: Cover) -> str:
     last = num_runs + 1 - chosen.rank
     span = f"{_ordinal(chosen.rank)} to {_ordinal(last)} of {num_runs} runs"
     if chosen.rank == 1:
         span = f"worst–best of {num_runs} runs"
     covered = f"covers the true median with probability {_share(chosen.coverage)} %"
-    if not shape or chosen.if_data_seeds is None:
+    if not design or chosen.if_data_seeds is None:
         return f"{span}, {covered}"
+    models = {seed for block in design for seed in block}
+    between = "x" if num_runs == len(models) * len(design) else "and"
     return (
-        f"{span} ({shape[0]} model x {shape[1]} data seeds), {covered} if model seeds, data seeds "
-        f"and the rest vary equally, {_share(chosen.if_data_seeds)} % if data seeds alone vary"
+        f"{span} ({len(models)} model {between} {len(design)} data seeds), {covered} if model "
+        f"seeds, data seeds and the rest vary equally, {_share(chosen.if_data_seeds)} % if data "
+        "seeds alone vary"
     )
 
 

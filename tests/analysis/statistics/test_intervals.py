@@ -11,11 +11,11 @@ from scipy.stats import binom, permutation_test, quantile_test
 from analysis.statistics import intervals
 from analysis.statistics.intervals import (
     cover,
-    crossed_shape,
     difference_interval,
     interval_kind,
     median_bounds,
     median_interval,
+    shared_seeds,
 )
 
 CROSS = list(product(range(4), range(2)))
@@ -75,12 +75,19 @@ def draw_crosses(shape: tuple[int, int], shares: tuple[float, float, float]) -> 
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (8, 2), (4, 4), (8, 4)])
-def test_coverage_of_a_cross_is_as_said(shape: tuple[int, int]):
+@pytest.mark.parametrize("part", ["whole", "a run is missing", "two crosses"])
+def test_coverage_of_shared_seeds_is_as_said(shape: tuple[int, int], part: str):
     seeds = list(product(range(shape[0]), range(shape[1])))
+    if part == "a run is missing":
+        del seeds[3]
+    elif part == "two crosses":
+        half = shape[0] // 2, shape[1] // 2
+        seeds = [(i, j) for i, j in seeds if (i < half[0]) == (j < half[1])]
+    rows = [i * shape[1] + j for i, j in seeds]
     chosen = cover(len(seeds), seeds)
-    alike = share_covered(draw_crosses(shape, (1 / 3, 1 / 3, 1 / 3)), 1, seeds)
+    alike = share_covered(draw_crosses(shape, (1 / 3, 1 / 3, 1 / 3))[rows], 1, seeds)
     assert alike == pytest.approx(chosen.coverage, abs=0.01)
-    data_only = share_covered(draw_crosses(shape, (0, 1, 0)), 1, seeds)
+    data_only = share_covered(draw_crosses(shape, (0, 1, 0))[rows], 1, seeds)
     assert data_only == pytest.approx(chosen.if_data_seeds, abs=0.012)
 
 
@@ -95,21 +102,24 @@ def test_4x2_at_paper_scale_covers_93_percent_at_best_and_50_at_worst():
 
 
 @pytest.mark.parametrize(
-    ("seeds", "shape"),
+    ("seeds", "design"),
     [
-        (CROSS, (4, 2)),
-        (CROSS[::-1], (4, 2)),
-        (CROSS[:-1], None),  # a run is missing
-        ([*CROSS, CROSS[0]], None),
+        (CROSS, ((0, 1, 2, 3),) * 2),
+        (CROSS[::-1], ((0, 1, 2, 3),) * 2),
+        (CROSS[:-1], ((0, 1, 2), (0, 1, 2, 3))),  # a run is missing
+        (CROSS[1:4] + CROSS[5:], ((0, 1, 2, 3), (1, 3))),
+        ([(7, 1), (7, 3), (9, 1), (9, 3)], ((0, 1), (0, 1))),
+        ([(7, 1), (8, 1), (9, 3)], ((0, 1), (2,))),
         ([(i, i) for i in range(6)], None),
-        ([(i, 0) for i in range(6)], None),
-        ([(7, 1), (7, 3), (9, 1), (9, 3)], (2, 2)),
+        ([(i, 0) for i in range(6)], None),  # the median with this data seed
+        ([(0, i) for i in range(6)], None),
+        ([(0, 0)], None),
         ([], None),
         (None, None),
     ],
 )
-def test_a_cross_is_full_and_has_two_of_each(seeds, shape):
-    assert crossed_shape(seeds) == shape
+def test_which_seeds_are_shared(seeds, design):
+    assert shared_seeds(seeds) == design
 
 
 def test_kinds_of_intervals():
