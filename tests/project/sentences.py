@@ -32,7 +32,11 @@ RESULTS: dict[str, tuple[Callable[[], list[str]], ...]] = {
     "docs/theory.md": models_and_theory.THEORY,
     "docs/found_coupling.md": found_coupling.CHECKS,
     "docs/laptop_recipe.md": laptop_recipe.CHECKS,
-    "docs/thousand_digits.md": (*thousand_digits.CHECKS, *packed_controls.CHECKS),
+    "docs/thousand_digits.md": (
+        *thousand_digits.CHECKS,
+        *packed_controls.CHECKS,
+        front_page.ten_thousand_digits,
+    ),
     "results/published/README.md": published_rows.CHECKS,
 }
 # Passages that stand on no published row, and why they may.

@@ -1,9 +1,11 @@
 """The published rows (results/published) and the texts that quote them: nobody typed a number."""
 
+import argparse
 import hashlib
 import io
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -19,7 +21,10 @@ from analysis.load import load_sweep
 from pcore.config import flatten, trial_id, unflatten
 from sweeps import packing_ablation, packing_search
 from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.changes import add_changes, change_sweeps, given_changes
+from sweeps.engine.naming import is_script
 from sweeps.engine.search.rounds import run_search
+from sweeps.engine.spec import Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.sources import KIND, definitions, hash_definitions, read_parts
 
@@ -53,7 +58,7 @@ def test_tables_in_texts_are_those_of_the_published_rows(page, monkeypatch):
 def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, scale):
     view = Store(store).load_view(sweep, scale).to_pylist()
     rows = trials_of(store)
-    planned = {cell.id: cell for cell in find_sweep(sweep).cells(scale)}
+    planned = {cell.id: cell for cell in launched(sweep, view[0]["command"]).cells(scale)}
     finished = [member for member in view if member["trial_id"] in rows]
     assert finished
     for member in finished:
@@ -69,6 +74,20 @@ def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, sca
         assert row["status"] in ("ok", "diverged")
         assert row["git_dirty"] is False
         assert is_known_commit(row["git_commit"])
+
+
+def launched(sweep: str, command: str | None) -> Sweep:
+    """The sweep of a view, from its name, or from its command if it was named by hand."""
+    if is_script(sweep):
+        return find_sweep(sweep)
+    assert command
+    *_, script = flags = shlex.split(command.partition(" --")[0])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name")
+    add_changes(parser)
+    given = parser.parse_args(shlex.split(command)[len(flags) :])
+    (changed,) = change_sweeps([find_sweep(script)], given_changes(given))
+    return changed
 
 
 @cache

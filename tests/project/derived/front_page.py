@@ -1,10 +1,13 @@
 """README."""
 
+import math
+
 from analysis.claims.evidence import LEAST_RUNS
 from analysis.tables.sweep_tables import percent
 from sweeps import quickstart
 from sweeps.baseline import addition, core, packed
 from sweeps.engine.store.store import Store
+from sweeps.ten_thousand_digits import cells as far_cells
 from tests.project.derived.rows import PUBLISHED, SOLVED, WORDS, load, runs
 
 UNCOUPLED = ["NoPE, 3 layers", "random-start APE, 3 layers", "RoPE, 3 layers"]
@@ -49,6 +52,23 @@ def thousand_digits() -> list[str]:
         f"{percent(at[1000].min())} % of the tested sums of "
         f"1,000 digits, {1000 // trained} times the trained length, and on "
         f"{percent(at[3000].min())} to {percent(at[3000].max())} % of those of 3,000.",
+    ]
+
+
+def ten_thousand_digits() -> list[str]:
+    recipe, *_ = far_cells("laptop")
+    config, before = recipe.config, packed("laptop")
+    at = runs("ten_thousand_digits").xs(recipe.label, level="cell")
+    trials = load("ten_thousand_digits").trials
+    minutes = trials.loc[trials["cell"] == recipe.label, "train_seconds"].max() / 60
+    assert len(config.position.moduli) == len(before.position.moduli) + 1 == 6
+    assert max(config.data.problems_per_row) > max(before.data.problems_per_row)
+    (other,) = at[10_000][at[10_000] < 1]
+    return [
+        f"With a sixth ring, longer rows and at most {math.ceil(minutes)} minutes of training, "
+        f"{WORDS[(at[10_000] == 1).sum()]} of {WORDS[len(at)]} runs are right on all tested sums "
+        f"of 10,000 digits, {10_000 // config.data.max_length} times the trained length, and the "
+        f"other on {percent(other)} %.",
     ]
 
 
@@ -103,6 +123,7 @@ CHECKS = (
     published_claim,
     quick_start,
     thousand_digits,
+    ten_thousand_digits,
     packed_rows_matter,
     three_digits,
     depth_at_200,

@@ -5,14 +5,7 @@ from pathlib import Path
 
 from sweeps.engine.store.store import Store
 from sweeps.tables import CORE
-from tests.project.derived.rows import (
-    LAPTOP,
-    LONGER,
-    REPLICATION,
-    ROUNDING,
-    TWICE_THE_STEPS,
-    WORDS,
-)
+from tests.project.derived.rows import LAPTOP, REPLICATION, ROUNDING, TWICE_THE_STEPS, WORDS
 
 
 @cache
@@ -55,6 +48,7 @@ def beyond() -> list[str]:
     }
     controls, tasks, lengths = sizes.values()
     first = len(counts("thousand_digits")[0])
+    twice = WORDS[len(counts("twice_the_steps", TWICE_THE_STEPS)[0])]
     far = len(counts("ten_thousand_digits")[0])
     return [
         f"--executor inline`): {WORDS[first]} trials, one after another",
@@ -63,8 +57,8 @@ def beyond() -> list[str]:
         f"{tasks[0]} of {tasks[1]} trials, in several launches",
         f"{lengths[0]} trials, {shared('packed_train_length', 'thousand_digits')} of them those of "
         "`thousand_digits`",
-        f"--executor inline`): {WORDS[far]} trials, one after",
-        f"`twice_the_steps/`: {WORDS[len(counts(LONGER, TWICE_THE_STEPS)[0])]} trials of",
+        f"--executor inline`): {far} trials, two at a time",
+        f"`twice_the_steps/`: {twice} trials of",
         f"`replication/`: {WORDS[len(counts('thousand_digits', REPLICATION)[0])]} trials of",
         f"`rounding/`: {WORDS[len(counts('thousand_digits', ROUNDING)[0])]} trials of",
     ]

@@ -11,8 +11,7 @@ from analysis.tables.sweep_tables import percent
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published"
 LAPTOP, REPLICATION = PUBLISHED / "laptop", PUBLISHED / "replication"
-ROUNDING = PUBLISHED / "rounding"
-TWICE_THE_STEPS, LONGER = PUBLISHED / "twice_the_steps", "ten_thousand_digits~optim.num_steps=16000"
+ROUNDING, TWICE_THE_STEPS = PUBLISHED / "rounding", PUBLISHED / "twice_the_steps"
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
