@@ -16,6 +16,7 @@ POLICIES = {
 }
 NEAR = "*"  # after an L95 in the near range
 UNFITTED = "†"  # after the train EM of a cell that does not fit
+SMOKE = " (shows that everything runs, not what is learned)"
 LONGEST_ERROR = 100  # characters of an error text that a note shows
 SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
 TRAINING = ("num_steps", "batch_size", "learning_rate")
@@ -26,7 +27,8 @@ def describe(results: Results) -> Iterator[str]:
     """One note per line of text."""
     evaluation = results.evaluation
     policy = POLICIES.get(results.checkpoint, results.checkpoint)
-    yield f"Scale: {results.scale}. Checkpoint: {policy}."
+    purpose = SMOKE if results.scale == "smoke" else ""
+    yield f"Scale: {results.scale}{purpose}. Checkpoint: {policy}."
     yield from _describe_model(results.trials)
     yield f"EM: exact match in %, median over runs [interval]. {_describe_interval(evaluation)}"
     yield (

@@ -41,15 +41,19 @@ def new(words: list[str]) -> int:
     return 0
 
 
-def _row_command(kind: str, name: str, changes: str = "") -> str:
-    """The command for the row of a class. changes: "+FIELD=VALUE", for each of its cells."""
+def _row_command(kind: str, name: str, num_layers: int | None = None) -> str:
+    """The command for the row of a class. num_layers: of its cells, if not the sweep's."""
     label, only = name.partition(":")[2], "coupling"
+    changes = f"+model.num_layers={num_layers}" if num_layers else ""
     own = f"{FIELDS[kind]}={name}{changes}"
     added = [f'--add "{label}=coupling+{own}"']
     if kind == "task":  # cells of another task say nothing beside its own
         only = f'"{label}*"'
         added.append(f'--add "{label}, NoPE=NoPE+{own}"')
-    return f"python -m sweeps run encoding_ablation --scale smoke --only {only} {' '.join(added)}"
+    # Without a name, the sweep's would list all changes.
+    sweep_name = f"{label}_{num_layers}_layers" if num_layers else label
+    flags = ["--name", sweep_name, "--scale smoke --only", only, *added]
+    return f"python -m sweeps run encoding_ablation {' '.join(flags)}"
 
 
 def check_encoding(words: list[str]) -> int:
@@ -72,7 +76,7 @@ def check_task(words: list[str]) -> int:
     if code == 0 and (alike := conformance.find_alike(options.name)):
         print(f"note: {alike}")
         if ":" in options.name:
-            print(f"  {_row_command('task', options.name, '+model.num_layers=2')}")
+            print(f"  {_row_command('task', options.name, num_layers=2)}")
     if code == 0 and not answers:
         print(f"Are its answers right? Name some: pcore check-task {options.name} QUERY=ANSWER")
     return code
