@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pcore import conformance
 from pcore.cli.parser import FAILED, Parser, command_parser
+from pcore.config import TrialConfig
 from pcore.conformance import Check, format_checks, templates
 from pcore.registry import nearest, resolve
 from pcore.tasks import TASKS, Task
@@ -41,19 +42,33 @@ def new(words: list[str]) -> int:
     return 0
 
 
-def _row_command(kind: str, name: str, num_layers: int | None = None) -> str:
-    """The command for the row of a class. num_layers: of its cells, if not the sweep's."""
-    label, only = name.partition(":")[2], "coupling"
-    changes = f"+model.num_layers={num_layers}" if num_layers else ""
-    own = f"{FIELDS[kind]}={name}{changes}"
-    added = [f'--add "{label}=coupling+{own}"']
+def _row_command(kind: str, name: str, changes: str = "") -> str:
+    """The command for the row of a class, and of what it is compared with. changes: others that its
+    cell with coupled IDs needs."""
+    label, own = name.partition(":")[2], f"{FIELDS[kind]}={name}"
     if kind == "task":  # cells of another task say nothing beside its own
-        only = f'"{label}*"'
-        added.append(f'--add "{label}, NoPE=NoPE+{own}"')
+        arms = [f"{label}, {arm}={arm}+{own}" for arm in ("coupling", "NoPE")]
+        arms[0] += changes
+        cells = [f'--only "{label}, *"', *(f'--add "{arm}"' for arm in arms)]
+    elif kind == "encoding":
+        cells = ["--only coupling --only NoPE", f'--add "{label}=coupling+{own}"']
+    else:
+        plain = {"attention": "softmax", "mixer": "attention"}[kind]
+        cells = ["--only coupling", f"--axis {FIELDS[kind]}={plain},{name}"]
     # Without a name, the sweep's would list all changes.
-    sweep_name = f"{label}_{num_layers}_layers" if num_layers else label
-    flags = ["--name", sweep_name, "--scale smoke --only", only, *added]
-    return f"python -m sweeps run encoding_ablation {' '.join(flags)}"
+    return f"python -m sweeps run encoding_ablation --name {label} --scale smoke {' '.join(cells)}"
+
+
+def _larger_table(name: str) -> str:
+    """A change for tasks whose IDs need a larger table than the published lengths of addition."""
+    published = TrialConfig()
+    try:
+        task = resolve(name, TASKS, "task")()
+        needed = 1 + max(task.max_relative_ids(max(published.eval.test_lengths)))
+    except Exception:  # own code may raise anything; the checks say what
+        return ""
+    enough = needed <= published.position.max_position
+    return "" if enough else f"+position.max_position={needed}"
 
 
 def check_encoding(words: list[str]) -> int:
@@ -71,21 +86,28 @@ def check_task(words: list[str]) -> int:
         help="what the task should answer, with its symbols in their order: 653+49=2070",
     )
     options = parser.parse_args(words)
-    answers = [_read_example(text) for text in options.examples]
-    code = _report("task", options.name, partial(conformance.check_task, answers=answers))
-    if code == 0 and (alike := conformance.find_alike(options.name)):
-        print(f"note: {alike}")
-        if ":" in options.name:
-            print(f"  {_row_command('task', options.name, num_layers=2)}")
-    if code == 0 and not answers:
-        print(f"Are its answers right? Name some: pcore check-task {options.name} QUERY=ANSWER")
-    return code
+    name = options.name
+    answers = [_read_example(text, name) for text in options.examples]
+    code = _report("task", name, partial(conformance.check_task, answers=answers))
+    if code:
+        return code
+    print("Symbols that share an ID, those of the answer after a bar; are they as you meant?")
+    for line in conformance.shared_ids(name, [query for query, _ in answers]):
+        print(f"  {line}")
+    if alike := conformance.find_alike(name):
+        print(f"note: {alike}; pcore train takes --model.num_layers 2")
+    if not answers:
+        print(f"Are its answers right? Name some: pcore check-task {name} QUERY=ANSWER")
+    elif ":" in name:
+        print(f"Its row in a table: {_row_command('task', name, _larger_table(name))}")
+    return 0
 
 
-def _read_example(text: str) -> tuple[str, str]:
+def _read_example(text: str, name: str) -> tuple[str, str]:
     query, _, answer = map(str.strip, text.partition("="))
     if not (query and answer):
-        raise ValueError(f"{text!r} is not QUERY=ANSWER, such as 653+49=2070")
+        example = conformance.example_of(name)
+        raise ValueError(f"{text!r} is not QUERY=ANSWER, such as {example}")
     return query, answer
 
 

@@ -7,7 +7,14 @@ and nothing printed. `format_checks` makes the report. A second or two on one co
 from pcore.conformance.encodings import check_encoding
 from pcore.conformance.mixing import check_attention, check_mixer
 from pcore.conformance.report import Check, format_checks
-from pcore.conformance.tasks import check_task, find_alike, make_task, memorise
+from pcore.conformance.tasks import (
+    check_task,
+    example_of,
+    find_alike,
+    make_task,
+    memorise,
+    shared_ids,
+)
 
 __all__ = [
     "Check",
@@ -15,8 +22,10 @@ __all__ = [
     "check_encoding",
     "check_mixer",
     "check_task",
+    "example_of",
     "find_alike",
     "format_checks",
     "make_task",
     "memorise",
+    "shared_ids",
 ]

@@ -132,7 +132,14 @@ def free(bench: Bench) -> str:
 
 
 def gradient(bench: Bench, modules: Iterable[nn.Module]) -> str:
-    """The loss reaches every trainable tensor of these parts of the model."""
+    """The loss reaches every tensor of these parts of the model that is not a buffer."""
+    modules = list(modules)
+    for module in (part for whole in modules for part in whole.modules()):
+        if loose := [name for name, value in vars(module).items() if isinstance(value, Tensor)]:
+            raise Broken(
+                f"{', '.join(loose)} is a plain tensor, neither trained nor stored nor moved to a "
+                "GPU: wrap it in nn.Parameter, or call register_buffer"
+            )
     batch = make_batch(bench.tokens, bench.any_ids, bench.batch.response_mask)
     bench.model.zero_grad(set_to_none=True)
     mean_loss(bench.model, *batch).backward()

@@ -72,7 +72,7 @@ def _uses_ids(bench: Bench) -> str:
     if (gap > TOLERANCE) != bench.model.encoding.uses_ids:
         raise Broken(
             f"the class states uses_ids = {bench.model.encoding.uses_ids}, but other IDs change "
-            f"logits by {gap:.1e}"
+            f"logits by {gap:.1e}; if that is meant, write uses_ids = {gap > TOLERANCE}"
         )
     return f"{bench.model.encoding.uses_ids}: other IDs change logits by {gap:.0e}"
 
@@ -85,7 +85,10 @@ def _offset(bench: Bench) -> str:
     detail = f"shifts of {', '.join(map(str, SHIFTS))} change logits by {max(gaps):.1e} at most"
     if measured != bench.model.encoding.offset:
         stated = bench.model.encoding.offset
-        raise Broken(f"the class states offset = {stated!r}, but it is {measured!r}: {detail}")
+        raise Broken(
+            f"the class states offset = {stated!r}, but it is {measured!r}: {detail}; if that is "
+            f"meant, write offset = {measured!r}"
+        )
     return f"{measured}: {detail}"
 
 

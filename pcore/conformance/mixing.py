@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from pcore.conformance.bench import Bench, check_rules, gradient, require_same
-from pcore.conformance.report import Broken, Check, tiny_config
+from pcore.conformance.report import Broken, Check, run_check, tiny_config
 from pcore.model.mixing import find_attention, find_mixer, mixing_parts, self_attention
 from pcore.model.targets import TrainingBatch, make_batch
 from pcore.model.transformer import Transformer, make_model
@@ -24,8 +25,11 @@ MAX_GROWTH = 5.0  # of work when the number of tokens doubles: attention needs f
 
 
 def check_attention(name: str) -> list[Check]:
-    """Every rule for attention. If the class does not train at all, only that is reported."""
-    return _check(find_attention, name, {"model.attention": name})
+    """Every rule for attention. If it gives no weights or does not train, only that is reported."""
+    first = run_check("weights", partial(_weights, name))
+    if not first.passed:
+        return [first]  # all other rules would fail for the same reason
+    return [first, *_check(find_attention, name, {"model.attention": name})]
 
 
 def check_mixer(name: str) -> list[Check]:
@@ -45,6 +49,33 @@ def _check(find: Callable[[str], object], name: str, changes: dict[str, Any]) ->
         "work grows as attention's": _work,
     }
     return check_rules(make, rules)
+
+
+@torch.no_grad()
+def _weights(name: str) -> str:
+    """What the class makes of random scores, as `Attention` documents it."""
+    config = tiny_config({"model.attention": name}).model
+    rng = torch.Generator().manual_seed(0)
+    weigh = find_attention(name)(config, 0, rng)
+    size, num_tokens = 3, 7
+    scores = torch.randn(size, config.num_heads, num_tokens, num_tokens, generator=rng)
+    visible = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril().expand(size, 1, -1, -1)
+    queries = torch.randn(size, config.num_heads, num_tokens, config.d_head, generator=rng)
+    weights = weigh(scores, visible, queries)
+    if not isinstance(weights, Tensor) or weights.shape != scores.shape:
+        got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise Broken(f"forward returned {got}, expected B H R S = {tuple(scores.shape)}")
+    last = "change scores first, mask last, and normalise over the keys (dim=3)"
+    if not weights.isfinite().all():
+        raise Broken(f"weights are not finite: {last}")
+    if hidden := float((weights * ~visible).abs().max()):
+        raise Broken(f"a key that must not be seen gets the weight {hidden:.2g}: {last}")
+    alone = weigh(scores[:, :, -1:], visible[:, :, -1:], queries[:, :, -1:])
+    require_same(weights[:, :, -1:], alone, f"a query sees the other queries ({last})", "weight")
+    sums = weights.sum(dim=3)
+    low, high = (f"{float(end):.2g}" for end in (sums.min(), sums.max()))
+    span = low if low == high else f"{low}-{high}"
+    return f"0 on hidden keys; those of a query add up to {span}"
 
 
 def _gradient(bench: Bench) -> str:

@@ -67,11 +67,14 @@ def run_check(name: str, rule: Callable[[], str]) -> Check:
 
 
 def describe(error: Exception) -> str:
-    """What was raised, and the last line of own code on the way there, if there is any."""
+    """What was raised (of a bare assertion its line), and the last line of own code on the way
+    there, if there is any.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith(LIBRARIES)][-1:]
     where = "".join(f" ({Path(f.filename).name}, line {f.lineno}, in {f.name})" for f in own)
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{where}"
+    reason = str(error).partition("\n")[0] or (frames[-1].line if frames else "")
+    return f"{type(error).__name__}: {reason}{where}"
 
 
 @contextmanager

@@ -266,16 +266,52 @@ def _type(task: Task, query: str) -> Batch:
 
 def _answer(task: Task, query: str, expected: str) -> str:
     """The task gives the answer that the user expects of this query."""
-    typed = _type(task, query)
-    shown, answer = task.decode(typed.tokens[0])
+    if not task.separator and (unknown := sorted({*expected} - {*task.vocab.symbols})):
+        raise Broken(f"expected {expected}, but {' '.join(unknown)} is no symbol of the task")
+    shown, answer = task.decode(_type(task, query).tokens[0])
     if answer == expected:
-        return f"as expected, with {_ids(task, typed)}"
-    backwards = ", the same backwards: which order is meant?" if answer == expected[::-1] else ""
-    raise Broken(f"expected {expected}, but the task says {shown}={answer}{backwards}")
+        return "as expected" if shown == query else f"as expected; the model sees {shown}={answer}"
+    hint = ""
+    if answer == expected[::-1]:
+        hint = ", the same backwards: which order is meant?"
+    elif len(answer) != len(expected):
+        hint = f", {len(answer)} symbols instead of {len(expected)}"
+    raise Broken(f"expected {expected}, but the task says {shown}={answer}{hint}")
+
+
+def shared_ids(name: str, queries: Iterable[str] = ()) -> list[str]:
+    """Of each query, or of a random one, the symbols that share a relative ID, those of the answer
+    after a bar: "653+046=2301: ID 0: + =, ID 1: 3 6 | 2"; and whether that gives them away.
+    """
+    task = make_task(name)[1]
+    if task is None:
+        return []
+    examples = [_type(task, query) for query in queries] or [_any_example(task)]
+    lines = [f"{'='.join(task.decode(e.tokens[0]))}: {_ids(task, e)}" for e in examples]
+    if ":" in name and any(_ends_with_an_id_of_the_answer(example) for example in examples):
+        lines.append("note: '=' shares an ID with a symbol of the answer: is that meant?")
+    return lines
+
+
+def example_of(name: str) -> str:
+    """A short example of a task as a user types it, QUERY=ANSWER."""
+    task = make_task(name)[1]
+    return "653+49=2070" if task is None else "=".join(task.decode(_any_example(task).tokens[0]))
+
+
+def _any_example(task: Task) -> Batch:
+    length = _short_lengths(task)[-1]
+    return task.at_test().sample_length(1, length, make_generator("conformance"))
+
+
+def _ends_with_an_id_of_the_answer(example: Batch) -> bool:
+    """Whether '=' has the IDs of a symbol of the response."""
+    ids, mask = example.relative_ids[0], example.response_mask[0]
+    end = ids[int(mask.int().argmax()) - 1]
+    return bool((end != NO_ID).any() and (ids[mask] == end).all(dim=1).any())
 
 
 def _ids(task: Task, example: Batch) -> str:
-    """The symbols that share a relative ID, those of the answer after a bar: "ID 1: 3 6 | 2"."""
     symbols = task.vocab.decode(example.tokens[0].tolist())
     ids = map(tuple, example.relative_ids[0].tolist())
     shared: dict[tuple[int, ...], tuple[list[str], list[str]]] = {}

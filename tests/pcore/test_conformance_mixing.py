@@ -32,7 +32,7 @@ def failures(checks: list[Check]) -> dict[str, str]:
 def test_every_attention_conforms(name):
     checks = check_attention(name)
     assert not failures(checks)
-    assert len(checks) == 12
+    assert len(checks) == 13
 
 
 @pytest.mark.parametrize("name", MIXERS)
@@ -53,11 +53,44 @@ class SeesTheFuture(Attention):
         return scores.softmax(dim=3)
 
 
-class SaysSeparable(Softmax):
-    """Sharper, the more queries there are."""
+class MasksFirst(Attention):
+    """What is masked does not stay so: tanh of minus infinity is -1."""
 
     def forward(self, scores, visible, queries):
-        return super().forward(scores * scores.shape[2] / 14, visible, queries)
+        return scores.masked_fill(~visible, -torch.inf).tanh().softmax(dim=3)
+
+
+class OverQueries(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=2)
+
+
+class InvertedMask(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.masked_fill(visible, -torch.inf).softmax(dim=3)
+
+
+class ManyPerHead(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.unsqueeze(4).softmax(dim=3)
+
+
+class LooseTensor(Softmax):
+    """A cap per head that nobody trains."""
+
+    def __init__(self, config, layer, rng):
+        super().__init__(config, layer, rng)
+        self.cap = torch.full((config.num_heads, 1, 1), 10.0)
+
+    def forward(self, scores, visible, queries):
+        return super().forward(self.cap * (scores / self.cap).tanh(), visible, queries)
+
+
+class SaysSeparable(Softmax):
+    """Sharper, the longer the longest row of a batch is."""
+
+    def forward(self, scores, visible, queries):
+        return super().forward(scores * scores.shape[3] / 14, visible, queries)
 
 
 class SaysStackable(Softmax):
@@ -94,7 +127,12 @@ class SeesPadding(Mixer):
 @pytest.mark.parametrize(
     ("cls", "rule"),
     [
-        (SeesTheFuture, "causality"),
+        (SeesTheFuture, "weights"),
+        (MasksFirst, "weights"),
+        (InvertedMask, "weights"),
+        (OverQueries, "weights"),
+        (ManyPerHead, "weights"),
+        (LooseTensor, "gradient reaches parameters"),
         (SaysSeparable, "rows cut = rows padded"),
         (SaysStackable, "stacked = alone"),
         (DeadParameter, "gradient reaches parameters"),
@@ -106,6 +144,25 @@ class SeesPadding(Mixer):
 def test_a_planted_fault_is_found(cls, rule):
     check = check_attention if issubclass(cls, Attention) else check_mixer
     assert rule in failures(check(f"{HERE}:{cls.__name__}"))
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [
+        (SeesTheFuture, "a key that must not be seen gets the weight 0."),
+        (MasksFirst, "a key that must not be seen gets the weight 0."),
+        (
+            InvertedMask,
+            "weights are not finite: change scores first, mask last, and normalise over",
+        ),
+        (OverQueries, "a query sees the other queries (change scores first, mask last, and"),
+        (ManyPerHead, "forward returned (3, 2, 7, 7, 1), expected B H R S = (3, 2, 7, 7)"),
+        (LooseTensor, "cap is a plain tensor, neither trained nor stored nor moved to a GPU"),
+    ],
+)
+def test_the_report_says_what_to_change(cls, why):
+    checks = failures(check_attention(f"{HERE}:{cls.__name__}"))
+    assert [detail for detail in checks.values() if detail.startswith(why)]
 
 
 @pytest.mark.parametrize("name", ["entmx", f"{HERE}:SeesPadding", "no.module:X"])

@@ -11,27 +11,27 @@ FIELDS = {
     "mixer": "model.mixer",
 }
 MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
-    "ten": ("carry, BASE)", "carry, 10)", "answer gives [9, 0], which are not all digits below 9"),
-    "borrow": ("a + b + carry", "a - b - carry", "-1], which are not all digits below 9"),
-    "drawn": ("randint(BASE", "randint(10", "the query holds '+', which layout places as"),
-    "letters": (
-        "BASE = len(",
-        "BASE = 3 + len(",
-        "Are digits larger than the vocabulary has them?",
+    "ten": ("carry, 7)", "carry, 10)", "not all of it 0123456"),
+    "borrow": ("int(a) + int(b)", "int(a) - int(b)", "-1', answer_length says 2 symbols"),
+    "sign": ("written + str(carry)", 'written + "-"', "not all of it 0123456"),
+    "separator": (
+        'EXTRA = ""',
+        'EXTRA = "+"',
+        "assert len(set(self.symbols)) == len(self.symbols) (",
     ),
     "cut": (
         "range(self.answer_length(length))",
         "range(length)",
         "is the end of the answer cut off?",
     ),
-    "longer": ("return length + 1", "return length", "answer gives 2 digits, answer_length says 1"),
-    "shorter": ("[*digits, carry]", "digits", "answer gives 1 digits, answer_length says 2"),
+    "longer": ("return length + 1", "return length", "answer_length says 1 symbols"),
+    "shorter": ("written + str(carry)", "written", "answer_length says 2 symbols"),
     "uncut": (
-        "(a[:size], b[:size])",
-        "(a, b)",
+        "shape = (NUM_STRINGS, length)",
+        "shape = (NUM_STRINGS, int(sizes.max()))",
         "an example of length 1 has 14 tokens beside one of length 3, and at most 8 alone",
     ),
-    "swapped": ("reversed(n)", "n", "comes back as"),
+    "swapped": ("self.contents([strings])", "self.contents([strings[::-1]])", "comes back as"),
 }
 
 
@@ -53,9 +53,15 @@ def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_pat
         else ""
     )
     assert f"pcore check-{kind} {name}{examples}\n" in out
-    only = '"Mine*"' if is_task else "coupling"
-    assert f'--only {only} --add "Mine=coupling+{FIELDS[kind]}={name}"' in out
-    assert (f'--add "Mine, NoPE=NoPE+{FIELDS[kind]}={name}"' in out) == is_task
+    cells = {
+        "encoding": f'--only coupling --only NoPE --add "Mine=coupling+position.encoding={name}"',
+        "task": f'--only "Mine, *" --add "Mine, coupling=coupling+task.name={name}" '
+        f'--add "Mine, NoPE=NoPE+task.name={name}"',
+        "attention": f"--only coupling --axis model.attention=softmax,{name}",
+        "mixer": f"--only coupling --axis model.mixer=attention,{name}",
+    }
+    row = "python -m sweeps run encoding_ablation --name Mine --scale smoke"
+    assert f"  {row} {cells[kind]}  # its row in a table\n" in out
     assert "class Mine(" in (tmp_path / f"new_{kind}.py").read_text()
     code, out, _ = pcore(f"check-{kind}", name)
     assert (code, "FAIL" in out) == (0, False)
@@ -63,11 +69,10 @@ def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_pat
 
 @pytest.mark.parametrize("kind", MISTAKES)
 def test_a_planted_mistake_in_the_task_does_not_pass(pcore, tmp_path, kind):
-    """In base 9 a digit that is drawn too large, 9, is the symbol after the last digit."""
     old, new, why = MISTAKES[kind]
     pcore("new", "task", f"wrong_{kind}:Mine")
     file = tmp_path / f"wrong_{kind}.py"
-    right = file.read_text().replace('"0123456"', '"012345678"')
+    right = file.read_text()
     assert old in right
     file.write_text(right.replace(old, new))
     code, out, _ = pcore("check-task", f"wrong_{kind}:Mine")
@@ -86,39 +91,126 @@ def test_answers_are_compared_with_those_expected(pcore):
     )
     code, right, _ = pcore(*check, "653+046=2301", " 6+6 = 51")
     assert code == 0
-    assert right.count("as expected, with ID 0: + =, ID 1: ") == 2
-    assert "  as expected, with ID 0: + =, ID 1: 6 6 | 5, ID 2: | 1\n" in right
+    assert right.count("  as expected\n") == 2
+    assert (
+        "  653+046=2301: ID 0: + =, ID 1: 3 6 | 2, ID 2: 5 4 | 3, ID 3: 6 0 | 0, ID 4: | 1" in right
+    )
+    assert "  6+6=51: ID 0: + =, ID 1: 6 6 | 5, ID 2: | 1\n" in right
     assert "QUERY" not in right
-    code, wrong, _ = pcore(*check, "653+046=1032", "653+046=2302", "653-046=2301", "653+046=2301")
+    assert "note: " not in right
+    wrong_answers = ["653+046=1032", "653+046=2302", "653-046=2301", "653+046=230", "653+046=2381"]
+    code, wrong, _ = pcore(*check, *wrong_answers, "653+046=2301")
     assert code == 1
-    assert wrong.endswith("answered:Mine: 3 of 19 checks failed\n")
+    assert wrong.endswith("answered:Mine: 5 of 21 checks failed\n")
     told = "the task says 653+046=2301"
     assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
     assert f"expected 2302, but {told}\n" in wrong
-    assert "needs 0123456 and equal lengths (add 0s), as in 10+01 (answered.py, line " in wrong
+    assert f"expected 230, but {told}, 4 symbols instead of 3\n" in wrong
+    assert "expected 2381, but 8 is no symbol of the task\n" in wrong
+    one_length = "needs symbols 0123456, all strings of one length, as in 01+01 (answered.py, line "
+    assert one_length in wrong
+
+
+def test_what_the_model_sees_of_a_query_is_shown_if_it_was_typed_otherwise(pcore):
+    code, out, _ = pcore("check-task", "addition", "653+49=2070")
+    assert code == 0
+    assert "  as expected; the model sees 653+049=2070\n" in out
+
+
+CHANGES = {  # of the template: the query as one string, and both ways of writing a sum
+    "prefix": (
+        {
+            "NUM_STRINGS = 2": "NUM_STRINGS = 1",
+            "length - i)": "i + 1)",
+            "return length + 1": "return length",
+            "(self, first, second)": "(self, digits)",
+            'carry, written = 0, ""': "return ''.join(str(sum(map(int, digits[:i])) % 7) "
+            "for i in range(1, len(digits) + 1))",
+        },
+        ["4612=4346", "06=06"],
+    ),
+    "units_last": (
+        {
+            "return written + str(carry)": "return (written + str(carry))[::-1]",
+            "Symbol(NUM_STRINGS, i), i + 1)": "Symbol(NUM_STRINGS, i), length + 1 - i)",
+        },
+        ["653+046=1032"],
+    ),
+    "three": (
+        {
+            "NUM_STRINGS = 2": "NUM_STRINGS = 3",
+            "(self, first, second)": "(self, first, second, third)",
+            "a, b in zip(reversed(first)": "a, b, c in zip(reversed(third), reversed(first)",
+            "int(a) + int(b) + carry": "int(a) + int(b) + int(c) + carry",
+        },
+        ["653+046+100=2311"],
+    ),
+    "sign": (
+        {
+            'EXTRA = ""': 'EXTRA = "-"',
+            "written + str(carry)": 'written + ("-" if second > first else "0")',
+        },
+        ["60+05=560", "05+60=56-"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_other_tasks_take_a_few_changed_lines(pcore, tmp_path, kind):
+    pcore("new", "task", f"other_{kind}:Mine")
+    file = tmp_path / f"other_{kind}.py"
+    text, (changes, examples) = file.read_text(), CHANGES[kind]
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
+    code, out, _ = pcore("check-task", f"other_{kind}:Mine", *examples)
+    assert (code, out.count("  as expected\n")) == (0, len(examples)), out
+    assert out.splitlines()[-1].startswith("Its row in a table: python -m sweeps run ")
+
+
+@pytest.mark.parametrize(("more", "rows"), [(1, None), (2, 203), (5, 206)])
+def test_the_command_for_the_row_has_a_table_that_is_large_enough(pcore, tmp_path, more, rows):
+    pcore("new", "task", f"long_{more}:Mine")
+    file = tmp_path / f"long_{more}.py"
+    text = file.read_text().replace("length + 1", f"length + {more}")
+    file.write_text(text.replace("+ str(carry)", f"+ str(carry) + {'0' * (more - 1)!r}"))
+    out = pcore("check-task", f"long_{more}:Mine", f"1+1=2{'0' * more}")[1]
+    arm = f"coupling+task.name=long_{more}:Mine"
+    assert f'{arm}+position.max_position={rows}"' in out if rows else f'{arm}"' in out
+
+
+def test_an_equals_sign_with_an_id_of_the_answer_is_noticed(pcore, tmp_path):
+    pcore("new", "task", "shifted:Mine")
+    file = tmp_path / "shifted.py"
+    file.write_text(file.read_text().replace("Symbol(NUM_STRINGS, i), i + 1)", "Symbol(2, i), i)"))
+    code, out, _ = pcore("check-task", "shifted:Mine", "653+046=2301")
+    assert code == 0
+    assert "note: '=' shares an ID with a symbol of the answer: is that meant?\n" in out
 
 
 def test_queries_that_one_layer_cannot_tell_apart_are_named(pcore, tmp_path):
     """Differences depend on the order of two digits with one ID; sums do not."""
     pcore("new", "task", "sums:Mine")
     text = (tmp_path / "sums.py").read_text()
-    minus = text.replace("a + b + carry", "a - b + carry").replace("length + 1", "length")
-    (tmp_path / "differences.py").write_text(minus.replace("[*digits, carry]", "digits"))
+    minus = text.replace("int(a) + int(b)", "int(b) - int(a)").replace("length + 1", "length")
+    minus = minus.replace("+ str(carry)", "")
+    (tmp_path / "differences.py").write_text(minus)
     note = "have the same symbols with the same IDs in their queries: one layer cannot tell these"
     assert note not in pcore("check-task", "sums:Mine")[1]
-    code, out, _ = pcore("check-task", "differences:Mine", "0+1=6")
+    code, out, _ = pcore("check-task", "differences:Mine", "0+1=1")
     assert code == 0
-    told, command = out.splitlines()[-2:]
-    assert told.startswith("note: ")
+    (told,) = (line for line in out.splitlines() if line.startswith("note: "))
     assert note in told
-    assert command.count("+task.name=differences:Mine+model.num_layers=2") == 2
+    assert told.endswith("; pcore train takes --model.num_layers 2")
 
 
 @pytest.mark.parametrize("example", ["653+046", "=1", "653+046="])
-def test_an_example_without_query_or_answer_is_refused(pcore, example):
-    code, out, err = pcore("check-task", "addition", example)
+@pytest.mark.parametrize(("task", "shown"), [("addition", "352+502=4580"), ("copy", "257=257")])
+def test_an_example_without_query_or_answer_is_refused(pcore, task, shown, example):
+    code, out, err = pcore("check-task", task, example)
     assert (code, out) == (2, "")
-    assert err == f"pcore: {example!r} is not QUERY=ANSWER, such as 653+49=2070\n"
+    assert err == f"pcore: {example!r} is not QUERY=ANSWER, such as {shown}\n"
 
 
 @pytest.mark.parametrize("words", ["check-task {}", "check-mixer {}", "show {} 1+1"])
