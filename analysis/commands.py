@@ -140,9 +140,10 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
     folders; or two of them in one.
     """
     texts, folders = (options.a, options.b), (options.results, options.results)
-    if options.sweep is not None:
+    sweep = options.sweep or _common_sweep(*texts)
+    if sweep is not None:
         folders = tuple(find_existing(folder) for folder in texts)
-        texts = (options.sweep, options.sweep)
+        texts = (sweep, sweep)
     asked = [parse_address(Path(t).stem if t.endswith(".py") else t) for t in texts]
     if any(address.seed is not None for address in asked):
         raise ValueError("single trials are not compared: leave the seed out")
@@ -157,13 +158,26 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
         side = load.load_sweep(folder, address.sweep, scale, checkpoint=options.checkpoint)
         labels += [] if address.cell is None else [load.find_cell(side, address.cell)]
         name = "/".join([f"{address.sweep} [{scale}]", *labels[-1:]])
-        names.append(name if options.sweep is None else f"{name} in {folder}")
+        names.append(name if sweep is None else f"{name} in {folder}")
         sides.append(side)
     if labels:
         label = " → ".join(dict.fromkeys(labels))
         pairs = zip(sides, labels, strict=True)
         sides = [load.select_cell(side, cell, label) for side, cell in pairs]
     return list(zip(sides, names, strict=True))
+
+
+def _common_sweep(a: str, b: str) -> str | None:
+    """The only sweep that two folders have in common; None if these are no folders. Raises
+    ValueError with those that they have.
+    """
+    if not (Path(a).is_dir() and Path(b).is_dir()):
+        return None
+    names = [{name for name, _ in Store(folder).view_names()} for folder in (a, b)]
+    if len(common := sorted(names[0] & names[1])) == 1:
+        return common[0]
+    there = f"name one of {', '.join(common)}" if common else "they have none in common"
+    raise ValueError(f"which sweep of {a} and {b}? compare A B SWEEP; {there}")
 
 
 def show_trace(options: argparse.Namespace) -> int:

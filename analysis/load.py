@@ -28,6 +28,7 @@ from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW, schema
 from sweeps.engine.store.store import Store
+from sweeps.tables import TABLES
 
 Coordinate: TypeAlias = int | float | str  # of a cell on an axis
 CELL = ["cell", "cell_order"]
@@ -248,14 +249,17 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
     if scales := [other for name, other in names if name == sweep]:
         there = ", ".join(scales) + also
         raise ValueError(f"sweep {sweep!r} has no scale {scale!r} in {store.root}; it has: {there}")
+    if sweep in TABLES["paper"] and names:
+        run = f"python -m sweeps run {sweep}"
+        raise ValueError(f"{sweep} has not been run into {store.root}: {run}{also}")
     if also:
         raise ValueError(f"no sweep {sweep!r} in {store.root}{also}")
     if any(search.rpartition("-")[0] == sweep for search in _searches(store.folder)):
         raise ValueError(f"{sweep} is a search: python -m analysis search {sweep}")
     if not names:
         raise ValueError(f"no sweep has been run in {store.root} yet: it holds no views")
-    hint = suggest(sweep, sorted({name for name, _ in names}))
-    raise ValueError(f"no sweep {sweep!r} in {store.root}; {hint}")
+    others = sorted({name for name, _ in names} - {sweep})
+    raise ValueError(f"no sweep {sweep!r} in {store.root}; {suggest(sweep, others)}")
 
 
 def suggest(name: str, names: Sequence[str]) -> str:

@@ -42,6 +42,10 @@ def read_rows(
     chosen = [v for v in views if (not names or v[0] in names) and scale in (None, v[1])]
     if not chosen:
         there = ", ".join(f"{name} [{size}]" for name, size in views) or "none"
+        if not views and "://" not in str(results):
+            inside = sorted(str(f.parent) for f in Path(results).glob("*/views"))
+            there += f"; did you mean {inside[0]}?" if inside else ""
+            there += "" if Path(results).is_dir() else "; there is no such folder"
         raise ValueError(f"{results} has no such sweep; there: {there}")
     frames = [
         _tidy(load_sweep(results, *view, checkpoint or "last"), checkpoint) for view in chosen

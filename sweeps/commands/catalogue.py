@@ -104,10 +104,11 @@ def find_to_run(name: str, store: "Store") -> Sweep:
     try:
         return find_sweep(name)
     except ValueError as error:
-        for (stored, _), rows in store.views().items():
+        for (stored, scale), rows in store.views().items():
             if stored == name and (command := rows.column("command")[0].as_py()):
                 raise ValueError(
-                    f"{name!r} is a changed sweep; repeat the command that made it: {command}"
+                    f"{name!r} is a changed sweep; repeat the command that made it: {command} "
+                    f"--scale {scale}"
                 ) from error
         raise
 

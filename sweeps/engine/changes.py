@@ -201,10 +201,11 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
     shown = [f"{names[field]}={','.join(values)}" for field, values in parts.items()]
     if changes.only:
         parts[ONLY] = list(changes.only)
-        shown.append(f"only {' and '.join(map(_quoted, changes.only))}")
     if changes.added:
         parts[ADD] = [cell.text for cell in changes.added]
-        shown.append(f"with {' and '.join(_quoted(cell.label) for cell in changes.added)}")
+    chosen = {"only": changes.only, "with": [cell.label for cell in changes.added]}
+    listed = [f"{k} {' and '.join(map(_quoted, labels))}" for k, labels in chosen.items() if labels]
+    shown += [changes.name] if listed and changes.name else listed  # the table lists the cells
 
     def cells(scale: Scale) -> list[Cell]:
         fixed = {change.field: change.values[0] for change in sets}
@@ -215,7 +216,7 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
                 varied = dict(zip(axis_fields, values, strict=True))
                 found.append(_change_cell(cell, fixed, varied, said))
         if names:
-            _check_different(found, sweep, names)
+            _check_different(found, sweep, names, sweep.cells(scale))
         return found
 
     return replace(
@@ -280,7 +281,10 @@ def _no_such_cell(label: str, cells: Sequence[Cell], sweep: Sweep, scale: Scale)
     """What is wrong with a label, and where there is one like it."""
     others = [s for s in SCALES if s != scale and any(c.label == label for c in sweep.cells(s))]
     hint = f" There is one at scale {others[0]}." if others else ""
-    hint = hint or nearest(label, [cell.label for cell in cells])
+    labels = [cell.label for cell in cells]
+    if {part.strip() for part in label.split(",")} <= {*labels}:
+        hint = " Repeat the flag for each label."
+    hint = hint or nearest(label, labels)
     return f"{sweep.name} has no such cell.{hint}"
 
 
@@ -320,18 +324,22 @@ def describe_replaced(cells: Iterable[Cell]) -> str:
     return f"replaces {', '.join(found)}" if values else ""
 
 
-def _check_different(cells: Sequence[Cell], sweep: Sweep, fields: Iterable[str]) -> None:
+def _check_different(
+    cells: Sequence[Cell], sweep: Sweep, fields: Iterable[str], before: Sequence[Cell]
+) -> None:
     """Raise ValueError if a change made two cells the same, as one of a field does that the sweep
-    itself varies.
+    itself varies. before: the cells without the changes.
     """
     seen: dict[str, Cell] = {}
     for cell in cells:
         other = seen.setdefault(cell.id, cell)
         if other is not cell:
+            flat = [flatten(one.config) for one in before]
+            varied = [f for f in fields if len({str(one.get(f)) for one in flat}) > 1]
             raise ValueError(
                 f"with {', '.join(fields)} changed, {other.label!r} and {cell.label!r} of "
-                f"{sweep.name} are the same configuration: the sweep varies a changed field "
-                "(--only chooses cells)"
+                f"{sweep.name} are the same configuration: its own cells differ in "
+                f"{' and '.join(varied) or 'a changed field'}; --only chooses some"
             )
 
 

@@ -94,7 +94,7 @@ def check_names(sweeps: Iterable[Sweep], store: "Store") -> None:
         for (name, scale), rows in stored:
             command = rows.column("command")[0].as_py() or ""
             if name == sweep.name and command != sweep.command:
-                made_by = command or "a script of this name"
+                made_by = f"{command} --scale {scale}" if command else "a script of this name"
                 raise ValueError(
                     f"{store.root} has another sweep {name!r} [{scale}], made by: {made_by}; "
                     "choose another name"

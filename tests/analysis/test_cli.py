@@ -158,6 +158,8 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "On both sides: 6 cells, 6 with the very same trials. Only in A: none." in printed
     assert "6 cells with runs, of which 6 are left out" in printed
     assert "verdict" not in printed, "no table without rows"
+    assert main(["compare", *places]) == 0, "they have one sweep in common"
+    assert capsys.readouterr().out == printed
     assert main(["compare", *places, "depth_ablation", "--by-length"]) == 0
     printed = capsys.readouterr().out
     assert "\n  0 of " in printed
@@ -224,6 +226,11 @@ def test_cells_and_sweeps_of_one_store_are_compared(
         (cell, "depth_ablation/NoPE, 3 layer", "did you mean 'NoPE, 3 layers'?"),
         (cell, "depth_ablation/coupling*", "'coupling*' fits several cells of depth_ablation: "),
         (cell, f"{cell}/seed 1", "leave the seed out"),
+        (
+            "heads_ablation",
+            "depth_ablation",
+            f"heads_ablation has not been run into {where[1]}: python -m sweeps run heads_ablation",
+        ),
         ("depth_ablatoin", "depth_ablation", "did you mean 'depth_ablation'?"),
         (
             "depth_ablation [paper]",
@@ -233,6 +240,19 @@ def test_cells_and_sweeps_of_one_store_are_compared(
     ):
         assert main(["compare", a, b, *where]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_two_folders_without_a_single_common_sweep_are_asked_for_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    store, empty = build_store(tmp_path / "old"), Store(tmp_path / "new")
+    empty.prepare()
+    assert main(["compare", str(tmp_path / "old"), str(tmp_path / "new")]) == 2
+    assert "compare A B SWEEP; they have none in common\n" in capsys.readouterr().err
+    rows = next(iter(store.views().values())).to_pylist()
+    store.write_view([row | {"sweep": "again"} for row in rows])
+    assert main(["compare", str(tmp_path / "old"), str(tmp_path / "old")]) == 2
+    assert "compare A B SWEEP; name one of again, depth_ablation\n" in capsys.readouterr().err
 
 
 def test_changed_sweeps_are_named_where_the_sweep_lacks_a_scale(

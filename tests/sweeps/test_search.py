@@ -492,6 +492,12 @@ def test_hooks_hear_of_a_search_as_of_a_sweep(tmp_path, monkeypatch):
     assert (tmp_path / "told").read_text().strip() == summary
 
 
+def test_a_scale_without_a_budget_is_refused_with_those_that_have_one(tmp_path, capsys):
+    search = replace(make_search(), budget={"smoke": Budget(configurations=1)})
+    assert main(search, ["--plan", "--results", str(tmp_path)]) == 2
+    assert "tiny has no budget at scale laptop; there: --scale smoke\n" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
 def test_mlflow_shows_a_search_like_a_sweep(tmp_path, capfd):

@@ -1,9 +1,12 @@
 """The command line of every sweep script: plan, run what is missing, redraw table and figure."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcore.cli.parser import Parser, close_output, find_own_code, first_line
 from sweeps.engine.changes import change_sweeps, given_changes
@@ -20,6 +23,11 @@ from sweeps.engine.options import (
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.folder import StorageFailed
 
+if TYPE_CHECKING:  # torch comes with it
+    from sweeps.engine.plan import Plan
+
+PUBLISHED = Path(__file__).parents[3] / "results" / "published"  # of a checkout
+FINISHED = "trials/*/*-ok-*.parquet"
 # As `pcore train` has it for every field.
 OPTION_OF_PCORE = re.compile(r"unrecognized arguments: .*?--([a-z]+\.[a-z_0-9]+)")
 EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
@@ -64,7 +72,30 @@ def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     plans = plan_sweeps(sweeps, options, Store(options.results))
     shown = (format_plan(plan, options.num_slots, options.start_seconds) for plan in plans)
     print("\n\n".join(shown))
+    if hint := _find_published(plans, options.results):
+        print(hint)
     return 0
+
+
+def _find_published(plans: Sequence["Plan"], results: str) -> str:
+    """How many of the trials that have to run are among the rows that come with pcore, and the
+    command that adds these; empty if none is.
+    """
+    missing = {planned.trial.id for plan in plans for planned in plan.to_run}
+    if not missing:
+        return ""
+    counts = {
+        folder: len(missing & {shard.name.partition("-")[0] for shard in folder.glob(FINISHED)})
+        for folder in sorted(PUBLISHED.glob("*/"))
+    }
+    folder = max(counts, key=lambda folder: counts[folder], default=PUBLISHED)
+    if not counts.get(folder):
+        return ""
+    into = results if "://" in results else os.path.relpath(results)
+    return (
+        f"{counts[folder]} of these come with pcore and need not run: "
+        f"python -m sweeps merge {os.path.relpath(folder)} {into}"
+    )
 
 
 def exit_code(name: str, error: BaseException) -> int:

@@ -68,7 +68,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
             store.pack()
         code = _report(plans, store, options, scheduler)
         ended.append(code if complete else FAILED)
-    if pairs := _predicted_and_taken(pending, scheduler.outcomes):
+    pairs = _predicted_and_taken(pending, scheduler.outcomes)
+    if pairs and options.scale != "smoke":  # there most of the time is what comes before training
         print(describe_error(pairs))
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")

@@ -60,7 +60,7 @@ def run_search(
     """
     from sweeps.engine.search.study import Arm  # not needed for a plan
 
-    budget = budget or search.budget[scale]
+    budget = budget or search.budget_at(scale)
     configs = prepare_arms(search, scale, budget)
     if width < 1:
         raise ValueError(f"width {width} is below 1")
@@ -134,7 +134,7 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     try:
         given = parser.parse_args(argv)
         find_own_code()
-        options, budget = read_options(given), search.budget[given.scale]
+        options, budget = read_options(given), search.budget_at(given.scale)
         if given.configurations is not None:
             budget = replace(budget, configurations=given.configurations)
         arms = prepare_arms(search, options.scale, budget)

@@ -58,6 +58,13 @@ class Search:
     space: Space  # what is tuned, by dotted field
     budget: Mapping[Scale, Budget]  # of each arm
 
+    def budget_at(self, scale: Scale) -> Budget:
+        """Raises ValueError with the scales that have one."""
+        if scale not in self.budget:
+            there = " or ".join(f"--scale {name}" for name in self.budget) or "none"
+            raise ValueError(f"{self.name} has no budget at scale {scale}; there: {there}")
+        return self.budget[scale]
+
 
 def prepare_arms(search: Search, scale: Scale, budget: Budget) -> dict[str, TrialConfig]:
     """The arms as they are searched: without test range, at the seeds of the search.

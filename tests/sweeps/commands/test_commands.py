@@ -433,3 +433,15 @@ def test_a_ray_that_cannot_start_is_one_sentence(tmp_path, monkeypatch):
         ray_cluster.ray_session(None, Resources(), Store(tmp_path)),
     ):
         pass
+
+
+def test_a_plan_says_which_missing_trials_come_with_pcore(tmp_path, capsys, monkeypatch):
+    flags = ["depth_ablation", "--scale", "laptop", "--only", "coupling, 1 layer"]
+    assert command("plan", tmp_path, *flags, "--seeds", "2x2@600") == 0
+    told = "4 of these come with pcore and need not run: python -m sweeps merge "
+    assert told in capsys.readouterr().out
+    assert command("plan", tmp_path, *flags, "--seeds", "2@7") == 0
+    assert "come with pcore" not in capsys.readouterr().out
+    monkeypatch.setattr("sweeps.engine.launch.cli.PUBLISHED", tmp_path / "not a checkout")
+    assert command("plan", tmp_path, *flags, "--seeds", "2x2@600") == 0
+    assert "come with pcore" not in capsys.readouterr().out

@@ -283,9 +283,11 @@ def test_cells_are_refused_before_anything_is_written(tmp_path, capfd):
     assert not (tmp_path / "new").exists()
 
 
-def test_every_launch_says_how_good_its_prediction_was(tmp_path, capsys):
-    assert run(make_sweep(), tmp_path) == 0
-    assert re.search(r"cost model: 4 trials took [\d.]+x of their pred", capsys.readouterr().out)
+@pytest.mark.parametrize("scale", ["smoke", "laptop"])
+def test_every_launch_of_long_trials_says_how_good_its_prediction_was(tmp_path, capsys, scale):
+    assert run(make_sweep(), tmp_path, "--scale", scale) == 0
+    told = re.search(r"cost model: 4 trials took [\d.]+x of their pred", capsys.readouterr().out)
+    assert bool(told) == (scale == "laptop")
 
 
 def test_the_error_of_the_cost_model_counts_seconds_and_trials():

@@ -30,13 +30,20 @@ Texts = Sequence[str]
 
 
 def changed(
-    sweep: Sweep, *, sets: Texts = (), axes: Texts = (), only: Texts = (), added: Texts = ()
+    sweep: Sweep,
+    *,
+    sets: Texts = (),
+    axes: Texts = (),
+    only: Texts = (),
+    added: Texts = (),
+    name: str | None = None,
 ) -> Sweep:
     changes = Changes(
         sets=[*map(parse_set, sets)],
         axes=[*map(parse_axis, axes)],
         only=only,
         added=[*map(parse_added, added)],
+        name=name,
     )
     (result,) = change_sweeps([sweep], changes)
     return result
@@ -165,6 +172,8 @@ def test_titles_name_the_task_of_the_script_unless_all_cells_have_another():
     copies = ["copy=coupling+task.name=copy", "copy, NoPE=NoPE+task.name=copy"]
     title = changed(script, only=["copy*"], added=copies).title
     assert title == "Position encodings at equal depth; only copy*, with copy and 'copy, NoPE'"
+    named = changed(script, only=["copy*"], added=copies, name="Copies", sets=["model.d_ff=64"])
+    assert named.title == "Position encodings at equal depth; d_ff=64, Copies"
     for only in ((), ["copy*", "NoPE"]):
         assert changed(script, only=only, added=copies).title.startswith("Addition: ")
 
@@ -232,11 +241,15 @@ def test_without_changes_a_sweep_is_itself():
         (["--set", "optim.learningrate=1"], "Did you mean 'optim.learning_rate'?"),
         (["--set", f"{RATE}=fast"], f"{RATE}='fast' is not a valid float"),
         (["--axis", "model.norm=rms,batch"], "model.norm='batch' is not one of: rms, layer"),
-        (["--set", "model.num_layers=2"], "are the same configuration: the sweep varies"),
+        (
+            ["--set", "model.num_layers=2"],
+            "configuration: its own cells differ in model.num_layers;",
+        ),
         (["--set", "seed=3"], "--seeds"),
         ([f"--{RATE}", "1e-2"], f"a field is changed with --set {RATE}=VALUE"),
         (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
         (["--axis", "position.max_position=12,4"], "cell 'one, max_position=4'"),
+        (["--only", "one, two"], "tiny has no such cell. Repeat the flag for each label."),
         (["--only", "on"], "--only 'on': tiny has no such cell. Did you mean 'one'?"),
         (["--add", "x=on+model.d_ff=8"], "--add 'on': tiny has no such cell. Did you mean 'one'?"),
         (["--add", "two=one+model.d_ff=8"], "--add 'two': tiny has a cell of this label"),

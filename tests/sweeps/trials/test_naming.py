@@ -79,7 +79,9 @@ def test_a_sweep_with_a_name_is_found_under_it(tmp_path, capfd):
     assert results.command == f"{again} --scale smoke"
     for words in (["run", *where], ["plan", *where], ["status", *where, "--seeds", "2"]):
         assert command(words[0], tmp_path, "wide", *words[1:]) == 2
-        told = f"'wide' is a changed sweep; repeat the command that made it: {again}\n"
+        told = (
+            f"'wide' is a changed sweep; repeat the command that made it: {again} --scale smoke\n"
+        )
         assert told in capfd.readouterr().err
     assert command("status", tmp_path, "wide") == 2
     assert f"{tmp_path} has 'wide' at --scale smoke only" in capfd.readouterr().err
@@ -138,7 +140,7 @@ def test_the_name_of_another_sweep_in_the_store_is_refused_before_any_trial(
     assert run(make_sweep(one={}), tmp_path, *other, flag) == 2
     assert (
         f"{tmp_path} has another sweep 'wide' [smoke], made by: python -m sweeps run tiny "
-        "--set model.d_ff=16 --name wide; choose another name"
+        "--set model.d_ff=16 --name wide --scale smoke; choose another name"
     ) in capsys.readouterr().err
     assert Store(tmp_path).folder.read("views/wide-smoke.parquet") == before
     Store(tmp_path).write_view([row | {"sweep": "own", "command": None} for row in _rows(tmp_path)])
