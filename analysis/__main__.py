@@ -23,6 +23,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
 
+def _lengths(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list like 18,96,200") from None
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser(
         prog="python -m analysis",
@@ -58,6 +65,20 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         add[name]("--out", type=Path, help="where to write")
     add["table"](
         "--metric", help="one of your own instead of exact match (python -m sweeps measure)"
+    )
+    add["table"](
+        "--only",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="only cells of this label, in which * stands for anything; may be repeated",
+    )
+    add["table"](
+        "--lengths",
+        type=_lengths,
+        default=[],
+        metavar="N,N,...",
+        help="tested lengths to show, e.g. 18,96,200, instead of those near 1.5x, 2x and the last",
     )
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")

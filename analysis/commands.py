@@ -34,6 +34,8 @@ def show_table(options: argparse.Namespace) -> int:
     folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
     if options.metric:
         return _show_metric(results, options.metric, folder)
+    if options.only or options.lengths:
+        return _show_selected(results, options.only, options.lengths, folder)
     section, texts = make_tables(results, folder)
     assert section.table is not None
     print(render.render_text(section.table), flush=True)
@@ -48,6 +50,26 @@ def show_table(options: argparse.Namespace) -> int:
         print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
     else:
         _print_written(files)
+    return 0
+
+
+def _show_selected(results: Results, only: list[str], lengths: list[int], folder: Path) -> int:
+    """A table of some cells at some lengths, and their curves, beside those of the sweep."""
+    from analysis.figures import style
+    from analysis.figures.lengths import plot_lengths
+    from analysis.report.write import write_tables
+    from analysis.tables.sweep_tables import ablation_table
+
+    chosen = load.select_cells(results, only) if only else results
+    table = ablation_table(chosen, lengths)
+    if len(chosen.cells) < len(results.cells):
+        count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
+        table = replace(table, notes=(count, *table.notes))
+    print(render.render_text(table), flush=True)
+    texts = {f"selected.{kind}": text for kind, text in render.render_files(table).items()}
+    write_tables(folder, texts)
+    drawn = style.save(plot_lengths(chosen), folder / "selected")
+    _print_written([*(folder / name for name in texts), *drawn])
     return 0
 
 

@@ -157,12 +157,26 @@ def find_cell(results: Results, text: str) -> str:
     """The label of a cell, from itself or from a pattern that fits it alone (* stands for
     anything). Raises ValueError that names the nearest, or all that fit.
     """
-    found = [text] if text in results.cells else fnmatch.filter(results.cells, text)
-    if not found:
-        raise ValueError(f"no cell {text!r} in {results.sweep}; {suggest(text, results.cells)}")
+    found = _find_cells(results, text)
     if len(found) > 1:
         raise ValueError(f"{text!r} fits several cells of {results.sweep}: {', '.join(found)}")
     return found[0]
+
+
+def _find_cells(results: Results, text: str) -> list[str]:
+    found = [text] if text in results.cells else fnmatch.filter(results.cells, text)
+    if not found:
+        raise ValueError(f"no cell {text!r} in {results.sweep}; {suggest(text, results.cells)}")
+    return found
+
+
+def select_cells(results: Results, patterns: Sequence[str]) -> Results:
+    """The cells of a sweep that have these labels (* stands for anything), in the sweep's order.
+    Raises ValueError for a pattern that fits none.
+    """
+    kept = {cell for text in patterns for cell in _find_cells(results, text)}
+    frames = {name: getattr(results, name) for name in FRAMES}
+    return replace(results, **{k: f[f["cell"].isin(kept)] for k, f in frames.items()})
 
 
 def select_cell(results: Results, cell: str, label: str) -> Results:

@@ -68,9 +68,11 @@ class ShownLengths:
         )
 
 
-def ablation_table(results: Results) -> Table:
-    """The result of a sweep, one row per cell."""
-    shown = choose_lengths(results)
+def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
+    """The result of a sweep, one row per cell. lengths: those to show, instead of the usual ones.
+    Raises ValueError for one that was not tested.
+    """
+    shown = choose_lengths(results, lengths)
     numbers = _measure_cells(results, shown)
     for name in ("checkpoint", "scale", "sweep"):
         numbers.insert(0, name, getattr(results, name))
@@ -84,8 +86,10 @@ def ablation_table(results: Results) -> Table:
     )
 
 
-def choose_lengths(results: Results) -> ShownLengths:
-    """The lengths beyond the largest trained one that a table shows; see the module."""
+def choose_lengths(results: Results, wanted: Sequence[int] = ()) -> ShownLengths:
+    """The lengths beyond the largest trained one that a table shows; see the module. wanted: show
+    these instead.
+    """
     trained = trained_ranges(results)
     largest = max((high for _, high in trained.values()), default=0)
     is_common = len(set(trained.values())) == 1
@@ -94,10 +98,13 @@ def choose_lengths(results: Results) -> ShownLengths:
     lengths = sorted({int(length) for length in tested})
     if not lengths:
         return ShownLengths(lengths=(), solve=None, largest_trained=largest, is_common=is_common)
-    half, double = (_closest(lengths, factor * largest) for factor in (1.5, 2))
+    if unknown := sorted(set(wanted) - set(lengths)):
+        there = ", ".join(map(str, lengths))
+        raise ValueError(f"length {unknown[0]} was not tested in {results.sweep}; tested: {there}")
+    usual = {_closest(lengths, factor * largest) for factor in (1.5, 2)} | {lengths[-1]}
     return ShownLengths(
-        lengths=tuple(sorted({half, double, lengths[-1]})),
-        solve=double,
+        lengths=tuple(sorted(set(wanted) or usual)),
+        solve=_closest(wanted or lengths, 2 * largest),
         largest_trained=largest,
         is_common=is_common,
     )

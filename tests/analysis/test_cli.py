@@ -1,5 +1,6 @@
 """`python -m analysis` from the outside: what it prints, what it writes, how it fails."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -342,3 +343,36 @@ def test_reading_results_needs_neither_ray_nor_mlflow_nor_pyplot():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    where = ["--results", str(build_store(tmp_path).root)]
+    assert main(["table", "depth_ablation", *where]) == 0
+    whole = capsys.readouterr().out
+    reports = tmp_path / "reports" / "depth_ablation-laptop"
+    before = (reports / "table.tex").read_bytes()
+    chosen = ["--only", "NoPE*", "--only", "coupling, 1 layer", "--lengths", "20,12"]
+    assert main(["table", "depth_ablation", *where, *chosen]) == 0
+    printed = capsys.readouterr().out
+    assert "  2 of the 6 cells of the sweep are shown.\n" in printed
+    assert "coupling, 2 layers" not in printed
+    assert re.findall(r"EM@\d+", printed) == ["EM@12", "EM@20"]
+    runs_train_and_12 = re.compile(r"^NoPE, 3 .*?(\d/\d +\S+ +\S+)", flags=re.MULTILINE)
+    numbers = [re.search(runs_train_and_12, text)[1].split() for text in (printed, whole)]
+    assert numbers[0] == numbers[1]
+    assert (reports / "table.tex").read_bytes() == before
+    assert {file.name for file in reports.glob("selected.*")} == {
+        f"selected.{kind}" for kind in ("md", "tex", "csv", "png", "pdf", "svg")
+    }
+    tex = (reports / "selected.tex").read_text()
+    assert tex.count("NoPE, 3 layers") == 1
+    assert "2 of the 6 cells of the sweep are shown." in tex
+    for flags, message in (
+        (["--only", "nope"], "no cell 'nope' in depth_ablation; "),
+        (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 12, "),
+        (["--lengths", "18-20"], "'18-20' is not a list like 18,96,200"),
+    ):
+        assert main(["table", "depth_ablation", *where, *flags]) == 2
+        assert message in capsys.readouterr().err
