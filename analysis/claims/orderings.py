@@ -31,19 +31,22 @@ LEVEL = 0.05  # of the test whether runs differ where their ranges overlap
 class Separated:
     """Every run of the better cells beats every run of the worse ones at one length.
 
-    The length is the tested one (shared by all cells) that is nearest to `times` the largest
-    trained length, the shorter of two; with two lengths, the tested second length nearest to it.
+    The length is the one that the claim names (`named`), if all cells were tested there; else the
+    tested one (shared by all cells) that is nearest to `times` the largest trained length, the
+    shorter of two; with two lengths, the tested second length nearest to it.
     """
 
     better: str
     worse: str
     times: float = 1.5
+    named: int | None = None
 
     @property
     def text(self) -> str:
+        named = "" if self.named is None else f"at length {self.named} if it was tested, else "
         return (
-            f"near {self.times:g} times the trained length every run of '{self.better}' has a "
-            f"higher exact match than every run of '{self.worse}'"
+            f"{named}near {self.times:g} times the trained length every run of '{self.better}' "
+            f"has a higher exact match than every run of '{self.worse}'"
         )
 
     @property
@@ -58,10 +61,11 @@ class Separated:
         if length is None:
             words = "no length was tested for all of these cells"
             return Decision(outcome=None, ours=words, n=0, few=False)
-        groups = [[e.at(length, second) for e in cells] for cells in (better, worse)]
-        n = min(len(runs) for cells in groups for runs in cells)
+        groups = [{e.cell: e.at(length, second) for e in cells} for cells in (better, worse)]
+        sizes = [[len(runs) for runs in cells.values()] for cells in groups]
+        n = min(map(min, sizes))
         where = str(length) if second is None else f"{length} x {second}"
-        floor = max(separation_floor(len(a), len(b)) for a in groups[0] for b in groups[1])
+        floor = max(separation_floor(a, b) for a in sizes[0] for b in sizes[1])
         if n < LEAST_RUNS:
             return too_few(n, f" at {where}", floor)
         high, low = (pd.concat(cells) for cells in groups)
@@ -70,14 +74,21 @@ class Separated:
             outcome = "holds"
         elif high.max() < low.min():
             outcome = "reversed"
-        ours = f"worst {percent(high.min())} % against best {percent(low.max())} % at {where}"
+        worst, best = (
+            f"{runs.index.get_level_values(0)[place]!r} {percent(runs.iloc[place])} %"
+            for runs, place in ((high, int(high.argmin())), (low, int(low.argmax())))
+        )
+        ours = f"worst run of {worst}, best of {best} at {where}"
         return Decision(outcome=outcome, ours=ours, n=n, least_p=floor)
 
     def _length(self, results: Results, cells: Sequence[Evidence]) -> tuple[int | None, int | None]:
         spans = trained_ranges(results)
         target = self.times * max((spans[e.cell][1] for e in cells if e.cell in spans), default=0)
         tests = [evidence.rows[evidence.rows["range"] == "test"] for evidence in cells]
-        length = _nearest([test["length"] for test in tests], target)
+        lengths = [test["length"] for test in tests]
+        length = _nearest(lengths, target)
+        if self.named is not None and all((tested == self.named).any() for tested in lengths):
+            length = self.named
         if length is None or any(test["second_length"].isna().any() for test in tests):
             return length, None
         at = [test.loc[test["length"] == length, "second_length"] for test in tests]
@@ -181,12 +192,10 @@ class HigherMedian:
         return Decision(outcome=outcome, ours=ours, n=n, least_p=floor)
 
 
-def beats(better: str, worse: str, times: float = 1.5) -> Rule:
+def beats(better: str, worse: str, times: float = 1.5, named: int | None = None) -> Rule:
     """`Separated`, decided only if both sides fit what they were trained on."""
-    return Given(
-        Fits(cells=worse),
-        Given(Fits(cells=better), Separated(better=better, worse=worse, times=times)),
-    )
+    separated = Separated(better=better, worse=worse, times=times, named=named)
+    return Given(Fits(cells=worse), Given(Fits(cells=better), separated))
 
 
 def _compare_l95(first: L95, second: L95) -> Literal["longer", "shorter", "same"] | None:

@@ -84,7 +84,7 @@ PARITY = (
 OTHER_MIXERS = (
     *(
         Claim(
-            text=f"{positions}: {mixer} goes further than plain softmax attention",
+            text=f"{positions}, {mixer}: goes further than plain softmax attention",
             published="so on other tasks; here nothing was tuned for it",
             certainty="ours",
             source=source,

@@ -172,7 +172,7 @@ FORMAT = (
                 Fits(cells=f"not padded, {order}, *"),
                 NothingLeftAt(cells=f"not padded, {order}, *", length=200),
             ),
-            ordering=beats("padded, response reversed", f"not padded, {order}"),
+            ordering=beats("padded, response reversed", f"not padded, {order}", named=200),
         )
         for order in ("response reversed", "all reversed", "nothing reversed")
     ),

@@ -36,7 +36,7 @@ PLANTED = [  # page, what it says, what rows do not say
     ("README.md", "tests them on up to 96", "tests them on up to 128"),
     ("README.md", "Nothing has been run at `paper` scale", "Much has been run at `paper` scale"),
     ("README.md", "The sweep takes six to seven minutes", "The sweep takes two to three minutes"),
-    ("README.md", "fewer than four runs per cell", "fewer than three runs per cell"),
+    ("README.md", "fewer than four runs of a trained", "fewer than three runs of a trained"),
     ("docs/results.md", "two model seeds and two data", "three model seeds and two data"),
     ("docs/results.md", "One head does not fit", "One head fits"),
     ("docs/results.md", "which no other sweep has", "which other sweeps have"),

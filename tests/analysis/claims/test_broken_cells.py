@@ -78,7 +78,7 @@ BEATS: dict[str, tuple[list[str], list[str], int]] = {
     ),
     **{
         f"Without zero padding nothing is left at 200 digits ({order} reversed)": (
-            ["padded, response reversed"], [f"not padded, {order} reversed"], 18
+            ["padded, response reversed"], [f"not padded, {order} reversed"], 200
         )
         for order in ("response", "all", "nothing")
     },
@@ -117,11 +117,11 @@ BEATS: dict[str, tuple[list[str], list[str], int]] = {
         ["scratchpad, coupling"], ["scratchpad, NoPE", f"scratchpad, {APE}"], 18
     ),
     **{
-        f"coupling: {mixer} goes": ([f"coupling, {mixer}"], ["coupling, softmax"], 18)
+        f"coupling, {mixer}: goes": ([f"coupling, {mixer}"], ["coupling, softmax"], 18)
         for mixer in ("learned scale", "entmax", "sink")
     },
     **{
-        f"NoPE: {mixer} goes": ([f"NoPE, {mixer}"], ["NoPE, softmax"], 18)
+        f"NoPE, {mixer}: goes": ([f"NoPE, {mixer}"], ["NoPE, softmax"], 18)
         for mixer in ("contextual positions", "stick-breaking", "looped", "gated linear")
     },
     **{

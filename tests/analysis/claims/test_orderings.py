@@ -45,6 +45,20 @@ def test_two_lengths_are_compared_at_the_pair_nearest_to_both():
     assert (decision.outcome, decision.ours[-7:]) == ("holds", "12 x 11")
 
 
+def test_the_length_that_a_claim_names_counts_where_all_cells_were_tested_there():
+    """At 12, near 1.5 times 8, all are alike; at 20 they are not."""
+    named = dataclasses.replace(ORDER, named=20)
+    far = {"better, 1": [reach(20)] * 4, "worse": [reach(12)] * 4}
+    rule = dataclasses.replace(named, better="better, *")
+    decision = rule.decide(make_results(far))
+    assert (decision.outcome, decision.ours[-5:]) == ("holds", "at 20")
+    assert decision.ours == "worst run of 'better, 1' 100.0 %, best of 'worse' 0.0 % at 20"
+    near = dataclasses.replace(rule, named=None).decide(make_results(far))
+    assert (near.outcome, near.ours[-5:]) == ("not separated", "at 12")
+    untested = dataclasses.replace(rule, named=17).decide(make_results(far))
+    assert (untested.outcome, untested.ours[-5:]) == ("not separated", "at 12")
+
+
 def test_growth_of_the_reached_length():
     rule = Longer(cells=("a", "b", "c"))
     growing = {"a": [reach(8)] * 4, "b": [reach(12)] * 4, "c": [reach(24)] * 4}

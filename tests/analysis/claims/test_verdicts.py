@@ -184,7 +184,7 @@ def test_another_checkpoint_does_not_stand_in_for_missing_runs():
 def test_planned_runs_without_a_result_are_counted():
     results = make_results({"a": [reach(20)] * 8, "b": [reach(8)] * 4, "c": [reach(8)] * 4})
     (row,) = judge([claim(ordering=Separated(better="a", worse="b"))], [results])
-    assert row.ours == "worst 100.0 % against best 0.0 % at 12"
+    assert row.ours == "worst run of 'a' 100.0 %, best of 'b' 0.0 % at 12"
     trials = results.trials.copy()
     trials.loc[1:3, "status"] = "missing"
     trials.loc[4, "status"] = "oom"

@@ -115,7 +115,7 @@ def no_paper_scale() -> list[str]:
 def fewest_runs() -> list[str]:
     return [
         "numbers are judged at paper scale only, orderings at laptop scale too, and never with "
-        f"fewer than {WORDS[LEAST_RUNS]} runs per cell"
+        f"fewer than {WORDS[LEAST_RUNS]} runs of a trained cell"
     ]
 
 
