@@ -9,7 +9,8 @@ with twice the problems each; up to 128 problems in a row instead of 32; and att
 trained length. The other arms are controls: shorter rows, and half the problems a step. The last
 arm is an earlier recipe; its runs with seeds from 400 on led to the first, so that seeds from 410
 on compare the two fairly. All cells are compared with the first. Each length has as many examples
-as fit into 200,000 digits, at most 1,000. Cost: see `--plan`.
+as fit into 200,000 digits, at most 1,000. Paper scale trains on 1-30 digits with the published
+budget, in rows of up to 50 problems; nothing has been trained there. Cost: see `--plan`.
 """
 
 from typing import Any
@@ -30,7 +31,11 @@ FARTHER: dict[Scale, dict[str, Any]] = {
         "optim.batch_size": 128,
         "eval.test_lengths": (18, 48, 96, 200, 500, 1000, 2000, 3000, 5000, 7000, 10_000),
     },
-    "paper": {},
+    # Not trained yet: the published budget, in rows of as many digits as at laptop scale (1,500).
+    "paper": {
+        "data.problems_per_row": (1, 2, 4, 10, 25, 50),
+        "data.packing_begins": (0.25, 0.28, 0.31, 0.35, 0.4),
+    },
 }
 ROWS_OF_64 = {
     "data.problems_per_row": (1, 2, 4, 8, 16, 32, 64),
@@ -54,7 +59,7 @@ CONTROLS: dict[Scale, dict[str, dict[str, Any]]] = {
 def cells(scale: Scale) -> list[Cell]:
     """The recipe and, at laptop scale, the same with shorter rows and smaller batches."""
     recipe = override(packed(scale), FARTHER[scale] | {"eval.attention_factor": 1.2})
-    label = "rows of 128" if scale == "laptop" else "rings"
+    label = f"rows of {recipe.data.problems_per_row[-1]}"
     return grid(recipe, arm=arms({label: {}, **CONTROLS[scale]}))
 
 

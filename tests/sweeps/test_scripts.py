@@ -150,7 +150,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
         "theory, P=5, 30 digits",
         "theory, P=8, 254 digits",
     ),
-    "ten_thousand_digits": ("rings", "rows of 128", "rings"),
+    "ten_thousand_digits": ("rows of 2", "rows of 128", "rows of 50"),
     "thousand_digits": ("trained on 1-3", "trained on 1-12", "trained on 1-30"),
     "width_ablation": ("d_model=32", "d_model=64", "d_model=512"),
 }
