@@ -60,7 +60,7 @@ def _draw_lengths(
     axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     runs = statistics.run_curves(results.evaluation)
     runs = runs[runs["cell"].isin(list(axis.values))]
-    colors = ordered_colors(len(shown.lengths), "flare")
+    colors = ordered_colors(len(shown.lengths), "inferno")
     handles = []
     for i, length in enumerate(shown.lengths):
         look = CellStyle(color=colors[i], marker=style.MARKERS[i], line=style.LINES[i])

@@ -44,7 +44,7 @@ METHOD_COLORS = {  # encoding and IDs (or the encoding alone), by one colour in 
 # Of lines that are no methods: none is the colour of one.
 OTHER_COLORS = (
     *("#77AADD", "#EE8866", "#44BB99", "#AA4499", "#BBBB33"),
-    *("#FFAABB", "#777777", "#663300", "#224466"),
+    *("#EE3377", "#777777", "#663300", "#224466"),
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (

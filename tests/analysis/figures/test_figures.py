@@ -1,6 +1,7 @@
 """Figures by their structure: which lines, which values, which marks."""
 
 import dataclasses
+import itertools
 import sys
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from analysis.figures import lengths as figures
 from analysis.figures.choose import draw_figures
 from analysis.figures.shared.cell_styles import cell_styles
 from analysis.figures.shared.varied_axes import find_axis, number
-from analysis.load import load_sweep
+from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
 from pcore.encodings import ENCODINGS
@@ -35,6 +36,9 @@ from tests.support.rows.example_store import (
     view_rows,
     write_trial,
 )
+
+METHODS = {color.upper() for color in style.METHOD_COLORS.values()}
+NORMS = ("rms", "layer")
 
 
 def lines_of(figure: Figure) -> dict[str, Line2D]:
@@ -71,6 +75,27 @@ def test_every_cell_looks_different_even_in_grey():
     styles = cell_styles(example()).values()
     for values in zip(*((s.color, s.marker, s.line) for s in styles), strict=True):
         assert len(set(values)) == len(CELLS)
+
+
+def test_cells_of_one_method_have_colours_that_differ(tmp_path: Path):
+    def nearest(results: Results) -> float:
+        """The smallest distance of two colours, from 0 to 1.7."""
+        colors = [np.array(to_rgb(look.color)) for look in cell_styles(results).values()]
+        return min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(colors, 2))
+
+    assert nearest(examples.heads(tmp_path)) > 0.24  # differ in a number
+    arms = {name: ({"model.norm": name}, 12.0) for name in ("rms", "layer")}
+    arms["deep"] = ({"model.num_layers": 3}, 12.0)  # together: in no single number
+    words = examples.build_sweep(tmp_path, "norms", arms)
+    assert nearest(words) > 0.24
+    assert not {c.color.upper() for c in cell_styles(words).values()} & METHODS
+
+
+def test_more_cells_of_one_method_than_colours_are_shades(tmp_path: Path):
+    arms = {f"{d}{n}": ({"model.d_ff": d, "model.norm": n}, 9.0) for n in NORMS for d in range(5)}
+    styles = cell_styles(examples.build_sweep(tmp_path, "many", arms, num_seeds=1))
+    assert len(styles) == 10 > len(style.OTHER_COLORS)
+    assert len({look.color for look in styles.values()}) == 10
 
 
 def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
