@@ -33,8 +33,8 @@ def plot_axis(results: Results) -> Figure:
     shown = choose_lengths(results)
     curves = statistics.cell_curves(results.evaluation)
     with style.apply():
-        longest = max((len(f"length {shown.label(n)}") for n in shown.lengths), default=1)
-        figure, (left, right) = style.new_panels(2.3, 1, 2, len(shown.lengths), longest)
+        names = [_name(shown, length) for length in shown.lengths]
+        figure, (left, right) = style.new_panels(2.3, 1, 2, names)
         handles = _draw_lengths(left, axis, results, curves, shown)
         has_bound = _draw_l95(right, axis, results)
         for axes in (left, right):
@@ -67,9 +67,13 @@ def _draw_lengths(
         rows, stats = runs[runs["length"] == length], _along(axis, curves, length)
         seeds = list(zip(rows["seed"], rows["data_seed"], strict=True))
         draw_runs(axes, _positions(axis, rows["cell"]), 100 * rows["exact_match"], seeds, look)
-        label = f"length {shown.label(length)}"
+        label = _name(shown, length)
         handles.append(draw_median(axes, _positions(axis, stats["cell"]), stats, label, look))
     return handles
+
+
+def _name(shown: ShownLengths, length: int) -> str:
+    return f"length {shown.label(length)}"
 
 
 def _draw_l95(axes: Axes, axis: Axis, results: Results) -> bool:

@@ -30,8 +30,7 @@ def plot_compute(results: Results) -> Figure:
     runs = runs.merge(_flops(results), on=["cell", "trial_id"]).dropna(subset=["train_flops"])
     cells = [cell for cell in results.cells if (runs["cell"] == cell).any()]
     with style.apply():
-        longest = max(map(len, cells), default=1)
-        figure, axes = style.new_figure(2.2, len(cells), longest)
+        figure, axes = style.new_figure(2.2, cells)
         styles, moved = cell_styles(results), _dodge(runs)
         handles = [
             _draw_cell(axes, runs[runs["cell"] == cell], styles[cell], moved[cell])

@@ -72,10 +72,7 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
     panels, looks = facets.values[0], _looks(results, facets)
     across = _across(len(panels))
     with style.apply():
-        longest = max(map(len, looks))
-        figure, drawn = style.new_panels(
-            1.7, -(-len(panels) // across), across, len(looks), longest
-        )
+        figure, drawn = style.new_panels(1.7, -(-len(panels) // across), across, list(looks))
         for i, value in enumerate(panels):
             axes = drawn[i]
             axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)))

@@ -43,7 +43,7 @@ def plot_lengths(results: Results) -> Figure:
     styles = cell_styles(results)
     cells = [cell for cell in results.cells if (curves["cell"] == cell).any()]
     with style.apply():
-        figure, axes = style.new_figure(2.7, len(cells), max(map(len, cells), default=1))
+        figure, axes = style.new_figure(2.7, cells)
         scale_lengths(axes, results)
         _mark_ranges(axes, results, styles)
         handles = []
@@ -70,7 +70,7 @@ def plot_losses(results: Results) -> Figure:
     reports = reports[is_drawn & reports["status"].isin(COUNTED)]
     cells = [cell for cell in results.cells if (reports["cell"] == cell).any()]
     with style.apply():
-        figure, axes = style.new_figure(2.3, len(cells), max(map(len, cells), default=1))
+        figure, axes = style.new_figure(2.3, cells)
         handles, styles = [], cell_styles(results)
         for cell in cells:
             look = styles[cell]

@@ -36,7 +36,7 @@ def plot_failures(results: Results) -> Figure:
     has_causes = bool((strengths >= LEAST_NAMED).any(axis=None))
     with style.apply():
         height = (0.75 if has_causes else 0.6) + ROW * len(cells)
-        figure, axes = style.new_figure(height, len(KINDS), 20)
+        figure, axes = style.new_figure(height, [label for label, _, _ in KINDS.values()])
         _draw_bars(axes, ran, cells)
         text = "bars: all runs and lengths of the test range, diverged runs left out"
         if has_causes:
@@ -74,7 +74,7 @@ def plot_patterns(results: Results) -> Figure:
     )
     cells = [cell for cell in results.cells if (joined["cell"] == cell).any()]
     with style.apply():
-        figure, axes = style.new_figure(2.4, len(cells), max(map(len, cells), default=1))
+        figure, axes = style.new_figure(2.4, cells)
         handles, styles = [], cell_styles(results)
         for cell in cells:
             rows = joined[joined["cell"] == cell]
