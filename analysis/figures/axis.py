@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
+from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, draw_median, draw_runs, explain_marks
 from analysis.figures.shared.varied_axes import LOG_SPAN, Axis, find_axis, number
 from analysis.load import Results, trained_ranges
@@ -44,11 +45,11 @@ def plot_axis(results: Results) -> Figure:
         parts = [
             explain_marks(curves),
             f"checkpoint: {results.checkpoint}",
-            "dashed: longest trained length",
+            "dashed: 95\u00a0%, and longest trained length",
         ]
         parts += ["hollow: lower bound (the largest length tested)"] if has_bound else []
         parts += [f"changes with it: {', '.join(axis.tied)}"] if axis.tied else []
-        style.add_caption(figure, "; ".join(parts))
+        add_small_print(figure, results, "; ".join(parts))
         style.add_legend(figure, handles)
     return figure
 

@@ -11,6 +11,7 @@ from analysis.figures.compute import has_flops, plot_compute
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
 from analysis.figures.lengths import plot_lengths, plot_losses
 from analysis.figures.mechanism import plot_failures, plot_patterns
+from analysis.figures.shared.labels import size_names
 from analysis.figures.shared.varied_axes import find_axis
 from analysis.load import COUNTED, Results
 from analysis.statistics.mechanism import pattern_masses
@@ -46,7 +47,7 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
             yield SweepFigure(name="cells", caption=caption, figure=heat_maps.plot_cells(results))
         yield from _draw_axes(results, policy)
         if heat_maps.has_second_lengths(results):
-            first, second = heat_maps.size_names(results)
+            first, second = size_names(results)
             caption = f"Exact match over {first} and {second}, a panel per cell. {policy}"
             figure = heat_maps.plot_heat_map(results)
             yield SweepFigure(name="map", caption=caption, figure=figure)

@@ -11,6 +11,7 @@ from matplotlib.transforms import offset_copy
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, describe_counts, first_runs
 from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results
@@ -46,7 +47,7 @@ def plot_compute(results: Results) -> Figure:
         text = "mark: median of a cell, bar: worst to best run, dots: runs; cells of equal cost "
         text += "stand side by side; line: best median at or below that cost; "
         text += describe_counts(runs.groupby("cell")["trial_id"].nunique())
-        style.add_caption(figure, f"{text}; checkpoint: {results.checkpoint}")
+        add_small_print(figure, results, f"{text}; checkpoint: {results.checkpoint}")
         style.add_legend(figure, handles)
     return figure
 

@@ -16,6 +16,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodF
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.labels import add_small_print, length_label
 from analysis.figures.shared.marks import (
     EDGE,
     describe_counts,
@@ -53,8 +54,11 @@ def plot_lengths(results: Results) -> Figure:
             draw_runs(axes, rows["length"], 100 * rows["exact_match"], seeds, styles[cell])
             handles.append(draw_median(axes, curve["length"], curve, cell, styles[cell]))
         axes.set(ylim=(-3, 106), yticks=range(0, 101, 20), ylabel="exact match (%)")
-        axes.set_xlabel("length")
-        style.add_caption(figure, f"{explain_marks(curves)}; checkpoint: {results.checkpoint}")
+        axes.set_xlabel(length_label(results))
+        text = f"{explain_marks(curves)}; dashed: 95\u00a0%"
+        if len(set(trained_ranges(results).values())) != 1:
+            text += "; dotted: longest trained length of each cell"
+        add_small_print(figure, results, f"{text}; checkpoint: {results.checkpoint}")
         axes.margins(x=0.02)
         style.add_legend(figure, handles)
     return figure
@@ -98,7 +102,8 @@ def plot_losses(results: Results) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         axes.set(xlabel="step", ylabel="training loss (nats per target)")
         counts = describe_counts(reports.groupby("cell")["trial_id"].nunique())
-        style.add_caption(figure, f"line: median over runs; thin: runs; ×: diverged; {counts}")
+        text = f"line: median over runs; thin: runs; ×: diverged; {counts}"
+        add_small_print(figure, results, text)
         axes.margins(x=0.02)
         style.add_legend(figure, handles)
     return figure

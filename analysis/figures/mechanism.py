@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, describe_counts
 from analysis.load import Results
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
@@ -51,7 +52,7 @@ def plot_failures(results: Results) -> Figure:
             )
         figure.legend(loc="outside upper left", ncols=len(KINDS), borderaxespad=0.2)
         counts = describe_counts(evaluation.groupby("cell")["trial_id"].nunique())
-        style.add_caption(figure, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
     return figure
 
 
@@ -97,7 +98,7 @@ def plot_patterns(results: Results) -> Figure:
             "a mark per run; of the patterns next and same the weaker one, in the head that shows "
             "it best, without BOS, at the longest trained length"
         )
-        style.add_caption(figure, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
         style.add_legend(figure, handles)
     return figure
 

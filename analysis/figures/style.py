@@ -133,9 +133,18 @@ def set_padding(figure: Figure, **inches: float) -> None:
 
 
 def add_caption(figure: Figure, text: str) -> None:
-    """Small print below the plot: what the marks mean."""
-    lines = textwrap.fill(text, CAPTION_WIDTH)
+    """Small print below the plot: what the marks mean, in lines of about the same length."""
+    num_lines = len(textwrap.wrap(text, CAPTION_WIDTH))
+    widths = range(CAPTION_WIDTH // 2, CAPTION_WIDTH + 1)
+    width = next(w for w in widths if len(textwrap.wrap(text, w)) <= num_lines or w == widths[-1])
+    lines = textwrap.fill(text, width)
     figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
+
+
+def add_watermark(figure: Figure, text: str) -> None:
+    """Large pale words across the whole figure, which no crop of a panel leaves out."""
+    look: dict[str, Any] = {"color": GREY, "alpha": 0.3, "fontsize": 17, "zorder": 10}
+    figure.text(0.5, 0.5, text, ha="center", va="center", rotation=12, **look)
 
 
 def ink_on(fraction: float) -> str:

@@ -94,6 +94,17 @@ def test_two_axes_are_one_map_and_the_sweep_gets_both_figures(tmp_path):
     (axes,) = figures["grid"].figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
+    assert axes.yaxis_inverted()  # words are read from the top, numbers grow upwards
+
+
+def test_a_map_of_numbers_grows_upwards_and_says_what_was_not_tested(results):
+    facets = find_facets(results)
+    assert facets is not None
+    figure = plot_maps(results, facets)
+    assert not any(axes.yaxis_inverted() for axes in figure.axes)
+    assert "not tested" not in figure.get_supxlabel()
+    fewer = replace(results, evaluation=results.evaluation.query("cell != @results.cells[3]"))
+    assert "not tested" in " ".join(plot_maps(fewer, facets).get_supxlabel().split())
 
 
 def test_a_first_cell_without_a_place_is_drawn_in_every_panel(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
@@ -165,6 +166,15 @@ def test_the_length_axis_is_logarithmic_far_beyond_the_trained_lengths():
     axes = figures.plot_lengths(dataclasses.replace(results, trials=trials)).axes[0]
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in axes.texts] == ["trained", "near", "1.5×", "2×"]
+
+
+def test_trained_lengths_marked_per_cell_are_explained(tmp_path: Path):
+    results = example(complete=True)
+    assert "dotted" not in caption_of(figures.plot_lengths(results))
+    trials = results.trials.copy()
+    trials.loc[trials["cell"] == "APE, 3 layers", "data.max_length"] = 6
+    figure = figures.plot_lengths(dataclasses.replace(results, trials=trials))
+    assert "dotted: longest trained length of each cell" in caption_of(figure)
 
 
 def test_losses_mark_where_a_run_diverged():
@@ -354,6 +364,24 @@ def test_the_map_stays_readable_in_grey():
     assert [heat_maps.whole_percent(x) for x in (1.0, 0.999, 0.5, 0.001, 0.0)] == (
         ["100", "99", "50", "<1", "0"]
     )
+
+
+def test_the_small_print_says_why_99_is_not_100(tmp_path: Path):
+    def printed(at_most: float) -> str:
+        """The small print of a map whose numbers are this, or 0.3."""
+        results = examples.two_lengths(tmp_path / str(at_most))
+        rows = results.evaluation.copy()
+        rows["exact_match"] = np.where(rows["cell"] == "NoPE", 0.3, at_most)
+        rows["num_correct"] = (rows["exact_match"] * rows["num_examples"]).round().astype(int)
+        changed = dataclasses.replace(results, evaluation=rows)
+        return caption_of(heat_maps.plot_heat_map(changed))
+
+    note = "99: up to 99.99, so that 100 is every answer right"
+    assert note in printed(0.998)
+    assert note not in printed(0.99)  # is 99
+    assert note not in printed(1.0)
+    one = pd.DataFrame({12: [0.2, np.nan], 14: [0.996, 1.0]})
+    assert heat_maps.explain_percents(one) == f"; {note}"
 
 
 def test_equal_compute_takes_median_costs(tmp_path: Path):
