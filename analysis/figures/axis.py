@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
@@ -42,6 +42,7 @@ def plot_axis(results: Results) -> Figure:
             _set_axis(axes, axis)
         left.set(ylim=(-3, 106), yticks=range(0, 101, 20), ylabel="exact match (%)")
         right.set(ylabel="L95 (length)", ylim=(0, None))
+        right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=(1, 2, 5, 10)))
         parts = [
             explain_marks(curves),
             f"checkpoint: {results.checkpoint}",

@@ -75,7 +75,7 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
     with style.apply():
         figure, drawn = style.new_panels(1.7, -(-len(panels) // across), across, list(looks))
         for i, value in enumerate(panels):
-            axes = drawn[i]
+            axes, lengths = drawn[i], set[int]()
             axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)))
             for cell, look in zip(facets.lines(value), looks.values(), strict=True):
                 rows, curve = runs[runs["cell"] == cell], curves[curves["cell"] == cell]
@@ -84,12 +84,13 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
                 match = 100 * rows["exact_match"]
                 draw_runs(axes, rows["length"], match, list(rows["trial_id"]), look)
                 draw_median(axes, curve["length"], curve, cell, look)
+                lengths |= set(curve["length"])
             axes.set_title(str(value), fontsize=7.5, loc="left")
             axes.set(ylim=(-3, 106), yticks=range(0, 101, 20))
             axes.set_xlabel(length_label(results) if i + across >= len(panels) else "")
             axes.set_ylabel("exact match (%)" if i % across == 0 else "")
-            axes.margins(x=0.02)
-            scale_lengths(axes, results, across)
+            if lengths:
+                scale_lengths(axes, results, lengths, across)
         for axes in drawn[len(panels) :]:
             axes.remove()
         text = f"panel: {facets.names[0]}; colour: {', '.join(facets.names[1:])}"

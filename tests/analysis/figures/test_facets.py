@@ -107,6 +107,16 @@ def test_a_map_of_numbers_grows_upwards_and_says_what_was_not_tested(results):
     assert "not tested" in " ".join(plot_maps(fewer, facets).get_supxlabel().split())
 
 
+def test_the_panels_begin_and_end_at_lengths_that_were_tested(results):
+    facets = find_facets(results)
+    assert facets is not None
+    for axes in plot_facets(results, facets).axes:
+        low, high = axes.get_xlim()
+        assert 0.5 < low < 1
+        assert 20 < high < 21
+        assert 1 <= min(axes.get_xticks()) < max(axes.get_xticks()) <= 20
+
+
 def test_a_first_cell_without_a_place_is_drawn_in_every_panel(tmp_path):
     norms = arms({"RMSNorm": {}, "LayerNorm": {"model.norm": "layer"}})
     deep = override(BASE, {"model.num_layers": 6})

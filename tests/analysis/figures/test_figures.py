@@ -168,6 +168,43 @@ def test_the_length_axis_is_logarithmic_far_beyond_the_trained_lengths():
     assert [text.get_text() for text in axes.texts] == ["trained", "near", "1.5×", "2×"]
 
 
+@pytest.mark.parametrize(("trained", "scale"), [(8, "linear"), (2, "log")])
+def test_the_length_axis_is_that_of_the_tested_lengths(trained: int, scale: str):
+    results = example(complete=True)
+    trials = results.trials.assign(**{"data.max_length": trained})
+    axes = figures.plot_lengths(dataclasses.replace(results, trials=trials)).axes[0]
+    assert axes.get_xscale() == scale
+    left, right = axes.get_xlim()
+    tested = results.evaluation["length"]
+    low, high = tested.min(), tested.max()
+    assert (low, high) == (1, 20)
+    assert 0.5 < left < low
+    assert high < right < 1.1 * high
+    axes.get_figure().draw_without_rendering()
+    shown = [float(tick.get_text()) for tick in axes.get_xticklabels()]
+    assert shown == list(axes.get_xticks())  # none without a label
+    assert low <= min(shown) < max(shown) <= high
+    assert [low, 2, 5, 10, high] == shown or scale == "linear"
+    spans = [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches]
+    assert min(span.x0 for span in spans) >= left - 1e-9  # the trained range does not stick out
+    assert max(span.x1 for span in spans) <= right + 1e-9
+
+
+def test_many_powers_of_ten_are_the_only_labels_and_do_not_touch():
+    results = example(complete=True)
+    rows, trials = results.evaluation.copy(), results.trials.assign(**{"data.max_length": 8})
+    rows.loc[rows["length"] == 20, "length"] = 10_000
+    axes = figures.plot_lengths(dataclasses.replace(results, evaluation=rows, trials=trials)).axes[
+        0
+    ]
+    axes.get_figure().draw_without_rendering()
+    labels = [tick for tick in axes.get_xticklabels() if tick.get_text()]
+    assert [tick.get_text() for tick in labels] == ["1", "10", "100", "1000", "10000"]
+    boxes = [tick.get_window_extent() for tick in labels]
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    assert 5000 in axes.get_xticks(minor=True)
+
+
 def test_trained_lengths_marked_per_cell_are_explained(tmp_path: Path):
     results = example(complete=True)
     assert "dotted" not in caption_of(figures.plot_lengths(results))
@@ -295,6 +332,7 @@ def test_the_axis_shows_the_numbers_of_the_table(tmp_path: Path):
         assert line.get_ydata() == pytest.approx(100 * table[f"em_{length}_median"])
     right = {str(line.get_label()): line for line in figure.axes[1].get_lines()}
     assert list(right["L95"].get_ydata()) == table["l95"].tolist()
+    assert all(tick == round(tick) for tick in figure.axes[1].get_yticks())
     assert list(right["_bound"].get_xdata()) == [8]  # solves the largest length tested
     assert set(right["_trained"].get_ydata()) == {8}
     assert figure.axes[0].get_xscale() == "log"
