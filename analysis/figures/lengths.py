@@ -111,6 +111,12 @@ def plot_losses(results: Results) -> Figure:
     return figure
 
 
+def has_curves(results: Results) -> bool:
+    """Whether any counted run has two reports of its loss: of one there is nothing to see."""
+    reports = results.reports[results.reports["status"].isin(COUNTED)]
+    return bool((reports.groupby("trial_id")["step"].nunique() > 1).any())
+
+
 def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
     axes.plot(run["step"], run["loss"], label="_run", color=look.color, linewidth=0.5, alpha=0.35)
     if (run["status"] == "diverged").all():

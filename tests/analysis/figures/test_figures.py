@@ -14,6 +14,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from analysis.figures import axis as axis_figures
 from analysis.figures import compute as compute_figures
@@ -316,8 +317,8 @@ def test_numbers_are_printed_short_and_exact():
     assert [number(x) for x in (1, 1003, 1000, 50_000, 2_000_000, 3e-5, 0.5)] == (
         ["1", "1003", "1k", "50k", "2M", "3e-5", "0.5"]
     )
-    assert [compute_figures.short_number(x) for x in (0, 2.5e6, 5e14, 1.5e15)] == (
-        ["0", "2.5e6", "5e14", "1.5e15"]
+    assert [compute_figures.power_of_ten(x) for x in (0, 2.5e6, 1e14, 1.5e15)] == (
+        ["0", r"$2.5{\cdot}10^{6}$", "$10^{14}$", r"$1.5{\cdot}10^{15}$"]
     )
 
 
@@ -422,6 +423,44 @@ def test_the_small_print_says_why_99_is_not_100(tmp_path: Path):
     assert heat_maps.explain_percents(one) == f"; {note}"
 
 
+def test_costs_are_on_a_log_axis_with_labels_that_fit(tmp_path: Path):
+    results = examples.heads(tmp_path)
+    for factor in (2, 3, 20, 3000):
+        trials = results.trials.copy()
+        trials.loc[trials["cell"] == "8 heads", "train_flops"] = 1.1e12 * factor
+        trials.loc[trials["cell"] != "8 heads", "train_flops"] = 1.1e12
+        figure = compute_figures.plot_compute(dataclasses.replace(results, trials=trials))
+        (axes,) = figure.axes
+        figure.draw_without_rendering()
+        assert axes.get_xscale() == "log"
+        (left, right), width = axes.get_xlim(), axes.get_window_extent()
+        assert left < 1.1e12 < 1.1e12 * factor < right
+        labels = [label.get_window_extent() for label in axes.get_xticklabels()]
+        seen = sorted((b for b in labels if width.x0 <= b.x0 and b.x1 <= width.x1 + 9), key=min_x)
+        assert 2 <= len(seen) <= 9, factor
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(seen)), factor
+
+
+def min_x(box: Bbox) -> float:
+    return box.x0
+
+
+def test_the_marks_of_one_cell_and_of_many_equal_ones_are_inside_the_axes(tmp_path: Path):
+    arms = {f"d_ff={d}": ({"model.d_ff": d}, 12.0) for d in range(100, 116)}
+    costs = {"d_ff=100": {"train_flops": 4e11}}
+    many = examples.build_sweep(tmp_path, "equal", arms, num_seeds=1, costs=costs)
+    heads = examples.heads(tmp_path)
+    one = dataclasses.replace(heads, view=heads.view[heads.view["cell"] == "1 heads"])
+    for results, num_marks in ((many, 16), (one, 1)):
+        figure = compute_figures.plot_compute(results)
+        figure.draw_without_rendering()
+        inside = figure.axes[0].get_window_extent()
+        marks = lines_of(figure).values()
+        places = [line.get_transform().transform(line.get_xydata())[0] for line in marks]
+        assert len(places) == num_marks
+        assert all(inside.x0 < x < inside.x1 and inside.y0 < y < inside.y1 for x, y in places)
+
+
 def test_equal_compute_takes_median_costs(tmp_path: Path):
     results = examples.heads(tmp_path)
     trials = results.trials.copy()
@@ -441,7 +480,7 @@ def test_equal_compute_takes_median_costs(tmp_path: Path):
 
 def test_rows_without_any_cost_have_no_compute_figure():
     results = example(complete=True)
-    assert not compute_figures.has_flops(results)
+    assert not compute_figures.has_spread(results)
     assert [drawing.name for drawing in draw_figures(results)] == ["lengths", "failures", "losses"]
 
 
