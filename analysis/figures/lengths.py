@@ -138,10 +138,11 @@ def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across
 
     across: panels side by side. With several, only powers of ten fit where the lengths span two.
     """
-    low, high = min(lengths), max(lengths)
+    ordered = sorted(lengths)
+    low, high = ordered[0], ordered[-1]
     trained = [last for _, last in trained_ranges(results).values()]
     if trained and results.evaluation["length"].max() >= LOG_SPAN * max(trained):
-        factor = (high / low) ** MARGIN
+        factor = (high / low) ** MARGIN if high > low else 1.5
         decades = [10**power for power in range(math.ceil(math.log10(high)) + 1)]
         few = math.log10(high / low) >= (MOST_DECADES if across == 1 else 2)
         ticks = [ten * digit for ten in decades for digit in ((1,) if few else (1, 2, 5))]
@@ -156,6 +157,7 @@ def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across
         nbins = 12 if across < 3 else 6
         ticks = MaxNLocator(integer=True, nbins=nbins, steps=STEPS).tick_values(low, high)
     shown = [int(tick) for tick in ticks if low <= tick <= high]
+    shown = shown if len(shown) > 1 else sorted({int(low), int(high)})
     axes.set_xticks(shown, list(map(str, shown)))
 
 

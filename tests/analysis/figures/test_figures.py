@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import sys
+import warnings
 from pathlib import Path
 
 import matplotlib
@@ -204,6 +205,22 @@ def test_many_powers_of_ten_are_the_only_labels_and_do_not_touch():
     boxes = [tick.get_window_extent() for tick in labels]
     assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
     assert 5000 in axes.get_xticks(minor=True)
+
+
+@pytest.mark.parametrize("trained", [8, 2])  # a linear axis, a logarithmic one
+@pytest.mark.parametrize("lengths", [(12,), (11, 19), (3, 4), (20, 1, 7)])
+def test_any_lengths_get_labels_between_the_first_and_the_last(trained, lengths):
+    results = example(complete=True)
+    trials = results.trials.assign(**{"data.max_length": trained})
+    _, axes = style.new_figure(2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figures.scale_lengths(axes, dataclasses.replace(results, trials=trials), iter(lengths))
+    left, right = axes.get_xlim()
+    assert left < min(lengths) <= max(lengths) < right
+    shown = list(axes.get_xticks())
+    assert min(lengths) <= shown[0] <= shown[-1] <= max(lengths)
+    assert len(shown) >= min(2, len(lengths))
 
 
 def test_trained_lengths_marked_per_cell_are_explained(tmp_path: Path):
