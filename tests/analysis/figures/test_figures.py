@@ -91,7 +91,9 @@ def test_cells_of_one_method_have_colours_that_differ(tmp_path: Path):
     arms["deep"] = ({"model.num_layers": 3}, 12.0)  # together: in no single number
     words = examples.build_sweep(tmp_path, "norms", arms)
     assert nearest(words) > 0.24
-    assert not {c.color.upper() for c in cell_styles(words).values()} & METHODS
+    colors = [look.color for look in cell_styles(words).values()]
+    assert colors == list(style.OTHER_COLORS[:3])  # words have no order
+    assert not {color.upper() for color in style.OTHER_COLORS} & METHODS
 
 
 def test_more_cells_of_one_method_than_colours_are_shades(tmp_path: Path):
