@@ -8,10 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
+from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, draw_median, draw_runs, explain_marks
 from analysis.figures.shared.varied_axes import LOG_SPAN, Axis, find_axis, number
 from analysis.load import Results, trained_ranges
@@ -33,22 +34,23 @@ def plot_axis(results: Results) -> Figure:
     shown = choose_lengths(results)
     curves = statistics.cell_curves(results.evaluation)
     with style.apply():
-        longest = max((len(f"length {shown.label(n)}") for n in shown.lengths), default=1)
-        figure, (left, right) = style.new_panels(2.3, 1, 2, len(shown.lengths), longest)
+        names = [_name(shown, length) for length in shown.lengths]
+        figure, (left, right) = style.new_panels(2.3, 1, 2, names)
         handles = _draw_lengths(left, axis, results, curves, shown)
         has_bound = _draw_l95(right, axis, results)
         for axes in (left, right):
             _set_axis(axes, axis)
         left.set(ylim=(-3, 106), yticks=range(0, 101, 20), ylabel="exact match (%)")
         right.set(ylabel="L95 (length)", ylim=(0, None))
+        right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=(1, 2, 5, 10)))
         parts = [
             explain_marks(curves),
             f"checkpoint: {results.checkpoint}",
-            "dashed: longest trained length",
+            "dashed: 95\u00a0%, and longest trained length",
         ]
         parts += ["hollow: lower bound (the largest length tested)"] if has_bound else []
         parts += [f"changes with it: {', '.join(axis.tied)}"] if axis.tied else []
-        style.add_caption(figure, "; ".join(parts))
+        add_small_print(figure, results, "; ".join(parts))
         style.add_legend(figure, handles)
     return figure
 
@@ -60,16 +62,20 @@ def _draw_lengths(
     axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     runs = statistics.run_curves(results.evaluation)
     runs = runs[runs["cell"].isin(list(axis.values))]
-    colors = ordered_colors(len(shown.lengths), "flare")
+    colors = ordered_colors(len(shown.lengths), "inferno")
     handles = []
     for i, length in enumerate(shown.lengths):
         look = CellStyle(color=colors[i], marker=style.MARKERS[i], line=style.LINES[i])
         rows, stats = runs[runs["length"] == length], _along(axis, curves, length)
         seeds = list(zip(rows["seed"], rows["data_seed"], strict=True))
         draw_runs(axes, _positions(axis, rows["cell"]), 100 * rows["exact_match"], seeds, look)
-        label = f"length {shown.label(length)}"
+        label = _name(shown, length)
         handles.append(draw_median(axes, _positions(axis, stats["cell"]), stats, label, look))
     return handles
+
+
+def _name(shown: ShownLengths, length: int) -> str:
+    return f"length {shown.label(length)}"
 
 
 def _draw_l95(axes: Axes, axis: Axis, results: Results) -> bool:

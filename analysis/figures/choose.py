@@ -7,12 +7,13 @@ from matplotlib.figure import Figure
 
 from analysis.figures import heat_maps
 from analysis.figures.axis import plot_axis
-from analysis.figures.compute import has_flops, plot_compute
+from analysis.figures.compute import has_spread, plot_compute
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
-from analysis.figures.lengths import plot_lengths, plot_losses
-from analysis.figures.mechanism import plot_failures, plot_patterns
+from analysis.figures.lengths import has_curves, plot_lengths, plot_losses
+from analysis.figures.mechanism import has_failures, plot_failures, plot_patterns
+from analysis.figures.shared.labels import size_names
 from analysis.figures.shared.varied_axes import find_axis
-from analysis.load import COUNTED, Results
+from analysis.load import Results
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import choose_lengths
 
@@ -29,7 +30,7 @@ class SweepFigure:
 
 
 def draw_figures(results: Results) -> Iterator[SweepFigure]:
-    """All figures that the rows of a sweep allow, drawn one at a time."""
+    """All figures in which the rows of a sweep show something, drawn one at a time."""
     policy = f"Checkpoint: {results.checkpoint}."
     if len(results.evaluation):
         facets = find_facets(results)
@@ -46,15 +47,15 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
             yield SweepFigure(name="cells", caption=caption, figure=heat_maps.plot_cells(results))
         yield from _draw_axes(results, policy)
         if heat_maps.has_second_lengths(results):
-            first, second = heat_maps.size_names(results)
+            first, second = size_names(results)
             caption = f"Exact match over {first} and {second}, a panel per cell. {policy}"
             figure = heat_maps.plot_heat_map(results)
             yield SweepFigure(name="map", caption=caption, figure=figure)
-        if has_flops(results):
+        if has_spread(results):
             caption = f"Exact match against training FLOPs. {policy}"
             yield SweepFigure(name="compute", caption=caption, figure=plot_compute(results))
     yield from _draw_mechanism(results, policy)
-    if results.reports["status"].isin(COUNTED).any():
+    if has_curves(results):
         caption = "Training loss against step, a line per cell."
         yield SweepFigure(name="losses", caption=caption, figure=plot_losses(results))
 
@@ -72,10 +73,9 @@ def _draw_axes(results: Results, policy: str) -> Iterator[SweepFigure]:
 
 def _draw_mechanism(results: Results, policy: str) -> Iterator[SweepFigure]:
     """Why models fail, and how far their heads show the patterns of the theorem."""
-    rows = results.evaluation
-    if (rows["range"].eq("test") & rows["status"].eq("ok")).any():
+    if has_failures(results):
         caption = f"How and why answers fail beyond the trained lengths. {policy}"
         yield SweepFigure(name="failures", caption=caption, figure=plot_failures(results))
-    if len(pattern_masses(results)):
+    if pattern_masses(results)["cell"].nunique() > 1:  # of one cell: nothing to compare
         caption = f"Exact match against attention on the keys of the theorem. {policy}"
         yield SweepFigure(name="patterns", caption=caption, figure=plot_patterns(results))

@@ -1,24 +1,26 @@
 """Results at equal compute: exact match against training FLOPs."""
 
+import math
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import offset_copy
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, describe_counts, first_runs
-from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import choose_lengths
 
-NEAR = 0.03  # of the largest cost: cells nearer than this stand side by side
-DODGE = 4.5  # points between cells side by side
+LEAST_SPREAD = 2  # largest over smallest cost: within less, cells are about equally expensive
+NEAR = 1.03  # ratio of costs: cells nearer than this stand side by side
+DODGE, MOST_DODGE = 4.5, 45.0  # points between cells side by side, and from first to last
 
 
 def plot_compute(results: Results) -> Figure:
@@ -30,8 +32,7 @@ def plot_compute(results: Results) -> Figure:
     runs = runs.merge(_flops(results), on=["cell", "trial_id"]).dropna(subset=["train_flops"])
     cells = [cell for cell in results.cells if (runs["cell"] == cell).any()]
     with style.apply():
-        longest = max(map(len, cells), default=1)
-        figure, axes = style.new_figure(2.2, len(cells), longest)
+        figure, axes = style.new_figure(2.2, cells)
         styles, moved = cell_styles(results), _dodge(runs)
         handles = [
             _draw_cell(axes, runs[runs["cell"] == cell], styles[cell], moved[cell])
@@ -47,14 +48,15 @@ def plot_compute(results: Results) -> Figure:
         text = "mark: median of a cell, bar: worst to best run, dots: runs; cells of equal cost "
         text += "stand side by side; line: best median at or below that cost; "
         text += describe_counts(runs.groupby("cell")["trial_id"].nunique())
-        style.add_caption(figure, f"{text}; checkpoint: {results.checkpoint}")
+        add_small_print(figure, results, f"{text}; checkpoint: {results.checkpoint}")
         style.add_legend(figure, handles)
     return figure
 
 
-def has_flops(results: Results) -> bool:
-    """Whether the FLOPs of any counted run were recorded."""
-    return bool(_flops(results)["train_flops"].notna().any())
+def has_spread(results: Results) -> bool:
+    """Whether FLOPs were recorded, and some cell cost at least twice as much as another."""
+    costs = _flops(results).groupby("cell")["train_flops"].median()
+    return bool(costs.max() >= LEAST_SPREAD * costs.min() > 0)
 
 
 def _score_runs(results: Results) -> tuple[pd.DataFrame, str]:
@@ -80,15 +82,16 @@ def _dodge(runs: pd.DataFrame) -> dict[str, float]:
     """By how many points the marks of a cell are moved, so that cells of equal cost can be seen."""
     medians = runs.groupby("cell", sort=False)["train_flops"].median()
     medians = medians.sort_values(kind="stable")
-    near = NEAR * medians.max() if len(medians) else 0
-    group = (medians.diff() > near).cumsum()
+    group = (medians / medians.shift() > NEAR).cumsum()
     rank = medians.groupby(group).cumcount()
     size = medians.groupby(group).transform("size")
-    return dict(DODGE * (rank - (size - 1) / 2))
+    step = (MOST_DODGE / size).clip(upper=DODGE)
+    return dict(step * (rank - (size - 1) / 2))
 
 
 def _draw_cell(axes: Axes, runs: pd.DataFrame, look: CellStyle, points: float) -> Line2D:
     """Every run, the range of the cell as a bar, and its median, which is labelled."""
+    axes.update_datalim(runs[["train_flops", "score"]].to_numpy())  # moved marks do not count
     middle, median = runs["train_flops"].median(), runs["score"].median()
     moved = offset_copy(axes.transData, axes.get_figure(root=True), x=points, units="points")
     bar: dict[str, Any] = {"color": look.color, "alpha": 0.6, "zorder": 2, "transform": moved}
@@ -129,18 +132,25 @@ def _draw_best(axes: Axes, runs: pd.DataFrame, cells: list[str]) -> None:
 
 
 def _set_scale(axes: Axes, costs: pd.Series) -> None:
-    """A log scale for a wide span."""
-    if costs.min() > 0 and costs.max() >= LOG_SPAN * costs.min():
+    """A log scale, with labels so dense that there are at least two; linear for equal costs."""
+    low, high = costs.min(), costs.max()
+    if low > 0 and high >= LEAST_SPREAD * low:
+        decades = math.log10(high / low)
+        subs = (1, 2, 3, 4, 6, 8) if decades < 0.7 else (1, 2, 5) if decades < 2 else (1,)
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(numticks=8))
+        axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=20))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
     axes.minorticks_off()
-    axes.xaxis.set_major_formatter(FuncFormatter(short_number))
+    axes.xaxis.set_major_formatter(FuncFormatter(power_of_ten))
     axes.margins(x=0.1)
 
 
-def short_number(cost: float, _: object = None) -> str:
-    """1.5e15 and 0, not 1.5e+15 and 0e0."""
+def power_of_ten(cost: float, _: object = None) -> str:
+    """1.5e15 as 1.5·10^15 with a raised exponent, 1e15 as 10^15, and 0."""
+    if not cost:
+        return "0"
     mantissa, _, exponent = f"{cost:.2e}".partition("e")
-    return f"{float(mantissa):g}e{int(exponent)}" if cost else "0"
+    factor = "" if float(mantissa) == 1 else rf"{float(mantissa):g}{{\cdot}}"
+    return f"${factor}10^{{{int(exponent)}}}$"

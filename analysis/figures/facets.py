@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.figures import style
-from analysis.figures.heat_maps import draw_map
+from analysis.figures.heat_maps import draw_map, explain_percents
 from analysis.figures.lengths import scale_lengths
 from analysis.figures.shared.cell_styles import CellStyle, cell_method_colors, ordered_colors
+from analysis.figures.shared.labels import add_small_print, length_label
 from analysis.figures.shared.marks import describe_counts, draw_median, draw_runs, explain_marks
 from analysis.load import Coordinate, Results, cell_axes
 from analysis.statistics import runs as statistics
@@ -72,12 +73,9 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
     panels, looks = facets.values[0], _looks(results, facets)
     across = _across(len(panels))
     with style.apply():
-        longest = max(map(len, looks))
-        figure, drawn = style.new_panels(
-            1.7, -(-len(panels) // across), across, len(looks), longest
-        )
+        figure, drawn = style.new_panels(1.7, -(-len(panels) // across), across, list(looks))
         for i, value in enumerate(panels):
-            axes = drawn[i]
+            axes, lengths = drawn[i], set[int]()
             axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)))
             for cell, look in zip(facets.lines(value), looks.values(), strict=True):
                 rows, curve = runs[runs["cell"] == cell], curves[curves["cell"] == cell]
@@ -86,17 +84,18 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
                 match = 100 * rows["exact_match"]
                 draw_runs(axes, rows["length"], match, list(rows["trial_id"]), look)
                 draw_median(axes, curve["length"], curve, cell, look)
+                lengths |= set(curve["length"])
             axes.set_title(str(value), fontsize=7.5, loc="left")
             axes.set(ylim=(-3, 106), yticks=range(0, 101, 20))
-            axes.set_xlabel("length" if i + across >= len(panels) else "")
+            axes.set_xlabel(length_label(results) if i + across >= len(panels) else "")
             axes.set_ylabel("exact match (%)" if i % across == 0 else "")
-            axes.margins(x=0.02)
-            scale_lengths(axes, results, across)
+            if lengths:
+                scale_lengths(axes, results, lengths, across)
         for axes in drawn[len(panels) :]:
             axes.remove()
-        text = f"panel: {facets.names[0]}; lines: {', '.join(facets.names[1:])}"
-        text += f"; {explain_marks(curves)}; checkpoint: {results.checkpoint}"
-        style.add_caption(figure, text)
+        text = f"panel: {facets.names[0]}; colour: {', '.join(facets.names[1:])}"
+        text += f"; {explain_marks(curves)}; dashed: 95\u00a0%; checkpoint: {results.checkpoint}"
+        add_small_print(figure, results, text)
         style.add_legend(figure, [_key(look, label) for label, look in looks.items()])
     return figure
 
@@ -176,13 +175,19 @@ def plot_maps(results: Results, facets: Facets) -> Figure:
                 for tick in drawn[i].get_xticklabels():
                     tick.set(ha="right", rotation_mode="anchor")
             drawn[i].set_yticks(range(len(rows)), list(map(str, rows)))
+            if any(isinstance(row, str) for row in rows):  # words are read from the top
+                drawn[i].invert_yaxis()
             names = facets.names[len(panel) :]
             drawn[i].set_xlabel(", ".join(names[1:]) if i + across >= len(panels) else "")
             drawn[i].set_ylabel(names[0] if i % across == 0 else "")
         for axes in drawn[len(panels) :]:
             axes.remove()
         text = f"median over runs of exact match (%) at length {shown.label(shown.solve)}"
-        text += f"; grey: not tested; {describe_counts(curves['n'])}"
+        drawn_at = at.reindex(list(facets.cells.values()))
+        text += explain_percents(drawn_at)
+        is_whole = drawn_at.notna().all() and len(drawn_at) == np.prod([*map(len, facets.values)])
+        text += "" if is_whole else "; grey: not tested"
+        text += f"; {describe_counts(curves['n'])}"
         text += f"; not on these axes: {facets.reference}" if facets.reference else ""
-        style.add_caption(figure, f"{text}; checkpoint: {results.checkpoint}")
+        add_small_print(figure, results, f"{text}; checkpoint: {results.checkpoint}")
     return figure

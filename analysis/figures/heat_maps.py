@@ -14,15 +14,16 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from analysis.figures.shared.labels import add_small_print, length_label, size_names
 from analysis.figures.shared.marks import describe_counts
 from analysis.load import Results
 from analysis.statistics import runs as statistics
 from analysis.tables.notes import NEAR
 from analysis.tables.sweep_tables import ablation_table
-from pcore.tasks import TASKS
 
 LETTER, BESIDE = 0.058, 0.2  # inches: width of a letter of a label; of margins beside a map
 NUMBER, WORD = 0.185, 0.3  # inches: width of a square into which "100" fits, and "train" below it
+PERFECT_FROM = 0.995  # from where a fraction would round to 100 %
 MOST_COLUMNS = {1: 24, 2: 13, 3: 8}  # up to which every number and tick fits, by maps in a row
 
 
@@ -43,6 +44,7 @@ def plot_heat_map(results: Results) -> Figure:
     cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
     lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
     first, second = size_names(results)
+    medians = rows.groupby(["cell", "length", "second_length"])["exact_match"].median()
     across = min(3, len(cells))
     down = -(-len(cells) // across)
     numbers = len(lengths) <= MOST_COLUMNS[across]
@@ -71,7 +73,8 @@ def plot_heat_map(results: Results) -> Figure:
         bar.outline.set_visible(False)
         counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
         text = "median over runs of exact match in %; outlined: trained; grey: not tested"
-        style.add_caption(figure, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+        text += explain_percents(medians) if numbers else ""
+        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
     return figure
 
 
@@ -103,15 +106,17 @@ def plot_cells(results: Results) -> Figure:
         axes.set_yticks(range(len(values)), list(values.index))
         shown = range(0, len(names), math.ceil(NUMBER / square))
         axes.set_xticks(shown, [names[i] for i in shown], rotation=0 if square > WORD else 60)
-        axes.set_xlabel("length")
+        axes.set_xlabel(length_label(results))
         if square < NUMBER:
             bar = figure.colorbar(mesh, ax=axes, label="exact match (%)", aspect=30, pad=0.015)
             bar.outline.set_visible(False)
         text = "median over runs of exact match in %, sorted by the mean over lengths"
+        text += explain_percents(values) if square >= NUMBER else ""
+        text += "; train: all trained lengths"
         text += f"; {NEAR}: near range, on which recipes are tuned" if near else ""
         text += "; grey: not tested" if values.isna().any(axis=None) else ""
         text += f"; {describe_counts(curves['n'])}; checkpoint: {results.checkpoint}"
-        style.add_caption(figure, text)
+        add_small_print(figure, results, text)
     return figure
 
 
@@ -132,6 +137,13 @@ def draw_map(axes: Axes, values: np.ndarray, is_printed: bool = True) -> QuadMes
     return mesh
 
 
+def explain_percents(fractions: pd.Series | pd.DataFrame) -> str:
+    """What 99 stands for, if a square shows it for what would round to 100; else nothing."""
+    values = fractions.to_numpy(dtype=float)
+    is_cut = ((values >= PERFECT_FROM) & (values < 1)).any()
+    return "; 99: up to 99.99, so that 100 is every answer right" if is_cut else ""
+
+
 def whole_percent(fraction: float) -> str:
     """0.987 as "99"; only 1 is 100 and only 0 is 0."""
     if np.isnan(fraction):
@@ -139,13 +151,6 @@ def whole_percent(fraction: float) -> str:
     if 0 < fraction < 1:
         return "<1" if fraction < 0.005 else f"{min(round(100 * fraction), 99)}"
     return f"{100 * fraction:.0f}"
-
-
-def size_names(results: Results) -> tuple[str, str]:
-    """What length and second length mean in the task of the sweep."""
-    tasks = results.trials["task.name"].dropna().unique()
-    names = TASKS[tasks[0]].size_names if len(tasks) == 1 and tasks[0] in TASKS else ()
-    return (names[0], names[1]) if len(names) > 1 else ("length", "second length")
 
 
 def _squares(

@@ -6,16 +6,18 @@ start with "_".
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.shared.labels import add_small_print, length_label
 from analysis.figures.shared.marks import (
     EDGE,
     describe_counts,
@@ -28,9 +30,11 @@ from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 
+STEPS = (1, 2, 5, 10)  # of round numbers on an axis
 FEW = 8  # reports up to which every one has a marker
 LABEL = 0.05  # of the length axis: the width of a label above the plot
-LOG_TICKS = (1, 2, 5)  # of each power of ten on a logarithmic length axis
+MARGIN = 0.02  # of the length axis, on both sides of what was tested
+MOST_DECADES = 2.5  # up to which every power of ten has three labels
 
 
 def plot_lengths(results: Results) -> Figure:
@@ -43,8 +47,8 @@ def plot_lengths(results: Results) -> Figure:
     styles = cell_styles(results)
     cells = [cell for cell in results.cells if (curves["cell"] == cell).any()]
     with style.apply():
-        figure, axes = style.new_figure(2.7, len(cells), max(map(len, cells), default=1))
-        scale_lengths(axes, results)
+        figure, axes = style.new_figure(2.7, cells)
+        scale_lengths(axes, results, results.evaluation["length"])
         _mark_ranges(axes, results, styles)
         handles = []
         for cell in cells:
@@ -53,9 +57,11 @@ def plot_lengths(results: Results) -> Figure:
             draw_runs(axes, rows["length"], 100 * rows["exact_match"], seeds, styles[cell])
             handles.append(draw_median(axes, curve["length"], curve, cell, styles[cell]))
         axes.set(ylim=(-3, 106), yticks=range(0, 101, 20), ylabel="exact match (%)")
-        axes.set_xlabel("length")
-        style.add_caption(figure, f"{explain_marks(curves)}; checkpoint: {results.checkpoint}")
-        axes.margins(x=0.02)
+        axes.set_xlabel(length_label(results))
+        text = f"{explain_marks(curves)}; dashed: 95\u00a0%"
+        if len(set(trained_ranges(results).values())) != 1:
+            text += "; dotted: longest trained length of each cell"
+        add_small_print(figure, results, f"{text}; checkpoint: {results.checkpoint}")
         style.add_legend(figure, handles)
     return figure
 
@@ -70,7 +76,7 @@ def plot_losses(results: Results) -> Figure:
     reports = reports[is_drawn & reports["status"].isin(COUNTED)]
     cells = [cell for cell in results.cells if (reports["cell"] == cell).any()]
     with style.apply():
-        figure, axes = style.new_figure(2.3, len(cells), max(map(len, cells), default=1))
+        figure, axes = style.new_figure(2.3, cells)
         handles, styles = [], cell_styles(results)
         for cell in cells:
             look = styles[cell]
@@ -95,13 +101,20 @@ def plot_losses(results: Results) -> Figure:
             axes.yaxis.set_major_formatter(plain)
             is_short = reports["loss"].max() < 10 * reports["loss"].min()
             axes.yaxis.set_minor_formatter(plain if is_short else NullFormatter())
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, steps=STEPS))
         axes.set(xlabel="step", ylabel="training loss (nats per target)")
         counts = describe_counts(reports.groupby("cell")["trial_id"].nunique())
-        style.add_caption(figure, f"line: median over runs; thin: runs; ×: diverged; {counts}")
+        text = f"line: median over runs; thin: runs; ×: diverged; {counts}"
+        add_small_print(figure, results, text)
         axes.margins(x=0.02)
         style.add_legend(figure, handles)
     return figure
+
+
+def has_curves(results: Results) -> bool:
+    """Whether any counted run has two reports of its loss: of one there is nothing to see."""
+    reports = results.reports[results.reports["status"].isin(COUNTED)]
+    return bool((reports.groupby("trial_id")["step"].nunique() > 1).any())
 
 
 def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
@@ -119,23 +132,33 @@ def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
         )
 
 
-def scale_lengths(axes: Axes, results: Results, across: int = 1) -> None:
-    """A logarithmic axis where a linear one would squeeze the trained lengths into a corner.
+def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across: int = 1) -> None:
+    """From the shortest to the longest of these lengths; a logarithmic axis where a linear one
+    would squeeze the trained lengths into a corner.
 
-    across: panels side by side. With several, only powers of ten fit where what has been drawn
-    spans two of them.
+    across: panels side by side. With several, only powers of ten fit where the lengths span two.
     """
-    longest = results.evaluation["length"].max()
-    trained = [high for _, high in trained_ranges(results).values()]
-    if trained and longest >= LOG_SPAN * max(trained):
+    ordered = sorted(lengths)
+    low, high = ordered[0], ordered[-1]
+    trained = [last for _, last in trained_ranges(results).values()]
+    if trained and results.evaluation["length"].max() >= LOG_SPAN * max(trained):
+        factor = (high / low) ** MARGIN if high > low else 1.5
+        decades = [10**power for power in range(math.ceil(math.log10(high)) + 1)]
+        few = math.log10(high / low) >= (MOST_DECADES if across == 1 else 2)
+        ticks = [ten * digit for ten in decades for digit in ((1,) if few else (1, 2, 5))]
         axes.set_xscale("log")
-        wide = axes.dataLim.x1 >= 100 * axes.dataLim.x0
-        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if across > 1 and wide else LOG_TICKS))
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.minorticks_off()
+        axes.set_xlim(low / factor, high * factor)
+        minor = [ten * digit for ten in decades for digit in range(2, 10)] if few else []
+        axes.set_xticks([tick for tick in minor if low <= tick <= high], minor=True)
+        axes.xaxis.set_minor_formatter(NullFormatter())
     else:
+        margin = MARGIN * (high - low) or 0.5
+        axes.set_xlim(low - margin, high + margin)
         nbins = 12 if across < 3 else 6
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=nbins, steps=[1, 2, 5, 10]))
+        ticks = MaxNLocator(integer=True, nbins=nbins, steps=STEPS).tick_values(low, high)
+    shown = [int(tick) for tick in ticks if low <= tick <= high]
+    shown = shown if len(shown) > 1 else sorted({int(low), int(high)})
+    axes.set_xticks(shown, list(map(str, shown)))
 
 
 def _mark_ranges(axes: Axes, results: Results, styles: dict[str, CellStyle]) -> None:
@@ -148,18 +171,20 @@ def _mark_ranges(axes: Axes, results: Results, styles: dict[str, CellStyle]) -> 
             axes.axvline(high, label="_trained", color=color, linewidth=0.6, linestyle=":")
         return
     low, high = next(iter(trained.values()))
-    longest = float(results.evaluation["length"].max())
+    left, right = axes.get_xlim()
     is_log = axes.get_xscale() == "log"
 
     def share(length: float) -> float:
-        return math.log(length) / math.log(longest) if is_log else length / longest
+        if is_log:
+            return math.log(length / left) / math.log(right / left)
+        return (length - left) / (right - left)
 
     def label(length: float, text: str) -> None:
         above: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center"}
         axes.text(length, 1.01, text, color=style.GREY, fontsize=7, **above)
 
     def shade(first: float, last: float, color: str, text: str) -> float:
-        span = (first - 0.5, last + 0.5)
+        span = (max(first - 0.5, left), min(last + 0.5, right))
         axes.axvspan(*span, label=f"_{text}", color=color, linewidth=0, zorder=0)
         middle = math.sqrt(span[0] * span[1]) if is_log else sum(span) / 2
         label(middle, text)
@@ -170,7 +195,7 @@ def _mark_ranges(axes: Axes, results: Results, styles: dict[str, CellStyle]) -> 
     near = rows.loc[rows["range"] == "near", "length"]
     taken = shade(near.min(), near.max(), style.FAINTER, "near") if len(near) else math.inf
     for length, text in ((1.5 * high, "1.5×"), (2 * high, "2×")):
-        if length <= longest:
+        if length <= right:
             axes.axvline(length, label="_multiple", zorder=1, color=style.LIGHT, linewidth=0.6)
             if abs(share(length) - taken) >= LABEL:
                 label(length, text)

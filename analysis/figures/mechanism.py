@@ -1,5 +1,6 @@
 """Figures of why models fail, and how well their heads match the theorem's patterns."""
 
+import math
 from collections.abc import Container
 from typing import Any
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, describe_counts
 from analysis.load import Results
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
@@ -22,6 +24,8 @@ KINDS = {  # column of the counts: label, colour, hatch (for print in grey)
 }
 ROW = 0.2  # inches of height of a cell
 MOST_NAMED = 3  # causes of a cell
+LEAST_FAILED = 0.01  # share of failures from which a bar can be seen
+MOST_WRITTEN = 2.0  # per cent up to which it is also written, as its bar is hardly there
 LEAST_NAMED = 0.005  # strength of one: it prints as 1 %
 
 
@@ -36,7 +40,7 @@ def plot_failures(results: Results) -> Figure:
     has_causes = bool((strengths >= LEAST_NAMED).any(axis=None))
     with style.apply():
         height = (0.75 if has_causes else 0.6) + ROW * len(cells)
-        figure, axes = style.new_figure(height, len(KINDS), 20)
+        figure, axes = style.new_figure(height, [label for label, _, _ in KINDS.values()])
         _draw_bars(axes, ran, cells)
         text = "bars: all runs and lengths of the test range, diverged runs left out"
         if has_causes:
@@ -51,8 +55,15 @@ def plot_failures(results: Results) -> Figure:
             )
         figure.legend(loc="outside upper left", ncols=len(KINDS), borderaxespad=0.2)
         counts = describe_counts(evaluation.groupby("cell")["trial_id"].nunique())
-        style.add_caption(figure, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
     return figure
+
+
+def has_failures(results: Results) -> bool:
+    """Whether the answers of any cell fail often enough for a bar to be seen."""
+    evaluation = results.evaluation
+    ran = evaluation[(evaluation["range"] == "test") & (evaluation["status"] == "ok")]
+    return bool((_pool(ran)[list(KINDS)].sum(axis="columns") >= LEAST_FAILED).any())
 
 
 def plot_patterns(results: Results) -> Figure:
@@ -74,7 +85,7 @@ def plot_patterns(results: Results) -> Figure:
     )
     cells = [cell for cell in results.cells if (joined["cell"] == cell).any()]
     with style.apply():
-        figure, axes = style.new_figure(2.4, len(cells), max(map(len, cells), default=1))
+        figure, axes = style.new_figure(2.4, cells)
         handles, styles = [], cell_styles(results)
         for cell in cells:
             rows = joined[joined["cell"] == cell]
@@ -89,7 +100,9 @@ def plot_patterns(results: Results) -> Figure:
                 **EDGE,
             )
             handles.append(line)
-        axes.set(xlim=(-3, 103), ylim=(-3, 106), yticks=range(0, 101, 20))
+        first = 20 * math.floor(5 * min(joined["pattern"].min(), 0.8))
+        beside = 0.03 * (100 - first)
+        axes.set(xlim=(first - beside, 100 + beside), ylim=(-3, 106), yticks=range(0, 101, 20))
         axes.set_xlabel("attention on the keys of the theorem (% of the most possible)")
         axes.set_ylabel(f"exact match at {length} (%)")
         counts = describe_counts(joined.groupby("cell")["trial_id"].nunique())
@@ -97,7 +110,7 @@ def plot_patterns(results: Results) -> Figure:
             "a mark per run; of the patterns next and same the weaker one, in the head that shows "
             "it best, without BOS, at the longest trained length"
         )
-        style.add_caption(figure, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
         style.add_legend(figure, handles)
     return figure
 
@@ -105,16 +118,27 @@ def plot_patterns(results: Results) -> Figure:
 def _draw_bars(axes: Axes, rows: pd.DataFrame, cells: list[str]) -> None:
     """A bar per cell, stacked by kind of failure, pooled over runs and lengths."""
     positions, left = np.arange(len(cells)), np.zeros(len(cells))
-    pooled = rows.groupby("cell")[[*KINDS, "num_examples"]].sum().reindex(cells)
+    pooled = _pool(rows).reindex(cells)
     for name, (label, color, hatch) in KINDS.items():
-        width = 100 * (pooled[name] / pooled["num_examples"]).to_numpy(dtype=float)
+        width = 100 * pooled[name].to_numpy(dtype=float)
         axes.barh(
             positions, width, 0.72, left, label=label, color=color, hatch=hatch, edgecolor="white"
         )
         left += width
+    for row, total in enumerate(left):
+        if total < MOST_WRITTEN:
+            text = "0" if total == 0 else "<0.1" if total < 0.1 else f"{total:.1f}"
+            look: dict[str, Any] = {"va": "center_baseline", "fontsize": 6.5, "color": style.GREY}
+            axes.text(total, row, f" {text}", **look)
     axes.set(xlim=(0, 100), ylim=(len(cells) - 0.5, -0.5))
     axes.set_yticks(positions, cells)
     axes.set_xlabel("failed test examples (%)")
+
+
+def _pool(rows: pd.DataFrame) -> pd.DataFrame:
+    """The share of every kind of failure by cell, over its runs and lengths."""
+    sums = rows.groupby("cell")[[*KINDS, "num_examples"]].sum()
+    return sums[list(KINDS)].div(sums["num_examples"], axis="index")
 
 
 def _name_causes(cell: str, strengths: pd.DataFrame, analysed: Container[str]) -> str:
@@ -132,8 +156,8 @@ def _write_beside(axes: Axes, named: list[str]) -> None:
     causes would be blank.
     """
     beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "fontsize": 6.5}
-    head = "causes (strength in %)"
-    axes.annotate(head, (100, -0.8), color=style.GREY, va="bottom", **beside)
+    head: dict[str, Any] = {"color": style.GREY, "va": "bottom", "annotation_clip": False}
+    axes.annotate("causes (strength in %)", (100, -0.6), **head, **beside)
     for row, text in enumerate(named):
         color = "black" if text[-1].isdigit() else style.GREY
         axes.annotate(text, (100, row), color=color, va="center_baseline", **beside)

@@ -18,7 +18,9 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
 
 from analysis.tables.files import check_place
 
@@ -44,7 +46,7 @@ METHOD_COLORS = {  # encoding and IDs (or the encoding alone), by one colour in 
 # Of lines that are no methods: none is the colour of one.
 OTHER_COLORS = (
     *("#77AADD", "#EE8866", "#44BB99", "#AA4499", "#BBBB33"),
-    *("#FFAABB", "#777777", "#663300", "#224466"),
+    *("#EE3377", "#777777", "#663300", "#224466"),
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (
@@ -62,6 +64,10 @@ MAP = "cividis"  # from dark to light for everybody, in colour and in grey
 # For what is near 0 mostly (attention): paper white, so that a print shows the rest.
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", COLORS[0], "#00213D"])
 CAPTION_WIDTH = 118  # characters of small print that fit on a line
+MOST_COLUMNS = 6  # of labels in a legend
+MANY_LABELS = 8  # beyond which they are smaller
+SLACK = 1.03  # times which letters on whole pixels are at most as wide as their outlines
+HANDLE, BETWEEN = 4.0, 1.6  # widths in a legend, in letter sizes: mark and gap; between columns
 METADATA = {  # formats of a figure, and what of each changes from one run to the next
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
@@ -100,18 +106,20 @@ def apply() -> AbstractContextManager[None]:
     return matplotlib.rc_context(RC)
 
 
-def new_figure(height: float, num_labels: int, longest_label: int) -> tuple[Figure, Axes]:
+def new_figure(height: float, labels: Sequence[str] = ()) -> tuple[Figure, Axes]:
     """A figure of paper width with one Axes of `height` inches and room for a legend above it."""
-    figure, panels = new_panels(height, 1, 1, num_labels, longest_label)
+    figure, panels = new_panels(height, 1, 1, labels)
     return figure, panels[0]
 
 
 def new_panels(
-    height: float, rows: int, columns: int, num_labels: int = 0, longest_label: int = 1
+    height: float, rows: int, columns: int, labels: Sequence[str] = ()
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of paper width with a grid of Axes, row by row, each row `height` inches high."""
-    lines = -(-num_labels // legend_columns(longest_label))
-    size = (WIDTH, rows * height + 0.17 * lines + 0.25)
+    """A figure of paper width with a grid of Axes, row by row, each row `height` inches high, and
+    room for a legend with these labels.
+    """
+    lines = -(-len(labels) // legend_columns(labels))
+    size = (WIDTH, rows * height + 1.6 * legend_size(labels) / 72 * lines + 0.25)
     figure = Figure(figsize=size, layout="constrained")
     set_padding(figure, w_pad=0.03, h_pad=0.03)
     return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
@@ -125,9 +133,18 @@ def set_padding(figure: Figure, **inches: float) -> None:
 
 
 def add_caption(figure: Figure, text: str) -> None:
-    """Small print below the plot: what the marks mean."""
-    lines = textwrap.fill(text, CAPTION_WIDTH)
+    """Small print below the plot: what the marks mean, in lines of about the same length."""
+    num_lines = len(textwrap.wrap(text, CAPTION_WIDTH))
+    widths = range(CAPTION_WIDTH // 2, CAPTION_WIDTH + 1)
+    width = next(w for w in widths if len(textwrap.wrap(text, w)) <= num_lines or w == widths[-1])
+    lines = textwrap.fill(text, width)
     figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
+
+
+def add_watermark(figure: Figure, text: str) -> None:
+    """Large pale words across the whole figure, which no crop of a panel leaves out."""
+    look: dict[str, Any] = {"color": GREY, "alpha": 0.3, "fontsize": 17, "zorder": 10}
+    figure.text(0.5, 0.5, text, ha="center", va="center", rotation=12, **look)
 
 
 def ink_on(fraction: float) -> str:
@@ -135,9 +152,23 @@ def ink_on(fraction: float) -> str:
     return "black" if fraction > 0.5 else "white"
 
 
-def legend_columns(longest_label: int) -> int:
-    """How many labels fit side by side, if the longest has that many characters."""
-    return max(1, min(4, int(WIDTH * 72 / (7.5 * 0.55 * longest_label + 42))))
+def legend_size(labels: Sequence[str]) -> float:
+    """The letter size of a legend, in points."""
+    return 6.5 if len(labels) > MANY_LABELS else 7.5
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """How many labels stand side by side: as few as give the fewest rows."""
+    size = legend_size(labels)
+    font = FontProperties(family=RC["font.sans-serif"], size=size)
+    widths = [text_to_path.get_text_width_height_descent(text, font, False)[0] for text in labels]
+
+    def fits(columns: int) -> bool:
+        parts = [SLACK * max(widths[i::columns]) + HANDLE * size for i in range(columns)]
+        return sum(parts) + BETWEEN * size * (columns - 1) <= 72 * WIDTH - size
+
+    fitting = [n for n in range(1, min(MOST_COLUMNS, len(labels)) + 1) if n == 1 or fits(n)]
+    return min(fitting, key=lambda n: (-(-len(labels) // n), n), default=1)
 
 
 def add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
@@ -145,15 +176,17 @@ def add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     if not handles:
         return
     labels = [str(handle.get_label()) for handle in handles]
-    columns = min(legend_columns(max(map(len, labels))), len(handles))
+    columns = legend_columns(labels)
     # matplotlib fills column by column: deal the handles out so that rows read in order
     ordered = [handle for first in range(columns) for handle in handles[first::columns]]
     figure.legend(
         handles=ordered,
         loc="outside upper left",
         ncols=columns,
+        fontsize=legend_size(labels),
         handlelength=3.2,
-        columnspacing=1.6,
+        handletextpad=HANDLE - 3.2,
+        columnspacing=BETWEEN,
         borderaxespad=0.2,
     )
 

@@ -1,8 +1,9 @@
 """How each cell is drawn, in every figure: the colour is that of its method in all sweeps.
 
 Several cells of one method are shades of its colour, light to dark in the order of the sweep. Where
-all cells have one method, a sequential palette takes the place of the shades. Markers and line
-styles differ too, so a figure printed in grey still reads.
+all cells have one method, its shades would be hard to tell apart: cells that differ in a number go
+through the hues of a palette from light to dark, others have colours that no method has. Markers
+and line styles differ too, so a figure printed in grey still reads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
 from analysis.configs import cell_configs
-from analysis.figures.style import GREY, LINES, MARKERS, METHOD_COLORS
+from analysis.figures.shared.varied_axes import find_axis
+from analysis.figures.style import GREY, LINES, MARKERS, METHOD_COLORS, OTHER_COLORS
 from analysis.load import Results
+
+LIGHTEST = 0.75  # of a palette: lighter colours are lost on white
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +35,7 @@ def cell_styles(results: Results) -> dict[str, CellStyle]:
     """The style of every cell of a sweep; 64 cells until marker and line both come back."""
     colors, methods = cell_shades(results), cell_method_colors(results)
     if len(set(methods.values())) == 1 < len(methods):
-        colors = dict(zip(methods, ordered_colors(len(methods)), strict=True))
+        colors = dict(zip(methods, _hues(results, len(methods)), strict=True))
     return {
         cell: CellStyle(
             color=colors[cell],
@@ -39,6 +44,13 @@ def cell_styles(results: Results) -> dict[str, CellStyle]:
         )
         for i, cell in enumerate(results.cells)
     }
+
+
+def _hues(results: Results, number: int) -> Sequence[str]:
+    """Colours for cells of one method: in an order where they differ in a number, or are many."""
+    if find_axis(results) or number > len(OTHER_COLORS):
+        return ordered_colors(number)
+    return OTHER_COLORS[:number]
 
 
 def cell_shades(results: Results) -> dict[str, str]:
@@ -82,8 +94,6 @@ def shades(color: str, number: int) -> Sequence[str]:
     return [to_hex(shade) for shade in seaborn.blend_palette(ends[number == 2 :], number)]
 
 
-def ordered_colors(number: int, palette: str = "crest") -> Sequence[str]:
-    """Colours for values in an order, light to dark: "crest" for cells, "flare" for lengths."""
-    import seaborn  # slow to import
-
-    return [to_hex(color) for color in seaborn.color_palette(palette, number)]
+def ordered_colors(number: int, palette: str = "viridis") -> Sequence[str]:
+    """Colours for values in an order, light to dark: "viridis" for cells, "inferno" for lengths."""
+    return [to_hex(color) for color in colormaps[palette](np.linspace(LIGHTEST, 0.05, number))]

@@ -105,4 +105,4 @@ def describe_counts(counts: Iterable[int]) -> str:
         return "one run per cell"
     span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
     drawn = f", of which {MOST_DRAWN} are drawn" if numbers[-1] > MOST_DRAWN else ""
-    return f"n\u00a0=\u00a0{span} runs per cell{drawn}"
+    return f"n\u00a0=\u00a0{span}\u00a0runs per\u00a0cell{drawn}"

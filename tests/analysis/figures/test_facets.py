@@ -94,6 +94,27 @@ def test_two_axes_are_one_map_and_the_sweep_gets_both_figures(tmp_path):
     (axes,) = figures["grid"].figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
+    assert axes.yaxis_inverted()  # words are read from the top, numbers grow upwards
+
+
+def test_a_map_of_numbers_grows_upwards_and_says_what_was_not_tested(results):
+    facets = find_facets(results)
+    assert facets is not None
+    figure = plot_maps(results, facets)
+    assert not any(axes.yaxis_inverted() for axes in figure.axes)
+    assert "not tested" not in figure.get_supxlabel()
+    fewer = replace(results, evaluation=results.evaluation.query("cell != @results.cells[3]"))
+    assert "not tested" in " ".join(plot_maps(fewer, facets).get_supxlabel().split())
+
+
+def test_the_panels_begin_and_end_at_lengths_that_were_tested(results):
+    facets = find_facets(results)
+    assert facets is not None
+    for axes in plot_facets(results, facets).axes:
+        low, high = axes.get_xlim()
+        assert 0.5 < low < 1
+        assert 20 < high < 21
+        assert 1 <= min(axes.get_xticks()) < max(axes.get_xticks()) <= 20
 
 
 def test_a_first_cell_without_a_place_is_drawn_in_every_panel(tmp_path):

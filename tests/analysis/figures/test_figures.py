@@ -1,17 +1,21 @@
 """Figures by their structure: which lines, which values, which marks."""
 
 import dataclasses
+import itertools
 import sys
+import warnings
 from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from analysis.figures import axis as axis_figures
 from analysis.figures import compute as compute_figures
@@ -20,7 +24,7 @@ from analysis.figures import lengths as figures
 from analysis.figures.choose import draw_figures
 from analysis.figures.shared.cell_styles import cell_styles
 from analysis.figures.shared.varied_axes import find_axis, number
-from analysis.load import load_sweep
+from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
 from pcore.encodings import ENCODINGS
@@ -35,6 +39,9 @@ from tests.support.rows.example_store import (
     view_rows,
     write_trial,
 )
+
+METHODS = {color.upper() for color in style.METHOD_COLORS.values()}
+NORMS = ("rms", "layer")
 
 
 def lines_of(figure: Figure) -> dict[str, Line2D]:
@@ -71,6 +78,29 @@ def test_every_cell_looks_different_even_in_grey():
     styles = cell_styles(example()).values()
     for values in zip(*((s.color, s.marker, s.line) for s in styles), strict=True):
         assert len(set(values)) == len(CELLS)
+
+
+def test_cells_of_one_method_have_colours_that_differ(tmp_path: Path):
+    def nearest(results: Results) -> float:
+        """The smallest distance of two colours, from 0 to 1.7."""
+        colors = [np.array(to_rgb(look.color)) for look in cell_styles(results).values()]
+        return min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(colors, 2))
+
+    assert nearest(examples.heads(tmp_path)) > 0.24  # differ in a number
+    arms = {name: ({"model.norm": name}, 12.0) for name in ("rms", "layer")}
+    arms["deep"] = ({"model.num_layers": 3}, 12.0)  # together: in no single number
+    words = examples.build_sweep(tmp_path, "norms", arms)
+    assert nearest(words) > 0.24
+    colors = [look.color for look in cell_styles(words).values()]
+    assert colors == list(style.OTHER_COLORS[:3])  # words have no order
+    assert not {color.upper() for color in style.OTHER_COLORS} & METHODS
+
+
+def test_more_cells_of_one_method_than_colours_are_shades(tmp_path: Path):
+    arms = {f"{d}{n}": ({"model.d_ff": d, "model.norm": n}, 9.0) for n in NORMS for d in range(5)}
+    styles = cell_styles(examples.build_sweep(tmp_path, "many", arms, num_seeds=1))
+    assert len(styles) == 10 > len(style.OTHER_COLORS)
+    assert len({look.color for look in styles.values()}) == 10
 
 
 def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
@@ -140,6 +170,68 @@ def test_the_length_axis_is_logarithmic_far_beyond_the_trained_lengths():
     axes = figures.plot_lengths(dataclasses.replace(results, trials=trials)).axes[0]
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in axes.texts] == ["trained", "near", "1.5×", "2×"]
+
+
+@pytest.mark.parametrize(("trained", "scale"), [(8, "linear"), (2, "log")])
+def test_the_length_axis_is_that_of_the_tested_lengths(trained: int, scale: str):
+    results = example(complete=True)
+    trials = results.trials.assign(**{"data.max_length": trained})
+    axes = figures.plot_lengths(dataclasses.replace(results, trials=trials)).axes[0]
+    assert axes.get_xscale() == scale
+    left, right = axes.get_xlim()
+    tested = results.evaluation["length"]
+    low, high = tested.min(), tested.max()
+    assert (low, high) == (1, 20)
+    assert 0.5 < left < low
+    assert high < right < 1.1 * high
+    axes.get_figure().draw_without_rendering()
+    shown = [float(tick.get_text()) for tick in axes.get_xticklabels()]
+    assert shown == list(axes.get_xticks())  # none without a label
+    assert low <= min(shown) < max(shown) <= high
+    assert [low, 2, 5, 10, high] == shown or scale == "linear"
+    spans = [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches]
+    assert min(span.x0 for span in spans) >= left - 1e-9  # the trained range does not stick out
+    assert max(span.x1 for span in spans) <= right + 1e-9
+
+
+def test_many_powers_of_ten_are_the_only_labels_and_do_not_touch():
+    results = example(complete=True)
+    rows, trials = results.evaluation.copy(), results.trials.assign(**{"data.max_length": 8})
+    rows.loc[rows["length"] == 20, "length"] = 10_000
+    axes = figures.plot_lengths(dataclasses.replace(results, evaluation=rows, trials=trials)).axes[
+        0
+    ]
+    axes.get_figure().draw_without_rendering()
+    labels = [tick for tick in axes.get_xticklabels() if tick.get_text()]
+    assert [tick.get_text() for tick in labels] == ["1", "10", "100", "1000", "10000"]
+    boxes = [tick.get_window_extent() for tick in labels]
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    assert 5000 in axes.get_xticks(minor=True)
+
+
+@pytest.mark.parametrize("trained", [8, 2])  # a linear axis, a logarithmic one
+@pytest.mark.parametrize("lengths", [(12,), (11, 19), (3, 4), (20, 1, 7)])
+def test_any_lengths_get_labels_between_the_first_and_the_last(trained, lengths):
+    results = example(complete=True)
+    trials = results.trials.assign(**{"data.max_length": trained})
+    _, axes = style.new_figure(2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figures.scale_lengths(axes, dataclasses.replace(results, trials=trials), iter(lengths))
+    left, right = axes.get_xlim()
+    assert left < min(lengths) <= max(lengths) < right
+    shown = list(axes.get_xticks())
+    assert min(lengths) <= shown[0] <= shown[-1] <= max(lengths)
+    assert len(shown) >= min(2, len(lengths))
+
+
+def test_trained_lengths_marked_per_cell_are_explained(tmp_path: Path):
+    results = example(complete=True)
+    assert "dotted" not in caption_of(figures.plot_lengths(results))
+    trials = results.trials.copy()
+    trials.loc[trials["cell"] == "APE, 3 layers", "data.max_length"] = 6
+    figure = figures.plot_lengths(dataclasses.replace(results, trials=trials))
+    assert "dotted: longest trained length of each cell" in caption_of(figure)
 
 
 def test_losses_mark_where_a_run_diverged():
@@ -244,8 +336,8 @@ def test_numbers_are_printed_short_and_exact():
     assert [number(x) for x in (1, 1003, 1000, 50_000, 2_000_000, 3e-5, 0.5)] == (
         ["1", "1003", "1k", "50k", "2M", "3e-5", "0.5"]
     )
-    assert [compute_figures.short_number(x) for x in (0, 2.5e6, 5e14, 1.5e15)] == (
-        ["0", "2.5e6", "5e14", "1.5e15"]
+    assert [compute_figures.power_of_ten(x) for x in (0, 2.5e6, 1e14, 1.5e15)] == (
+        ["0", r"$2.5{\cdot}10^{6}$", "$10^{14}$", r"$1.5{\cdot}10^{15}$"]
     )
 
 
@@ -260,6 +352,7 @@ def test_the_axis_shows_the_numbers_of_the_table(tmp_path: Path):
         assert line.get_ydata() == pytest.approx(100 * table[f"em_{length}_median"])
     right = {str(line.get_label()): line for line in figure.axes[1].get_lines()}
     assert list(right["L95"].get_ydata()) == table["l95"].tolist()
+    assert all(tick == round(tick) for tick in figure.axes[1].get_yticks())
     assert list(right["_bound"].get_xdata()) == [8]  # solves the largest length tested
     assert set(right["_trained"].get_ydata()) == {8}
     assert figure.axes[0].get_xscale() == "log"
@@ -331,6 +424,62 @@ def test_the_map_stays_readable_in_grey():
     )
 
 
+def test_the_small_print_says_why_99_is_not_100(tmp_path: Path):
+    def printed(at_most: float) -> str:
+        """The small print of a map whose numbers are this, or 0.3."""
+        results = examples.two_lengths(tmp_path / str(at_most))
+        rows = results.evaluation.copy()
+        rows["exact_match"] = np.where(rows["cell"] == "NoPE", 0.3, at_most)
+        rows["num_correct"] = (rows["exact_match"] * rows["num_examples"]).round().astype(int)
+        changed = dataclasses.replace(results, evaluation=rows)
+        return caption_of(heat_maps.plot_heat_map(changed))
+
+    note = "99: up to 99.99, so that 100 is every answer right"
+    assert note in printed(0.998)
+    assert note not in printed(0.99)  # is 99
+    assert note not in printed(1.0)
+    one = pd.DataFrame({12: [0.2, np.nan], 14: [0.996, 1.0]})
+    assert heat_maps.explain_percents(one) == f"; {note}"
+
+
+def test_costs_are_on_a_log_axis_with_labels_that_fit(tmp_path: Path):
+    results = examples.heads(tmp_path)
+    for factor in (2, 3, 20, 3000):
+        trials = results.trials.copy()
+        trials.loc[trials["cell"] == "8 heads", "train_flops"] = 1.1e12 * factor
+        trials.loc[trials["cell"] != "8 heads", "train_flops"] = 1.1e12
+        figure = compute_figures.plot_compute(dataclasses.replace(results, trials=trials))
+        (axes,) = figure.axes
+        figure.draw_without_rendering()
+        assert axes.get_xscale() == "log"
+        (left, right), width = axes.get_xlim(), axes.get_window_extent()
+        assert left < 1.1e12 < 1.1e12 * factor < right
+        labels = [label.get_window_extent() for label in axes.get_xticklabels()]
+        seen = sorted((b for b in labels if width.x0 <= b.x0 and b.x1 <= width.x1 + 9), key=min_x)
+        assert 2 <= len(seen) <= 9, factor
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(seen)), factor
+
+
+def min_x(box: Bbox) -> float:
+    return box.x0
+
+
+def test_the_marks_of_one_cell_and_of_many_equal_ones_are_inside_the_axes(tmp_path: Path):
+    arms = {f"d_ff={d}": ({"model.d_ff": d}, 12.0) for d in range(100, 116)}
+    costs = {"d_ff=100": {"train_flops": 4e11}}
+    many = examples.build_sweep(tmp_path, "equal", arms, num_seeds=1, costs=costs)
+    heads = examples.heads(tmp_path)
+    one = dataclasses.replace(heads, view=heads.view[heads.view["cell"] == "1 heads"])
+    for results, num_marks in ((many, 16), (one, 1)):
+        figure = compute_figures.plot_compute(results)
+        figure.draw_without_rendering()
+        inside = figure.axes[0].get_window_extent()
+        marks = lines_of(figure).values()
+        places = [line.get_transform().transform(line.get_xydata())[0] for line in marks]
+        assert len(places) == num_marks
+        assert all(inside.x0 < x < inside.x1 and inside.y0 < y < inside.y1 for x, y in places)
+
+
 def test_equal_compute_takes_median_costs(tmp_path: Path):
     results = examples.heads(tmp_path)
     trials = results.trials.copy()
@@ -350,7 +499,7 @@ def test_equal_compute_takes_median_costs(tmp_path: Path):
 
 def test_rows_without_any_cost_have_no_compute_figure():
     results = example(complete=True)
-    assert not compute_figures.has_flops(results)
+    assert not compute_figures.has_spread(results)
     assert [drawing.name for drawing in draw_figures(results)] == ["lengths", "failures", "losses"]
 
 

@@ -244,7 +244,7 @@ def test_comparisons_and_notes_stand_in_the_section(page: Path):
 
 def test_files_beside_the_report(page: Path):
     names = sorted(file.name for file in (page.parent / "heads_ablation-laptop").iterdir())
-    drawn = ("axis", "compute", "failures", "lengths", "losses")
+    drawn = ("axis", "failures", "lengths")
     pictures = [f"{n}.{k}" for n in drawn for k in ("pdf", "png", "svg")]
     tables = [
         "comparisons.csv",
