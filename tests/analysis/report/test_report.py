@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis.claims.verdict import VerdictRow
+from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.load import Results, load_sweep
 from analysis.report import markup
 from analysis.report import page as report
-from analysis.report.first import Candidate, choose_headline
+from analysis.report.first import Candidate, choose_headline, show_verdicts
 from analysis.report.samples import pick_samples
 from analysis.report.write import write_section
 from analysis.statistics import comparisons
@@ -171,8 +171,52 @@ def test_the_first_screen_has_the_headline_and_folds_what_is_not_decided(page: P
     assert "Not separated (1)" in shown
     assert "Coupling adds" in shown
     assert "Copy to 300" not in shown
-    assert "The rest: 1 not run at paper scale" in folded
+    assert "1 other claim<" in folded
     assert folded.count("Copy to 300") == 2  # the second time with its source and rule
+
+
+def judged(verdict: Verdict, count: int = 1, scale: str = "laptop") -> list[VerdictRow]:
+    """Claims with this verdict, named by it."""
+    row = dataclasses.replace(VERDICTS[0], verdict=verdict, scale=scale)
+    return [dataclasses.replace(row, claim=f"{verdict} {number}") for number in range(count)]
+
+
+def claims_by_fold(rows: list[VerdictRow]) -> dict[str, list[str]]:
+    """The claims shown whole (""), and those behind each summary."""
+    text = show_verdicts(rows, lambda row: markup.element("i", row.claim))
+    folds = dict[str, list[str]]()
+    for part in re.split(r"(?=<details>)|</details>", text):
+        name = re.search("<summary>(.*?)</summary>", part)
+        folds.setdefault(name[1] if name else "", []).extend(re.findall("<i>(.*?)</i>", part))
+    return folds
+
+
+def test_the_first_verdicts_are_shown_whole_and_what_speaks_against_a_claim_before_all():
+    rows = judged("holds", 5) + judged("not separated", 4) + judged("reproduced", 1, "any")
+    rows += judged("reversed") + judged("undecided", 2)
+    assert claims_by_fold(rows) == {
+        "": ["reversed 0", "reproduced 0", "holds 0", "not separated 0", "not separated 1"],
+        "4 more decided": ["holds 1", "holds 2", "holds 3", "holds 4"],
+        "2 more not separated": ["not separated 2", "not separated 3"],
+        "2 other claims": ["undecided 0", "undecided 1"],
+    }
+    assert list(claims_by_fold(judged("holds", 3))) == [""]  # nothing to fold
+
+
+def test_the_verdicts_begin_with_how_many_claims_are_decided():
+    def said(rows: list[VerdictRow]) -> str:
+        return Reader(show_verdicts(rows, lambda row: markup.element("i", row.claim))).all("p")[0]
+
+    rows = judged("holds", 2) + judged("reproduced", 1, "any") + judged("not separated", 2)
+    rows += judged("not run at paper scale", 3, "") + judged("not run", 1, "")
+    assert said(rows) == (
+        "3 of 9 claims decided: 2 at laptop scale, 1 at any scale. "
+        "The others: 3 need paper scale, 2 not separated, 1 not run."
+    )
+    assert said(judged("not run at paper scale")) == (
+        "0 of 1 claim decided. The others: 1 needs paper scale."
+    )
+    assert said(judged("holds")) == "1 of 1 claim decided: 1 at laptop scale."
 
 
 def test_the_headline_is_the_trained_cell_that_reaches_furthest():
@@ -311,6 +355,14 @@ class TestInABrowser:
         assert chromium.run("document.documentElement.scrollWidth") <= width
         assert chromium.run("getComputedStyle(document.body).fontSize") == "16px"
         assert chromium.too_wide(width) == []
+        first = "[...document.querySelectorAll('.first *')].filter(e => !e.closest('.scroll') && "
+        assert (
+            chromium.run(
+                f"{first}e.scrollHeight > e.clientHeight + 4 && "
+                "getComputedStyle(e).overflowY !== 'visible').length"
+            )
+            == 0
+        )
         chromium.run("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert chromium.run("document.documentElement.scrollWidth") <= width
         assert chromium.problems == []
