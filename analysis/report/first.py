@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.figures import style
 from analysis.report.markup import Markup, element
-from analysis.tables.sweep_tables import times
+from analysis.tables.sweep_tables import percent, times
 from pcore.cli.text import plural
 
 TITLE = "Length generalization of Transformers: ablations"
@@ -25,6 +25,7 @@ VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {  # CSS class and sign, in the
     "not run at paper scale": ("none", "–"),
 }
 PRIORITY = ("bad strong", "bad", "good strong", "good")  # what must not be folded away comes first
+WHOLE_FROM = 10  # the factor beyond the trained lengths from which on it is said without decimals
 MOST_DECIDED, MOST_CLOSE = 3, 2  # claims that the first screen shows unfolded
 DECIDED = {word for word, (css, _) in VERDICT_STYLES.items() if css.split()[0] in ("good", "bad")}
 
@@ -36,8 +37,11 @@ class Candidate:
     title: str  # of its sweep
     scale: str
     cell: str
-    l95: str  # as in the table: "≥1000 (83.3x)"
-    reach: float | None  # L95 over the longest trained length; None: nothing was measured
+    task: str
+    l95: int | None  # None: nothing was measured
+    is_longest: bool  # nothing longer was tested
+    worst: float  # exact match of the worst run at this length
+    reach: float | None  # L95 over the longest trained length
     trained: tuple[int, int]
     n: int
     constructed: bool
@@ -56,19 +60,26 @@ def show_headline(chosen: Candidate | None, *chart: Markup) -> Markup:
     """The headline as a sentence over its chart."""
     if chosen is None:
         return element("section", element("p", "No trained cell reaches any length yet."))
-    low, high = chosen.trained
-    reached = chosen.l95.partition(" ")[0]
-    tested = ", the longest tested" if reached.startswith("≥") else ""
-    text = (
-        f"{chosen.cell}: median exact match above 95 % up to length {reached.strip('≥*')}{tested}, "
-        f"{times(chosen.reach or 0)} the longest of the trained lengths {low}–{high}; "
-        f"n = {chosen.n} runs."
-    )
     return element(
         "section",
         element("h2", chosen.title, " ", element("span", chosen.scale, class_="scale")),
-        element("p", text, class_="question"),
+        element("p", _say_headline(chosen), class_="question"),
         *chart,
+    )
+
+
+def _say_headline(chosen: Candidate) -> str:
+    """How far the median goes, and what the worst run does there."""
+    low, high = chosen.trained
+    is_said = chosen.task.lower() in chosen.title.lower()
+    name = chosen.cell if is_said else f"{chosen.cell} ({chosen.task})"
+    tested = ", the longest tested" if chosen.is_longest else ""
+    reach = chosen.reach or 0
+    factor = f"{reach:,.0f}x" if reach >= WHOLE_FROM else times(reach)
+    runs = f"worst of n = {chosen.n} runs at that length" if chosen.n > 1 else "n = 1 run"
+    return (
+        f"{name}: median exact match above 95 % up to length {chosen.l95:,}{tested}, {factor} the "
+        f"longest of the trained lengths {low}–{high}; {runs}: {percent(chosen.worst)} %."
     )
 
 

@@ -95,7 +95,8 @@ def _describe_numbers(results: Results, table: Table | None, place: int) -> dict
     nothing = ["", TableCell(DASH)]
     shown = {"train": TableCell(DASH), "L95": TableCell(DASH)}
     lengths: list[Any] = [nothing] * len(LENGTHS)
-    reach = None
+    reach = l95 = None
+    is_longest = False
     if table is not None:
         chosen = choose_lengths(results)
         row = dict(zip((head.text for head in table.header), table.rows[place], strict=True))
@@ -103,12 +104,16 @@ def _describe_numbers(results: Results, table: Table | None, place: int) -> dict
         if chosen.solve is not None:
             three = (chosen.lengths[0], chosen.solve, chosen.lengths[-1])
             lengths = [[length, row[f"EM@{length}"]] for length in three]
-        reach = table.numbers["l95_over_trained"].iloc[place]
+        numbers = table.numbers.iloc[place]
+        reach, l95 = numbers["l95_over_trained"], numbers["l95"]
+        is_longest = not pd.isna(l95) and bool(numbers["l95_is_lower_bound"])
     return {
         "train": shown["train"],
         "L95": shown["L95"],
         "exact_match": dict(zip(LENGTHS, lengths, strict=True)),
         "reach": None if pd.isna(reach) else float(reach),
+        "l95": None if pd.isna(l95) else int(l95),
+        "is_longest": is_longest,
     }
 
 

@@ -7,6 +7,7 @@ by the script, and only the scripts of this folder may run (a policy with their 
 import base64
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -130,11 +131,16 @@ def _show_first(blocks: Sequence[Block], rows: Sequence[Mapping[str, Any]]) -> M
 
 
 def _candidate(row: Mapping[str, Any]) -> Candidate:
+    curves = [dict(zip(row["lengths"], run["curve"], strict=False)) for run in row["trials"]]
+    found = [curve.get(row["l95"]) for curve in curves]
     return Candidate(
         title=row["title"],
         scale=row["scale"],
         cell=row["cell"],
-        l95=row["L95"][0],
+        task=row["task"],
+        l95=row["l95"],
+        is_longest=row["is_longest"],
+        worst=min((value / 100 for value in found if value is not None), default=math.nan),
         reach=row["reach"],
         trained=row["trained"],
         n=row["n"],

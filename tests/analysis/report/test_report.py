@@ -15,9 +15,11 @@ from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.load import Results, load_sweep
 from analysis.report import markup
 from analysis.report import page as report
-from analysis.report.first import Candidate, choose_headline, show_verdicts
+from analysis.report.browse.links import Links
+from analysis.report.browse.write import write_page
+from analysis.report.first import Candidate, choose_headline, show_headline, show_verdicts
 from analysis.report.samples import pick_samples
-from analysis.report.write import write_section
+from analysis.report.write import make_tables, write_section
 from analysis.statistics import comparisons
 from analysis.tables.comparison_table import p_value, points
 from sweeps.engine.store.store import Store
@@ -25,6 +27,7 @@ from tests.support.browser import BROWSER, Page
 from tests.support.rows import analysis_examples as examples
 from tests.support.rows.example_store import example, make_config, view_rows, write_trial
 
+PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "laptop"
 RIGHT = ("12+34=", "046", "046", True)
 WRONG = ("<b>&1+34=", "04<5", "04>", False)
 VERDICTS = (
@@ -219,10 +222,58 @@ def test_the_verdicts_begin_with_how_many_claims_are_decided():
     assert said(judged("holds")) == "1 of 1 claim decided: 1 at laptop scale."
 
 
-def test_the_headline_is_the_trained_cell_that_reaches_furthest():
-    low = Candidate(
-        title="", scale="laptop", cell="", l95="", reach=2.0, trained=(1, 2), n=3, constructed=False
+FURTHEST = Candidate(
+    title="Twelve digits",
+    scale="paper",
+    cell="rows of 128",
+    task="addition",
+    l95=10_000,
+    is_longest=True,
+    worst=0.85,
+    reach=10_000 / 12,
+    trained=(1, 12),
+    n=8,
+    constructed=False,
+)
+
+
+def test_the_headline_says_the_task_how_far_and_the_worst_run():
+    def said(**changed: Any) -> str:
+        chosen = dataclasses.replace(FURTHEST, **changed)
+        return Reader(show_headline(chosen)).all("p")[0]
+
+    assert said() == (
+        "rows of 128 (addition): median exact match above 95 % up to length 10,000, the longest "
+        "tested, 833x the longest of the trained lengths 1–12; worst of n = 8 runs at that "
+        "length: 85.0 %."
     )
+    assert said(title="Addition: rows").startswith("rows of 128: median")
+    assert "up to length 18, 1.5x the longest" in said(l95=18, is_longest=False, reach=1.5)
+    assert said(n=1, worst=1).endswith("1–12; n = 1 run: 100.0 %.")
+
+
+def test_report_and_page_say_the_same_headline(tmp_path: Path):
+    """With the worst run of the rows, in a sweep where it is worse than the median."""
+    out, sweep = tmp_path / "page.html", "ten_thousand_digits"
+    nowhere = Links(results="results", report="", sections=())
+    write_page(Store(PUBLISHED), [(sweep, "laptop")], "last", nowhere, out)
+    results = load_sweep(PUBLISHED, sweep, "laptop")
+    section, _ = make_tables(results, tmp_path / "tables")
+    texts = [report.show_report([section], [], out), out.read_text(encoding="utf-8")]
+    (first, second) = (Reader(text.partition("<script")[0] + "</body></html>") for text in texts)
+    sentence = next(text for text in first.all("p") if "median exact match above" in text)
+    assert sentence in second.all("p")
+    (furthest, *_) = results.cells
+    rows = results.evaluation[results.evaluation["cell"] == furthest]
+    at_end = rows[rows["length"] == rows["length"].max()]
+    worst = (at_end["num_correct"] / at_end["num_examples"]).min()
+    assert worst < 0.95
+    assert f"worst of n = 8 runs at that length: {100 * worst:.1f} %." in sentence
+    assert sentence.startswith(f"{furthest} (addition): ")
+
+
+def test_the_headline_is_the_trained_cell_that_reaches_furthest():
+    low = dataclasses.replace(FURTHEST, scale="laptop", reach=2.0, n=3)
     far = dataclasses.replace(low, reach=5.0)
     others = [
         dataclasses.replace(far, constructed=True, reach=9.0),
