@@ -18,6 +18,8 @@ const CSS = getComputedStyle(document.documentElement);
 const color = (name) => CSS.getPropertyValue(`--${name}`).trim();
 const form = document.getElementById("filters");
 const table = document.querySelector("#table table");
+const browse = document.querySelector(".browse");
+const aside = browse.querySelector("aside");
 const NAMES = ["sweep", "scale", "task", "encoding", "layers"];
 const KEPT = [...NAMES, "axis", "words"]; // fields of the form in the address
 
@@ -128,7 +130,7 @@ function draw(box, cells, height) {
 
 // What the chart shows: n, failed runs and whose weights.
 function caption(cells) {
-  if (!cells.length) return "Select cells in the table: their curves and trials are shown here.";
+  if (!cells.length) return "";
   const numbers = (of) => {
     const found = [...new Set(cells.map(of))].sort((a, b) => a - b);
     return found.length === 1 ? `${found[0]}` : `${found[0]}–${found.at(-1)}`;
@@ -214,6 +216,7 @@ async function copy(text, button) {
 }
 
 const state = { cells: [], sort: "" };
+let clicked = null; // the last row that was
 
 function readState() {
   const asked = new URLSearchParams(location.hash.slice(1));
@@ -254,6 +257,23 @@ function filter() {
     count += !cell.row.hidden;
   }
   document.getElementById("count").textContent = `${count} of ${CELLS.length} cells`;
+  showLengths();
+}
+
+// The length of most rows shown stands in the head of its column, others in their rows.
+function showLengths() {
+  const rows = CELLS.filter((cell) => !cell.row.hidden).map((cell) => cell.row);
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    const found = rows.map((row) => row.cells[column].querySelector(".at")).filter(Boolean);
+    if (!found.length) return;
+    const counts = new Map();
+    for (const { textContent } of found) counts.set(textContent, (counts.get(textContent) ?? 0) + 1);
+    const [most, count] = [...counts].sort((a, b) => b[1] - a[1])[0];
+    const inHead = 2 * count > found.length;
+    const small = head.querySelector("small");
+    small.textContent = inHead ? most.trim() + (counts.size > 1 ? " if not said" : "") : "at length";
+    for (const at of found) at.hidden = inHead && at.textContent === most;
+  });
 }
 
 function show() {
@@ -263,15 +283,35 @@ function show() {
     cell.row.classList.toggle("chosen", chosen);
     button.style.setProperty("--own", cell.color);
   }
-  draw(document.getElementById("chart"), state.cells, 300);
+  aside.hidden = !state.cells.length;
+  browse.classList.toggle("open", !aside.hidden);
+  const height = Math.max(180, Math.min(300, innerHeight / 2 - 150)); // of half a window with caption
+  draw(document.getElementById("chart"), state.cells, height);
   showTrials(state.cells);
 }
 
 function toggle(cell) {
-  const chosen = state.cells.includes(cell);
+  const chosen = state.cells.includes(cell), wasHidden = aside.hidden;
   state.cells = chosen ? state.cells.filter((c) => c !== cell) : [...state.cells, cell];
   show();
   writeState();
+  clicked = cell.row;
+  keepInSight();
+  if (wasHidden) browse.scrollIntoView(); // the table and what is below it fill the window
+}
+
+// The table becomes lower when something is shown below it: the clicked row stays in its box.
+function keepInSight() {
+  if (!clicked || clicked.hidden) return;
+  const box = table.parentElement, row = clicked;
+  const highest = row.offsetTop - table.tHead.offsetHeight;
+  const lowest = row.offsetTop + row.offsetHeight - box.clientHeight;
+  box.scrollTop = Math.min(Math.max(box.scrollTop, lowest), highest);
+}
+
+function unsort() {
+  table.tHead.querySelector("[aria-sort]")?.removeAttribute("aria-sort");
+  table.tBodies[0].append(...CELLS.map((cell) => cell.row));
 }
 
 function start() {
@@ -289,7 +329,12 @@ function start() {
     if (event.target === form.axis) show();
     writeState();
   });
-  form.addEventListener("reset", () => setTimeout(() => { filter(); show(); writeState(); }));
+  form.addEventListener("reset", () => setTimeout(() => { unsort(); filter(); show(); writeState(); }));
+  document.getElementById("clear").addEventListener("click", () => {
+    state.cells = [];
+    show();
+    writeState();
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   table.tHead.addEventListener("click", writeState);
   addEventListener("hashchange", () => { readState(); filter(); show(); });
@@ -307,6 +352,7 @@ function start() {
     for (const box of document.querySelectorAll(".chart"))
       box.chart?.setSize({ width: box.clientWidth, height: box.chart.height });
   }).observe(document.body);
+  new ResizeObserver(keepInSight).observe(table.parentElement);
 }
 
 start();

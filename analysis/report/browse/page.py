@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from analysis.claims.verdict import VerdictRow
 from analysis.load import COUNTED
@@ -38,8 +38,9 @@ MOST_SHOWN = 6  # cells of the headline figure
 NOTES = (
     "L95: largest tested length up to which the median EM stays above 95 % (x the trained length); "
     "≥: nothing longer was tested; *: a length on which recipes are tuned.",
-    "EM: exact match in %, with the length it was measured at: those nearest to 1.5 and 2 times "
-    "the longest trained one, and the longest tested. EM train: over the trained lengths; †: at "
+    "EM: exact match in %, with the length it was measured at (in the head where most rows "
+    "have the same): those nearest to 1.5 and 2 times the longest trained one, and the longest "
+    "tested. EM train: over the trained lengths; †: at "
     "most 95 %, so the cell does not fit them; its other numbers say nothing about longer ones.",
     "runs: counted/planned. A diverged run counts with 0 % at every length; runs that failed "
     "otherwise or are missing do not count. not ok: how many of the planned these are.",
@@ -166,14 +167,13 @@ def _link_claim(row: VerdictRow) -> Markup:
 
 def _show_cells(rows: Sequence[Mapping[str, Any]]) -> Markup:
     header = [
-        TableCell("cell"),
+        TableCell("cell", "sweep, scale"),
         TableCell("runs"),
         TableCell("L95", "(x trained)"),
         *(TableCell(f"EM {name}", "at length") for name in LENGTHS),
         TableCell("EM train"),
         TableCell("not ok"),
         TableCell("encoding", "task, layers"),
-        TableCell("sweep", "scale"),
     ]
     table = data_table(
         header,
@@ -190,15 +190,26 @@ def _show_cells(rows: Sequence[Mapping[str, Any]]) -> Markup:
         element(
             "div",
             element("div", table, id="table"),
-            element(
-                "aside",
-                element("div", class_="chart", id="chart"),
-                element("p", class_="hint caption"),
-                element("div", id="trials"),
-            ),
+            _show_chosen(),
             class_="browse",
         ),
         id="cells",
+    )
+
+
+def _show_chosen() -> Markup:
+    """Where the script shows the cells that were clicked: it is hidden while there are none."""
+    clear = element("button", "clear selection", type="button", id="clear")
+    return element(
+        "aside",
+        element(
+            "div",
+            element("div", class_="chart", id="chart"),
+            element("p", class_="hint caption"),
+        ),
+        element("div", element("p", clear), element("div", id="trials")),
+        hidden="",
+        aria_label="curves and trials",
     )
 
 
@@ -209,21 +220,24 @@ def _row(row: Mapping[str, Any]) -> list[str | TableCell]:
     name = element("button", row["cell"], type="button", aria_pressed="false", class_="pick")
     layers = "" if row["layers"] is None else f", {plural(row['layers'], 'layer')}"
     return [
-        TableCell(name, row["sweep"]),
+        TableCell(name, f"{row['sweep']}, {row['scale']}"),
         f"{row['n']}/{len(row['trials'])}",
         TableCell(*row["L95"]),
         *(_at(*row["exact_match"][name]) for name in LENGTHS),
         TableCell(*row["train"]),
         TableCell(str(sum(failed.values())), states),
         TableCell(row["encoding"], f"{row['task']}{layers}"),
-        TableCell(row["sweep"], row["scale"]),
     ]
 
 
-def _at(length: int | str, value: Sequence[str]) -> TableCell:
-    """An exact match with its length and interval."""
+def _at(length: int | Literal[""], value: Sequence[str]) -> TableCell:
+    """An exact match with its length, which the script moves to the head where most rows have the
+    same, and its interval.
+    """
     text, interval = value
-    return TableCell(text, f"at {length} {interval}".rstrip() if length else "")
+    if not length:
+        return TableCell(text)
+    return TableCell(text, join([element("span", f"at {length} ", class_="at"), interval]))
 
 
 def _show_filters(rows: Sequence[Mapping[str, Any]]) -> Markup:
@@ -253,7 +267,10 @@ def _show_notes(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """How many runs and whose weights a number is of; what the columns mean, folded."""
     policies = "; ".join(sorted({row["checkpoint"] for row in rows}))
     notes = element("ul", *(element("li", note) for note in NOTES), class_="notes")
-    short = "Medians over counted runs [interval]; click a row for its curve and trials."
+    short = (
+        "Medians over counted runs [interval]. Click rows: their curves, overlaid, and their "
+        "trials appear below the table."
+    )
     return join(
         [
             element("p", f"{short} Checkpoint: {policies}.", class_="hint"),

@@ -80,7 +80,7 @@ def test_the_numbers_are_those_of_the_table(tmp_path: Path):
     for row, cells in zip(table.rows, shown, strict=True):
         value = dict(zip(names, row, strict=True))
         expected = [f"{value[name].text}\n{value[name].detail}" for name in ("L95", "train")]
-        assert cells[0] == f"{value['cell'].text}\ndepth_ablation"
+        assert cells[0] == f"{value['cell'].text}\ndepth_ablation, laptop"
         assert [cells[2], cells[6]] == expected
         assert cells[1] == value["runs"].text
         assert cells[3] == f"{value['EM@18'].text}\nat 18 {value['EM@18'].detail}"
@@ -168,7 +168,7 @@ def test_a_file_that_is_no_page_of_ours_is_replaced(tmp_path: Path):
     for text in ("", "<html>", '<script type="application/json" id="data">{"blocks": 3}</script>'):
         out.write_text(text)
         assert write_page(store, store.view_names(), "last", NOWHERE, out).changed
-        assert ">other<" in out.read_text()
+        assert ">other, laptop<" in out.read_text()
     whole = out.read_text()
     out.write_text(whole[:-10])  # its writer was killed
     assert write_page(store, store.view_names(), "last", NOWHERE, out).changed
@@ -216,7 +216,7 @@ def test_a_sweep_of_which_nothing_finished_is_there(tmp_path: Path):
     out = tmp_path / "page.html"
     write_page(store, store.view_names(), "last", NOWHERE, out)
     (row,) = table_rows(out)
-    assert row[:3] == ["alone\nother", "0/2", "–"]
+    assert row[:3] == ["alone\nother, laptop", "0/2", "–"]
     assert row[7] == "2\n1 error, 1 missing"
     assert "No trained cell reaches any length yet." in Reader(out.read_text()).all("p")
 
@@ -245,6 +245,7 @@ def test_the_page_leads_to_the_sections_that_the_report_has(tmp_path: Path):
 
 
 PICK = "[...document.querySelectorAll('.pick')].find(b => b.textContent === '{}').click()"
+WAIT = "new Promise(done => setTimeout(done, 200))"
 SHOWN = "[...document.querySelectorAll('#table tbody tr')].filter(r => !r.hidden).map(r => r.id)"
 
 
@@ -260,9 +261,83 @@ class TestInABrowser:
         chromium.run("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert chromium.run("document.documentElement.scrollWidth") <= width
         box = "document.querySelector('#table .scroll')"
-        assert chromium.run(f"{box}.scrollWidth > {box}.clientWidth")
+        assert chromium.run(f"{box}.scrollWidth > {box}.clientWidth") == (width == 390)
         assert chromium.too_wide(width) == []
         assert chromium.problems == []
+
+    def test_all_columns_of_published_rows_are_in_sight(self, tmp_path: Path, chromium: Page):
+        """Also the widest: none is behind a scroll bar, with and without something chosen."""
+        store, out = Store(PUBLISHED), tmp_path / "page.html"
+        write_page(store, store.view_names(), "last", NOWHERE, out)
+        chromium.open(out, 1280)
+        right = "table.tHead.rows[0].lastElementChild.getBoundingClientRect().right"
+        for _ in range(2):
+            assert chromium.run(f"{right} <= table.parentElement.getBoundingClientRect().right")
+            assert chromium.run("table.parentElement.clientWidth") > 1200
+            chromium.run("document.querySelector('#c0').click()")
+
+    @pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 720), (1920, 1080)])
+    def test_a_clicked_row_and_its_curves_are_in_sight_together(
+        self, tmp_path: Path, chromium: Page, width: int, height: int
+    ):
+        store, out = Store(PUBLISHED), tmp_path / "page.html"
+        write_page(store, [("packing_ablation", "laptop")], "last", NOWHERE, out)
+        chromium.open(out, width, height)
+        chromium.run("document.documentElement.style.scrollBehavior = 'auto'")
+        assert chromium.run("document.querySelector('aside').clientHeight") == 0
+        box = "document.querySelector('#table .scroll')"
+        chromium.run(f"{box}.scrollTop = 1e6")
+        for row in ("c18", "c14"):
+            chromium.run(f"document.querySelector('#{row} .pick').click()")
+            chromium.call("Runtime.evaluate", expression=WAIT, awaitPromise=True)
+            top, bottom = places(chromium, f"#{row}")
+            assert top >= max(0, places(chromium, "#table thead")[1] - 1)
+            assert bottom <= places(chromium, "#table .scroll")[1] + 1
+            top, bottom = places(chromium, "#chart canvas")
+            assert top >= places(chromium, "#table .scroll")[1]
+            assert bottom <= height
+        if width > 1000:  # the trials are beside the curves
+            assert places(chromium, "#trials table")[1] <= height
+        chromium.run("document.getElementById('clear').click()")
+        assert chromium.run("document.querySelector('aside').clientHeight") == 0
+        assert chromium.run("document.querySelectorAll('.chosen').length") == 0
+        assert "cell=" not in chromium.run("location.hash")
+        assert chromium.problems == []
+
+    def test_the_length_of_most_rows_stands_in_the_head(self, tmp_path: Path, chromium: Page):
+        store, out = Store(PUBLISHED), tmp_path / "page.html"
+        names = ("depth_ablation", "packed_train_length", "attention_probe")
+        write_page(store, [(name, "laptop") for name in names], "last", NOWHERE, out)
+        chromium.open(out, 1280)
+
+        def shown(sweep: str) -> tuple[str, set[str]]:
+            """The head of the first of these columns, and the lengths in its rows."""
+            change = f"form.sweep.value = '{sweep}'; form.dispatchEvent(new Event('input'))"
+            chromium.run(change)
+            head = chromium.run("table.tHead.rows[0].cells[3].querySelector('small').textContent")
+            rows = "[...table.tBodies[0].rows].filter(r => !r.hidden)"
+            lengths = f"{rows}.map(r => r.cells[3].querySelector('.at:not([hidden])'))"
+            found = chromium.run(f"{lengths}.filter(Boolean).map(e => e.textContent.trim())")
+            return head, set(found)
+
+        assert shown("depth_ablation") == ("at 18", set())
+        assert shown("packed_train_length") == ("at 24", set())
+        counts = [len(load_sweep(PUBLISHED, name, "laptop").cells) for name in names]
+        assert counts[0] < counts[1] + counts[2]
+        assert shown("") == ("at length", {"at 18", "at 24", "at 8"})
+        chromium.run("form.words.value = 'addition'")  # leaves those of two sweeps
+        assert shown("") == ("at 18 if not said", {"at 8"})
+
+    def test_reset_puts_the_rows_back_in_order(self, page: Path, chromium: Page):
+        chromium.open(page, 1280)
+        before = chromium.run(SHOWN)
+        chromium.run("sortTable(table, 2)")
+        assert chromium.run(SHOWN) != before
+        chromium.run("form.querySelector('[type=reset]').click()")
+        chromium.call("Runtime.evaluate", expression=WAIT, awaitPromise=True)
+        assert chromium.run(SHOWN) == before
+        assert chromium.run("sortOf()") is None
+        assert "sort" not in chromium.run("location.hash")
 
     def test_clicked_cells_are_overlaid_and_show_their_trials(self, page: Path, chromium: Page):
         chromium.open(page, 1280)
@@ -307,8 +382,7 @@ class TestInABrowser:
         chromium.open(page, 1280)
         assert len(chromium.run(SHOWN)) == 7
         chromium.run(f"location.hash = {asked!r}")
-        wait = "new Promise(done => setTimeout(done, 200))"
-        chromium.call("Runtime.evaluate", expression=wait, awaitPromise=True)
+        chromium.call("Runtime.evaluate", expression=WAIT, awaitPromise=True)
         assert chromium.run(SHOWN) == ["c4"]
         assert chromium.run("state.cells.map(c => c.cell)") == ["NoPE, 3 layers"]
         assert chromium.run("sortOf()") == ["L95", "ascending"]
@@ -323,6 +397,13 @@ class TestInABrowser:
         assert chromium.run("window.pwned === undefined && !document.querySelector('img')")
         assert chromium.run("document.querySelector('#chart .u-legend').textContent").count("<img")
         assert chromium.problems == []
+
+
+def places(chromium: Page, selector: str) -> tuple[float, float]:
+    """Upper and lower end of an element in the window, in pixels."""
+    box = f"document.querySelector('{selector}').getBoundingClientRect()"
+    top, bottom = chromium.run(f"(b => [b.top, b.bottom])({box})")
+    return top, bottom
 
 
 def cells(page: Path) -> list[dict[str, Any]]:
