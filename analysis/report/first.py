@@ -109,7 +109,7 @@ def show_verdicts(verdicts: Sequence[VerdictRow], link: Callable[[VerdictRow], M
 def _count_verdicts(verdicts: Sequence[VerdictRow]) -> str:
     """ "18 of 77 claims decided: 18 at laptop scale. The others: 59 not run."""
     scales = Counter(row.scale for row in verdicts if row.verdict in DECIDED)
-    others = Counter(row.verdict for row in verdicts if row.verdict not in DECIDED)
+    others = Counter[Verdict](row.verdict for row in verdicts if row.verdict not in DECIDED)
     where = ", ".join(f"{count} at {scale} scale" for scale, count in scales.most_common())
     words = ", ".join(f"{count} {_say(word, count)}" for word, count in others.most_common())
     text = f"{scales.total()} of {plural(len(verdicts), 'claim')} decided"

@@ -61,24 +61,41 @@ function commonRange(cells) {
   return ranges.size === 1 ? cells[0].trained : null;
 }
 
-function lines(cells, lengths) {
+// The nearest that a border can be, for the legend.
+const borderOf = (dash) => (!dash?.length ? "solid" : dash[0] > 2 ? "dashed" : "dotted");
+
+// How the median of a cell is drawn. lead: the cell in whose colour no other is drawn, if there is one.
+function medianStyles(cells, lead) {
+  if (!lead) {
+    const dashed = dashes(cells);
+    return cells.map(({ color }, i) => ({ stroke: color, width: 2.5, dash: dashed[i] }));
+  }
+  const colors = cells.map((cell) => (cell === lead ? lead.method_color
+    : cell.method_color === lead.method_color ? color("grey") : cell.color));
+  const dashed = dashes(colors.map((color) => ({ color })));
+  return cells.map((cell, i) => ({ stroke: colors[i], width: cell === lead ? 4 : 1.25,
+    dash: cell === lead ? [] : dashed[i] }));
+}
+
+function lines(cells, lengths, lead) {
   const at = (own, values) => {
     const known = new Map(own.map((length, i) => [length, values[i]]));
     return lengths.map((length) => known.get(length) ?? null);
   };
-  const styles = dashes(cells);
+  const styles = medianStyles(cells, lead);
   const runs = [], medians = [];
   cells.forEach((cell, i) => {
-    for (const trial of cell.trials)
-      if (COUNTED.includes(trial.status) && cell.trials.length > 1)
+    const withRuns = cell.trials.length > 1 && (!lead || cell === lead);
+    for (const trial of withRuns ? cell.trials : [])
+      if (COUNTED.includes(trial.status))
         runs.push([
-          { stroke: cell.color, width: 0.8, alpha: 0.55, points: { show: false }, spanGaps: true,
+          { stroke: styles[i].stroke, width: 0.8, alpha: lead ? 0.9 : 0.55, points: { show: false }, spanGaps: true,
             class: "run", dash: trial.status === "diverged" ? [3, 3] : undefined },
           at(cell.lengths, trial.curve)]);
     medians.push([
       { label: several(cells, "sweep") ? `${cell.cell} · ${cell.sweep}` : cell.cell,
-        stroke: cell.color, width: 2.5, dash: styles[i], spanGaps: true,
-        points: { show: true, size: 5, fill: cell.color },
+        ...styles[i], spanGaps: true,
+        points: { show: !lead || cell === lead, size: 5, fill: styles[i].stroke },
         value: (u, value) => (value === null || value === undefined ? "–" : `${percent(value)} %`) },
       at(cell.lengths, cell.median)]);
   });
@@ -87,12 +104,12 @@ function lines(cells, lengths) {
 
 const several = (cells, name) => new Set(cells.map((cell) => cell[name])).size > 1;
 
-// The chart of these cells in a box, in place of the one that was there.
-function draw(box, cells, height) {
+// The chart of these cells in a box, in place of the one that was there. lead: one to be seen first.
+function draw(box, cells, height, lead) {
   box.chart?.destroy();
   box.chart = null;
   const shown = cells.filter((cell) => cell.lengths.length);
-  box.nextElementSibling.textContent = caption(cells);
+  box.nextElementSibling.textContent = caption(cells, lead);
   box.hidden = !shown.length;
   if (!shown.length) return;
   const range = commonRange(shown);
@@ -109,7 +126,7 @@ function draw(box, cells, height) {
        class: range ? "ground" : "run", fillTo: -3 }, inside],
     [{ label: "95 %", stroke: color("light"), width: 1, dash: [2, 3], points: { show: false },
        class: "run" }, lengths.map(() => 95)]];
-  const all = [...ground, ...lines(shown, lengths)];
+  const all = [...ground, ...lines(shown, lengths, lead)];
   const axis = { stroke: color("grey"), font: FONT, labelFont: FONT, ticks: { stroke: color("light") },
     grid: { stroke: color("fainter") } };
   box.chart = new uPlot({
@@ -123,13 +140,13 @@ function draw(box, cells, height) {
         splits: () => [0, 20, 40, 60, 80, 100] }],
     series: [{ label: "length", value: (u, v) => (v ?? "–").toLocaleString("en") },
              ...all.map(([style]) => style)],
-    legend: { markers: { dash: (u, i) => (u.series[i].dash?.length ? "dashed" : "solid") } },
+    legend: { markers: { dash: (u, i) => borderOf(u.series[i].dash) } },
     cursor: { drag: { setScale: false, x: false }, dataIdx: (u, i, idx) => idx, y: false },
   }, [lengths, ...all.map(([, values]) => values)], box);
 }
 
 // What the chart shows: n, failed runs and whose weights.
-function caption(cells) {
+function caption(cells, lead) {
   if (!cells.length) return "";
   const numbers = (of) => {
     const found = [...new Set(cells.map(of))].sort((a, b) => a - b);
@@ -143,8 +160,9 @@ function caption(cells) {
     `${count} ${name}${name === "diverged" ? " (dashed, counts as 0 %)" : " (not counted)"}`);
   const range = commonRange(cells);
   return [
-    `Thick: median over runs, n = ${numbers((c) => c.n)} of ${numbers((c) => c.trials.length)} planned `
-      + `per cell; thin: runs. ${failed.length ? `${failed.join(", ")}.` : "No run failed."}`,
+    `${lead ? `Thick: ${lead.cell}, median over runs` : "Thick: median over runs"}, `
+      + `n = ${numbers((c) => c.n)} of ${numbers((c) => c.trials.length)} planned per cell; `
+      + `thin: ${lead ? "its runs, and medians of other cells of the sweep" : "runs"}. ${failed.length ? `${failed.join(", ")}.` : "No run failed."}`,
     range ? `Grey: the trained lengths ${range[0]}–${range[1]}.`
       : `Trained lengths: ${cells.map((c) => (c.trained ?? ["?"]).join("–")).join("; ")}.`,
     `Dotted: 95 %. Checkpoint: ${[...new Set(cells.map((c) => c.checkpoint))].join("; ")}.`,
@@ -318,7 +336,8 @@ function start() {
   const headline = document.getElementById("headline");
   if (headline) {
     const shown = headline.dataset.cells.split(" ").map((i) => CELLS[i]);
-    draw(headline, shown, 340);
+    const lead = CELLS[headline.dataset.lead];
+    draw(headline, [...shown.filter((cell) => cell !== lead), lead], 340, lead); // over the others
   }
   readState();
   filter();

@@ -150,12 +150,12 @@ def _candidate(row: Mapping[str, Any]) -> Candidate:
 
 
 def _draw_headline(rows: Sequence[Mapping[str, Any]], best: int) -> Iterator[Markup]:
-    """The chart of this cell and of those of its sweep that reach furthest."""
+    """The chart of this cell, and thin those of its sweep that reach furthest."""
     view = (rows[best]["sweep"], rows[best]["scale"])
     beside = [i for i, other in enumerate(rows) if (other["sweep"], other["scale"]) == view]
     beside = sorted(beside, key=lambda i: (-(rows[i]["reach"] or 0), i))[:MOST_SHOWN]
     shown = " ".join(map(str, sorted(beside)))
-    yield element("div", class_="chart", id="headline", data_cells=shown)
+    yield element("div", class_="chart", id="headline", data_cells=shown, data_lead=str(best))
     yield element("p", class_="hint caption")
     yield element("noscript", "The charts need JavaScript; the table does not.")
 

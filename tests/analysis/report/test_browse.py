@@ -364,6 +364,35 @@ class TestInABrowser:
         assert "APE, 3 layers" not in chromium.run(medians)
         assert chromium.problems == []
 
+    @pytest.mark.parametrize("sweep", ["ten_thousand_digits", "encoding_ablation"])
+    def test_the_headline_cell_stands_out_of_its_chart(
+        self, tmp_path: Path, chromium: Page, sweep: str
+    ):
+        """No other line is in its colour; cells of other methods keep theirs, without runs."""
+        out = tmp_path / "page.html"
+        write_page(Store(PUBLISHED), [(sweep, "laptop")], "last", NOWHERE, out)
+        chromium.open(out, 1280)
+        shown = "document.getElementById('headline').chart.series.slice(3)"
+        drawn = chromium.run(f"{shown}.map(s => [s.label ?? '', s.stroke(), s.width, s.alpha])")
+        medians = [line for line in drawn if line[3] is None or line[3] == 1]
+        *others, (name, own, width, _) = medians
+        by_name = {cell["cell"]: cell for cell in cells(out)}
+        lead = by_name[name]
+        assert any(text.startswith(name) for text in Reader(out.read_text()).all("p"))
+        assert own == lead["method_color"]
+        assert len(others) == min(6, len(by_name)) - 1
+        assert max(line[2] for line in others) < width / 2
+        grey = chromium.run("color('grey')")
+        for label, stroke, *_ in others:
+            same = by_name[label]["method_color"] == own
+            assert stroke == (grey if same else by_name[label]["color"])
+        assert [line[1] for line in drawn[: -len(medians)]] == [own] * lead["n"]
+        looks = chromium.run(f"{shown}.map(s => s.stroke() + (s.dash ?? ''))")[-len(medians) :]
+        assert len(set(looks)) == len(looks)
+        caption = chromium.run("document.querySelector('#headline + .caption').textContent")
+        assert f"Thick: {name}, median over runs, n = " in caption
+        assert chromium.problems == []
+
     def test_what_is_shown_is_in_the_address(self, page: Path, chromium: Page):
         chromium.open(page, 1280)
         assert len(chromium.run(SHOWN)) == 7
