@@ -29,7 +29,7 @@ from analysis.tables.sweep_tables import TableCell
 from pcore.cli.text import plural
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("uplot/uPlot.iife.min.js", "../report.js", "browse.js")
+SCRIPTS = ("uplot/uPlot.iife.min.js", "../report.js", "chart.js", "browse.js")
 SHEETS = ("uplot/uPlot.min.css", "../report.css", "browse.css")
 FILTERS = ("sweep", "scale", "task", "encoding", "layers")
 LENGTHS = ("near 1.5x", "near 2x", "longest")  # at which the table shows exact match
