@@ -75,18 +75,18 @@ def _arm_notes(frame: pd.DataFrame, has_examples: bool, left_out: Sequence[str])
         "Diverged runs count as 0."
     )
     yield "p: exact sign test over pairs (new seeds); Holm: corrected for all rows of this table."
-    if has_examples:
-        yield (
-            "examples: those that only the cell (gained) or only the reference (lost) has right; "
-            "McNemar: exact, in more than half of the pairs of these trained models this side "
-            "(+ the cell, − the reference) has more right."
-        )
     if (frame["least_p_holm"] > SURE).any():
         least = p_value(frame["least_p_holm"].min())
         missing = f"No column of p ({', '.join(left_out)}), " if left_out else ""
         yield (
             f"{missing}{TOO_FEW}: the least p that the test can give is above {SURE}, whatever "
             f"the runs say; the least corrected one of this table is {least}."
+        )
+    if has_examples:
+        yield (
+            "examples: those that only the cell (gained) or only the reference (lost) has right; "
+            "McNemar: exact, in more than half of the pairs of these trained models this side "
+            "(+ the cell, − the reference) has more right. It says nothing about new seeds."
         )
     for pairing, others in frame[~frame["is_paired"].astype(bool)].groupby("pairing"):
         cells, instead = ", ".join(others["cell"]), " (difference of medians, permutation test)"

@@ -371,6 +371,18 @@ def test_a_table_shows_no_p_where_no_p_could_be_small():
     assert note.startswith("too few runs: the least p that the test can give is above 0.05")
 
 
+def test_where_only_the_p_of_examples_is_left_the_notes_say_what_it_is_not():
+    right, wrong = (np.packbits([bit] * 20).tobytes() for bit in (1, 0))
+    evaluation = make_pair([1.0, 1.0], [0.0, 0.0])
+    evaluation["outcomes"] = [right if cell == "arm" else wrong for cell in evaluation["cell"]]
+    table = arms_table(compare_arms(evaluation, 10), "t")
+    heads = [head.text for head in table.header]
+    assert heads[-3:] == ["wins–ties–losses", "examples", "p examples"]
+    assert [len(row) for row in table.rows] == [len(heads)]
+    assert table.notes[2].startswith("No column of p (sign test, Holm), too few runs")
+    assert table.notes[3].endswith("It says nothing about new seeds.")
+
+
 def test_one_pair_has_no_interval_and_no_runs_have_no_test():
     """Although the arm has more runs than the one that pairs."""
     evaluation = make_pair([0.9, 0.8], [0.5])
