@@ -1,13 +1,14 @@
 """The first screen of the report and of the page: what reaches furthest, beside the verdicts."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.figures import style
 from analysis.report.markup import Markup, element
-from analysis.tables.sweep_tables import times
+from analysis.tables.sweep_tables import percent, times
+from pcore.cli.text import plural
 
 TITLE = "Length generalization of Transformers: ablations"
 VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {  # CSS class and sign, in the order shown
@@ -23,6 +24,9 @@ VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {  # CSS class and sign, in the
     "not run": ("none", "–"),
     "not run at paper scale": ("none", "–"),
 }
+PRIORITY = ("bad strong", "bad", "good strong", "good")  # what must not be folded away comes first
+WHOLE_FROM = 10  # the factor beyond the trained lengths from which on it is said without decimals
+MOST_DECIDED, MOST_CLOSE = 3, 2  # claims that the first screen shows unfolded
 DECIDED = {word for word, (css, _) in VERDICT_STYLES.items() if css.split()[0] in ("good", "bad")}
 
 
@@ -33,8 +37,11 @@ class Candidate:
     title: str  # of its sweep
     scale: str
     cell: str
-    l95: str  # as in the table: "≥1000 (83.3x)"
-    reach: float | None  # L95 over the longest trained length; None: nothing was measured
+    task: str
+    l95: int | None  # None: nothing was measured
+    is_longest: bool  # nothing longer was tested
+    worst: float  # exact match of the worst run at this length
+    reach: float | None  # L95 over the longest trained length
     trained: tuple[int, int]
     n: int
     constructed: bool
@@ -53,48 +60,81 @@ def show_headline(chosen: Candidate | None, *chart: Markup) -> Markup:
     """The headline as a sentence over its chart."""
     if chosen is None:
         return element("section", element("p", "No trained cell reaches any length yet."))
-    low, high = chosen.trained
-    reached = chosen.l95.partition(" ")[0]
-    tested = ", the longest tested" if reached.startswith("≥") else ""
-    text = (
-        f"{chosen.cell}: median exact match above 95 % up to length {reached.strip('≥*')}{tested}, "
-        f"{times(chosen.reach or 0)} the longest of the trained lengths {low}–{high}; "
-        f"n = {chosen.n} runs."
-    )
     return element(
         "section",
         element("h2", chosen.title, " ", element("span", chosen.scale, class_="scale")),
-        element("p", text, class_="question"),
+        element("p", _say_headline(chosen), class_="question"),
         *chart,
     )
 
 
+def _say_headline(chosen: Candidate) -> str:
+    """How far the median goes, and what the worst run does there."""
+    low, high = chosen.trained
+    is_said = chosen.task.lower() in chosen.title.lower()
+    name = chosen.cell if is_said else f"{chosen.cell} ({chosen.task})"
+    tested = ", the longest tested" if chosen.is_longest else ""
+    reach = chosen.reach or 0
+    factor = f"{reach:,.0f}x" if reach >= WHOLE_FROM else times(reach)
+    runs = f"worst of n = {chosen.n} runs at that length" if chosen.n > 1 else "n = 1 run"
+    return (
+        f"{name}: median exact match above 95 % up to length {chosen.l95:,}{tested}, {factor} the "
+        f"longest of the trained lengths {low}–{high}; {runs}: {percent(chosen.worst)} %."
+    )
+
+
 def show_verdicts(verdicts: Sequence[VerdictRow], link: Callable[[VerdictRow], Markup]) -> Markup:
-    """What is decided and what is not separated; the rest folded. link: a claim that leads to its
-    rows.
+    """How many are decided; the first of these and of what is not separated, the others folded.
+
+    link: a claim that leads to its rows.
     """
     decided = [row for row in verdicts if row.verdict in DECIDED]
+    decided.sort(key=lambda row: PRIORITY.index(VERDICT_STYLES[row.verdict][0]))
     close = [row for row in verdicts if row.verdict == "not separated"]
     rest = [row for row in verdicts if row.verdict not in DECIDED | {"not separated"}]
-    counts = Counter(row.verdict for row in rest)
-    words = ", ".join(f"{count} {word}" for word, count in counts.items())
-    summary = element("summary", f"The rest: {words}")
+    others = element("summary", plural(len(rest), "other claim"))
     return element(
         "section",
         element("h2", "Verdicts on the claims"),
+        element("p", _count_verdicts(verdicts), class_="question"),
         element("h3", f"Decided ({len(decided)})"),
-        _list_claims(decided, link),
+        *_list_claims(decided, link, MOST_DECIDED, "decided"),
         element("h3", f"Not separated ({len(close)})"),
-        _list_claims(close, link),
-        element("details", summary, _list_claims(rest, link)) if rest else Markup(""),
+        *_list_claims(close, link, MOST_CLOSE, "not separated"),
+        element("details", others, *_list_claims(rest, link, len(rest), "")) if rest else "",
         id="verdicts",
     )
 
 
-def _list_claims(rows: Sequence[VerdictRow], link: Callable[[VerdictRow], Markup]) -> Markup:
+def _count_verdicts(verdicts: Sequence[VerdictRow]) -> str:
+    """ "18 of 77 claims decided: 18 at laptop scale. The others: 59 not run."""
+    scales = Counter(row.scale for row in verdicts if row.verdict in DECIDED)
+    others = Counter[Verdict](row.verdict for row in verdicts if row.verdict not in DECIDED)
+    where = ", ".join(f"{count} at {scale} scale" for scale, count in scales.most_common())
+    words = ", ".join(f"{count} {_say(word, count)}" for word, count in others.most_common())
+    text = f"{scales.total()} of {plural(len(verdicts), 'claim')} decided"
+    text += f": {where}." if where else "."
+    return f"{text} The others: {words}." if words else text
+
+
+def _say(word: Verdict, count: int) -> str:
+    if word == "not run at paper scale":
+        return "needs paper scale" if count == 1 else "need paper scale"
+    return word
+
+
+def _list_claims(
+    rows: Sequence[VerdictRow], link: Callable[[VerdictRow], Markup], most: int, word: str
+) -> Iterator[Markup]:
+    """The first of these claims; those beyond so many folded, under a word."""
     if not rows:
-        return element("p", "None.", class_="hint")
-    return element("ul", *(_show_claim(row, link(row)) for row in rows), class_="claims")
+        yield element("p", "None.", class_="hint")
+        return
+    items = [_show_claim(row, link(row)) for row in rows]
+    yield element("ul", *items[:most], class_="claims")
+    if more := items[most:]:
+        summary = element("summary", f"{len(more)} more {word}")
+        yield element("details", summary, element("ul", *more, class_="claims"))
 
 
 def _show_claim(row: VerdictRow, name: Markup) -> Markup:

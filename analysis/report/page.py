@@ -27,6 +27,7 @@ from analysis.report.markup import Markup, element, join
 from analysis.report.model import Section
 from analysis.report.section import section_id, show_figure, show_section
 from analysis.report.section_tables import completeness_words
+from analysis.statistics.runs import run_curves
 from analysis.tables.sweep_tables import DASH
 from pcore.cli.text import plural
 
@@ -108,18 +109,22 @@ def _candidates(section: Section) -> Iterator[Candidate]:
     if table is None:
         return
     configs = cell_configs(results)
-    column = [head.text for head in table.header].index("L95")
-    for row, numbers in zip(table.rows, table.numbers.to_dict("records"), strict=True):
-        if not pd.isna(numbers["l95_over_trained"]):
+    worst = run_curves(results.evaluation).groupby(["cell", "length"])["exact_match"].min()
+    for row in table.numbers.to_dict("records"):
+        if not pd.isna(row["l95_over_trained"]) and row["l95"]:
+            config = configs[row["cell"]]
             yield Candidate(
                 title=results.title,
                 scale=results.scale,
-                cell=numbers["cell"],
-                l95=row[column].text,
-                reach=numbers["l95_over_trained"],
-                trained=(numbers["trained_min"], numbers["trained_max"]),
-                n=numbers["n"],
-                constructed=configs[numbers["cell"]].get("model.kind") == "constructed",
+                cell=row["cell"],
+                task=str(config.get("task.name", "")),
+                l95=row["l95"],
+                is_longest=row["l95_is_lower_bound"],
+                worst=worst[row["cell"], row["l95"]],
+                reach=row["l95_over_trained"],
+                trained=(row["trained_min"], row["trained_max"]),
+                n=row["n"],
+                constructed=config.get("model.kind") == "constructed",
             )
 
 

@@ -1,6 +1,6 @@
 """The arms of a sweep against a reference (`analysis.statistics.comparisons`) as a table."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,7 +13,10 @@ SIDES = {"cell": "+", "reference": "−"}  # whom McNemar's test favors
 
 
 def arms_table(frame: pd.DataFrame, title: str) -> Table:
-    """One row per row of `compare_arms`: a cell against the reference."""
+    """One row per row of `compare_arms`: a cell against the reference.
+
+    A test that has too few runs for every row has no column; a note says so.
+    """
     has_examples = bool((frame["num_mcnemar"] > 0).any())
     header = [
         TableCell("cell"),
@@ -25,14 +28,22 @@ def arms_table(frame: pd.DataFrame, title: str) -> Table:
     ]
     if has_examples:
         header += [TableCell("examples", "gained–lost"), TableCell("p examples", "McNemar, Holm")]
+    rows = [_arm_row(row, has_examples) for row in frame.to_dict("records")]
+    left_out = [i for i in range(len(header)) if _is_too_few([row[i].text for row in rows])]
+    kept = [i for i in range(len(header)) if i not in left_out]
     reference = frame["reference"].iloc[0]
     return Table(
         title=f"{title}: arms against {reference}",
-        header=tuple(header),
-        rows=tuple(_arm_row(row, has_examples) for row in frame.to_dict("records")),
-        notes=tuple(_arm_notes(frame, has_examples)),
+        header=tuple(header[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        notes=tuple(_arm_notes(frame, has_examples, [header[i].detail for i in left_out])),
         numbers=frame,
     )
+
+
+def _is_too_few(texts: Sequence[str]) -> bool:
+    """Whether a column has no p because of too few runs."""
+    return TOO_FEW in texts and set(texts) <= {TOO_FEW, DASH}
 
 
 def _arm_row(row: dict[Hashable, Any], has_examples: bool) -> tuple[TableCell, ...]:
@@ -55,7 +66,8 @@ def _arm_row(row: dict[Hashable, Any], has_examples: bool) -> tuple[TableCell, .
     return tuple(fields)
 
 
-def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
+def _arm_notes(frame: pd.DataFrame, has_examples: bool, left_out: Sequence[str]) -> Iterator[str]:
+    """left_out: the p that have no column."""
     first = frame.iloc[0]
     yield (
         f"difference: exact match at length {first['lengths']} minus that of {first['reference']}, "
@@ -63,17 +75,18 @@ def _arm_notes(frame: pd.DataFrame, has_examples: bool) -> Iterator[str]:
         "Diverged runs count as 0."
     )
     yield "p: exact sign test over pairs (new seeds); Holm: corrected for all rows of this table."
+    if (frame["least_p_holm"] > SURE).any():
+        least = p_value(frame["least_p_holm"].min())
+        missing = f"No column of p ({', '.join(left_out)}), " if left_out else ""
+        yield (
+            f"{missing}{TOO_FEW}: the least p that the test can give is above {SURE}, whatever "
+            f"the runs say; the least corrected one of this table is {least}."
+        )
     if has_examples:
         yield (
             "examples: those that only the cell (gained) or only the reference (lost) has right; "
             "McNemar: exact, in more than half of the pairs of these trained models this side "
-            "(+ the cell, − the reference) has more right."
-        )
-    if (frame["least_p_holm"] > SURE).any():
-        least = p_value(frame["least_p_holm"].min())
-        yield (
-            f"{TOO_FEW}: the least p that the test can give is above {SURE}, whatever the runs "
-            f"say; the least corrected one of this table is {least}."
+            "(+ the cell, − the reference) has more right. It says nothing about new seeds."
         )
     for pairing, others in frame[~frame["is_paired"].astype(bool)].groupby("pairing"):
         cells, instead = ", ".join(others["cell"]), " (difference of medians, permutation test)"

@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.claims.judge import judge
 from analysis.claims.published import CLAIMS
 from analysis.configs import cell_configs
-from analysis.figures.shared.cell_styles import cell_shades, method_name
+from analysis.figures.shared.cell_styles import cell_method_colors, cell_shades, method_name
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.report.browse.links import Block
 from analysis.report.browse.page import LENGTHS
@@ -63,6 +63,7 @@ def _verdicts(claims: Mapping[int, Any], views: Sequence[Results]) -> list[dict[
 def _describe_view(results: Results) -> dict[str, Any]:
     table = ablation_table(results) if len(results.evaluation) else None
     configs, colors = cell_configs(results), cell_shades(results)
+    methods = cell_method_colors(results)
     runs = _describe_runs(results)
     return {
         "scale": results.scale,
@@ -71,7 +72,8 @@ def _describe_view(results: Results) -> dict[str, Any]:
         "complete": completeness_words(results),
         "checkpoint": POLICIES.get(results.checkpoint, results.checkpoint),
         "cells": [
-            _describe_method(cell, configs.get(cell, {}), colors[cell])
+            {"color": colors[cell], "method_color": methods[cell]}
+            | _describe_method(cell, configs.get(cell, {}))
             | _describe_numbers(results, table, place)
             | runs[cell]
             for place, cell in enumerate(results.cells)
@@ -79,10 +81,9 @@ def _describe_view(results: Results) -> dict[str, Any]:
     }
 
 
-def _describe_method(cell: str, config: Mapping[str, Any], color: str) -> dict[str, Any]:
+def _describe_method(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "cell": cell,
-        "color": color,
         "task": str(config.get("task.name", DASH)),
         "encoding": method_name(config) if config else DASH,
         "layers": config.get("model.num_layers"),
@@ -95,7 +96,8 @@ def _describe_numbers(results: Results, table: Table | None, place: int) -> dict
     nothing = ["", TableCell(DASH)]
     shown = {"train": TableCell(DASH), "L95": TableCell(DASH)}
     lengths: list[Any] = [nothing] * len(LENGTHS)
-    reach = None
+    reach = l95 = None
+    is_longest = False
     if table is not None:
         chosen = choose_lengths(results)
         row = dict(zip((head.text for head in table.header), table.rows[place], strict=True))
@@ -103,12 +105,16 @@ def _describe_numbers(results: Results, table: Table | None, place: int) -> dict
         if chosen.solve is not None:
             three = (chosen.lengths[0], chosen.solve, chosen.lengths[-1])
             lengths = [[length, row[f"EM@{length}"]] for length in three]
-        reach = table.numbers["l95_over_trained"].iloc[place]
+        numbers = table.numbers.iloc[place]
+        reach, l95 = numbers["l95_over_trained"], numbers["l95"]
+        is_longest = not pd.isna(l95) and bool(numbers["l95_is_lower_bound"])
     return {
         "train": shown["train"],
         "L95": shown["L95"],
         "exact_match": dict(zip(LENGTHS, lengths, strict=True)),
         "reach": None if pd.isna(reach) else float(reach),
+        "l95": None if pd.isna(l95) else int(l95),
+        "is_longest": is_longest,
     }
 
 

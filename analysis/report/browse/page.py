@@ -7,10 +7,11 @@ by the script, and only the scripts of this folder may run (a policy with their 
 import base64
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from analysis.claims.verdict import VerdictRow
 from analysis.load import COUNTED
@@ -28,7 +29,7 @@ from analysis.tables.sweep_tables import TableCell
 from pcore.cli.text import plural
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("uplot/uPlot.iife.min.js", "../report.js", "browse.js")
+SCRIPTS = ("uplot/uPlot.iife.min.js", "../report.js", "chart.js", "browse.js")
 SHEETS = ("uplot/uPlot.min.css", "../report.css", "browse.css")
 FILTERS = ("sweep", "scale", "task", "encoding", "layers")
 LENGTHS = ("near 1.5x", "near 2x", "longest")  # at which the table shows exact match
@@ -37,8 +38,9 @@ MOST_SHOWN = 6  # cells of the headline figure
 NOTES = (
     "L95: largest tested length up to which the median EM stays above 95 % (x the trained length); "
     "≥: nothing longer was tested; *: a length on which recipes are tuned.",
-    "EM: exact match in %, with the length it was measured at: those nearest to 1.5 and 2 times "
-    "the longest trained one, and the longest tested. EM train: over the trained lengths; †: at "
+    "EM: exact match in %, with the length it was measured at (in the head where most rows "
+    "have the same): those nearest to 1.5 and 2 times the longest trained one, and the longest "
+    "tested. EM train: over the trained lengths; †: at "
     "most 95 %, so the cell does not fit them; its other numbers say nothing about longer ones.",
     "runs: counted/planned. A diverged run counts with 0 % at every length; runs that failed "
     "otherwise or are missing do not count. not ok: how many of the planned these are.",
@@ -130,11 +132,16 @@ def _show_first(blocks: Sequence[Block], rows: Sequence[Mapping[str, Any]]) -> M
 
 
 def _candidate(row: Mapping[str, Any]) -> Candidate:
+    curves = [dict(zip(row["lengths"], run["curve"], strict=False)) for run in row["trials"]]
+    found = [curve.get(row["l95"]) for curve in curves]
     return Candidate(
         title=row["title"],
         scale=row["scale"],
         cell=row["cell"],
-        l95=row["L95"][0],
+        task=row["task"],
+        l95=row["l95"],
+        is_longest=row["is_longest"],
+        worst=min((value / 100 for value in found if value is not None), default=math.nan),
         reach=row["reach"],
         trained=row["trained"],
         n=row["n"],
@@ -143,12 +150,12 @@ def _candidate(row: Mapping[str, Any]) -> Candidate:
 
 
 def _draw_headline(rows: Sequence[Mapping[str, Any]], best: int) -> Iterator[Markup]:
-    """The chart of this cell and of those of its sweep that reach furthest."""
+    """The chart of this cell, and thin those of its sweep that reach furthest."""
     view = (rows[best]["sweep"], rows[best]["scale"])
     beside = [i for i, other in enumerate(rows) if (other["sweep"], other["scale"]) == view]
     beside = sorted(beside, key=lambda i: (-(rows[i]["reach"] or 0), i))[:MOST_SHOWN]
     shown = " ".join(map(str, sorted(beside)))
-    yield element("div", class_="chart", id="headline", data_cells=shown)
+    yield element("div", class_="chart", id="headline", data_cells=shown, data_lead=str(best))
     yield element("p", class_="hint caption")
     yield element("noscript", "The charts need JavaScript; the table does not.")
 
@@ -160,14 +167,13 @@ def _link_claim(row: VerdictRow) -> Markup:
 
 def _show_cells(rows: Sequence[Mapping[str, Any]]) -> Markup:
     header = [
-        TableCell("cell"),
+        TableCell("cell", "sweep, scale"),
         TableCell("runs"),
         TableCell("L95", "(x trained)"),
         *(TableCell(f"EM {name}", "at length") for name in LENGTHS),
         TableCell("EM train"),
         TableCell("not ok"),
         TableCell("encoding", "task, layers"),
-        TableCell("sweep", "scale"),
     ]
     table = data_table(
         header,
@@ -184,15 +190,26 @@ def _show_cells(rows: Sequence[Mapping[str, Any]]) -> Markup:
         element(
             "div",
             element("div", table, id="table"),
-            element(
-                "aside",
-                element("div", class_="chart", id="chart"),
-                element("p", class_="hint caption"),
-                element("div", id="trials"),
-            ),
+            _show_chosen(),
             class_="browse",
         ),
         id="cells",
+    )
+
+
+def _show_chosen() -> Markup:
+    """Where the script shows the cells that were clicked: it is hidden while there are none."""
+    clear = element("button", "clear selection", type="button", id="clear")
+    return element(
+        "aside",
+        element(
+            "div",
+            element("div", class_="chart", id="chart"),
+            element("p", class_="hint caption"),
+        ),
+        element("div", element("p", clear), element("div", id="trials")),
+        hidden="",
+        aria_label="curves and trials",
     )
 
 
@@ -203,21 +220,24 @@ def _row(row: Mapping[str, Any]) -> list[str | TableCell]:
     name = element("button", row["cell"], type="button", aria_pressed="false", class_="pick")
     layers = "" if row["layers"] is None else f", {plural(row['layers'], 'layer')}"
     return [
-        TableCell(name, row["sweep"]),
+        TableCell(name, f"{row['sweep']}, {row['scale']}"),
         f"{row['n']}/{len(row['trials'])}",
         TableCell(*row["L95"]),
         *(_at(*row["exact_match"][name]) for name in LENGTHS),
         TableCell(*row["train"]),
         TableCell(str(sum(failed.values())), states),
         TableCell(row["encoding"], f"{row['task']}{layers}"),
-        TableCell(row["sweep"], row["scale"]),
     ]
 
 
-def _at(length: int | str, value: Sequence[str]) -> TableCell:
-    """An exact match with its length and interval."""
+def _at(length: int | Literal[""], value: Sequence[str]) -> TableCell:
+    """An exact match with its length, which the script moves to the head where most rows have the
+    same, and its interval.
+    """
     text, interval = value
-    return TableCell(text, f"at {length} {interval}".rstrip() if length else "")
+    if not length:
+        return TableCell(text)
+    return TableCell(text, join([element("span", f"at {length} ", class_="at"), interval]))
 
 
 def _show_filters(rows: Sequence[Mapping[str, Any]]) -> Markup:
@@ -247,7 +267,10 @@ def _show_notes(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """How many runs and whose weights a number is of; what the columns mean, folded."""
     policies = "; ".join(sorted({row["checkpoint"] for row in rows}))
     notes = element("ul", *(element("li", note) for note in NOTES), class_="notes")
-    short = "Medians over counted runs [interval]; click a row for its curve and trials."
+    short = (
+        "Medians over counted runs [interval]. Click rows: their curves, overlaid, and their "
+        "trials appear below the table."
+    )
     return join(
         [
             element("p", f"{short} Checkpoint: {policies}.", class_="hint"),

@@ -345,21 +345,42 @@ def test_holm_goes_over_the_arms_and_too_few_seeds_show():
 
 
 def test_a_table_shows_no_p_where_no_p_could_be_small():
-    def shown(num_pairs: int, arms: int) -> tuple[set[tuple[str, str]], str]:
+    def shown(num_pairs: int, arms: int, fewer: int = 0) -> tuple[set[tuple[str, ...]], str]:
         seeds = DIAGONAL[:num_pairs]
         cells = ["base", *(f"arm {i}" for i in range(arms))]
         shares = [dict.fromkeys(seeds, 0.9 if i else 0.5) for i in range(len(cells))]
         rows = [make_rows(cell, i, shares[i]) for i, cell in enumerate(cells)]
+        rows += [make_rows("few", len(cells), dict.fromkeys(seeds[:fewer], 0.9))] if fewer else []
         table = arms_table(compare_arms(pd.concat(rows), 10), "t")
-        return {(row[4].text, row[5].text) for row in table.rows}, " ".join(table.notes)
+        p = [i for i, head in enumerate(table.header) if head.text == "p"]
+        heads = tuple(table.header[i].detail for i in p)
+        assert {len(row) for row in table.rows} == {len(table.header)}
+        return {heads, *(tuple(row[i].text for i in p) for row in table.rows)}, table.notes[-1]
 
-    few = "too few runs"
-    assert shown(5, 1)[0] == {(few, few)}
-    assert shown(6, 1)[0] == {("0.031", "0.031")}
-    texts, notes = shown(6, 2)
-    assert texts == {("0.031", few)}  # corrected for two rows
-    assert "too few runs: the least p that the test can give is above 0.05" in notes
-    assert "the least corrected one of this table is 0.062." in notes
+    both, few = ("sign test", "Holm"), "too few runs"
+    texts, note = shown(5, 1)
+    assert texts == {()}
+    assert note.startswith("No column of p (sign test, Holm), too few runs: the least p that ")
+    assert shown(6, 1)[0] == {both, ("0.031", "0.031")}
+    texts, note = shown(6, 2)
+    assert texts == {("sign test",), ("0.031",)}  # corrected for two rows
+    assert note.startswith("No column of p (Holm), too few runs: the least p that the test can ")
+    assert note.endswith("the least corrected one of this table is 0.062.")
+    texts, note = shown(7, 1, fewer=3)
+    assert texts == {both, ("0.016", "0.031"), (few, few)}  # a column that has one stays
+    assert note.startswith("too few runs: the least p that the test can give is above 0.05")
+
+
+def test_where_only_the_p_of_examples_is_left_the_notes_say_what_it_is_not():
+    right, wrong = (np.packbits([bit] * 20).tobytes() for bit in (1, 0))
+    evaluation = make_pair([1.0, 1.0], [0.0, 0.0])
+    evaluation["outcomes"] = [right if cell == "arm" else wrong for cell in evaluation["cell"]]
+    table = arms_table(compare_arms(evaluation, 10), "t")
+    heads = [head.text for head in table.header]
+    assert heads[-3:] == ["wins–ties–losses", "examples", "p examples"]
+    assert [len(row) for row in table.rows] == [len(heads)]
+    assert table.notes[2].startswith("No column of p (sign test, Holm), too few runs")
+    assert table.notes[3].endswith("It says nothing about new seeds.")
 
 
 def test_one_pair_has_no_interval_and_no_runs_have_no_test():
