@@ -3,12 +3,14 @@
 import importlib
 import re
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from pcore import conformance
+from pcore.cli.example import choose_task, format_example, make_example, show_batch
 from pcore.cli.parser import FAILED, Parser, command_parser
 from pcore.config import TrialConfig
 from pcore.conformance import Check, format_checks, templates
@@ -33,7 +35,7 @@ def new(words: list[str]) -> int:
     print(f"wrote {path}. Change it, then:")
     examples = ""
     if options.kind == "task":
-        examples = " QUERY=ANSWER  # some that you worked out; prints which symbols share an ID"
+        examples = " QUERY=ANSWER  # some that you worked out; prints the ID of each symbol"
     print(f"  pcore check-{options.kind} {options.name}{examples}")
     flag = FIELDS[options.kind].removesuffix(".name")
     train = f"pcore train --preset small --{flag} {options.name}"
@@ -91,9 +93,7 @@ def check_task(words: list[str]) -> int:
     code = _report("task", name, partial(conformance.check_task, answers=answers))
     if code:
         return code
-    print("Symbols that share an ID, those of the answer after a bar; are they as you meant?")
-    for line in conformance.shared_ids(name, [query for query, _ in answers]):
-        print(f"  {line}")
+    _print_ids(name, [query for query, _ in answers])
     if alike := conformance.find_alike(name):
         print(f"note: {alike}; pcore train takes --model.num_layers 2")
     if not answers:
@@ -106,9 +106,25 @@ def check_task(words: list[str]) -> int:
 def _read_example(text: str, name: str) -> tuple[str, str]:
     query, _, answer = map(str.strip, text.partition("="))
     if not (query and answer):
-        example = conformance.example_of(name)
+        task = conformance.make_task(name)[1]
+        example = "653+49=2070"
+        if task:
+            example = "=".join(task.decode(conformance.example_of(task).tokens[0]))
         raise ValueError(f"{text!r} is not QUERY=ANSWER, such as {example}")
     return query, answer
+
+
+def _print_ids(name: str, queries: Sequence[str]) -> None:
+    """Print the relative IDs of these queries, or of a random one, for the user to look at."""
+    cls = resolve(name, TASKS, "task")
+    examples = [make_example(choose_task(cls, {}, query), query, start=1) for query in queries]
+    print("Symbols with the same ID are coupled. Are these as you meant?")
+    for example in examples or [show_batch(cls(), conformance.example_of(cls()), start=1)]:
+        print(textwrap.indent(format_example(example, with_positions=False), "  "))
+        end = example.num_context - 1
+        ids = list(zip(*example.relative_ids, strict=True))
+        if ":" in name and ids[end] in ids[end + 1 : -1]:
+            print("note: '=' shares an ID with a symbol of the answer: is that meant?")
 
 
 def check_attention(words: list[str]) -> int:

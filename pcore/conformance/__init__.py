@@ -13,7 +13,6 @@ from pcore.conformance.tasks import (
     find_alike,
     make_task,
     memorise,
-    shared_ids,
 )
 
 __all__ = [
@@ -27,5 +26,4 @@ __all__ = [
     "format_checks",
     "make_task",
     "memorise",
-    "shared_ids",
 ]

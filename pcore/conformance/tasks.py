@@ -102,6 +102,7 @@ def _check_rules(task: Task) -> list[Check]:
         "relative IDs": _relative_ids,
         "num_tokens and max_relative_ids": _limits,
         "sample_length": _sample_length,
+        "one answer per query": _one_answer,
         "encode and decode": _round_trip,
         "examples apart": _apart,
         "deterministic under seed": _task_deterministic,
@@ -231,6 +232,20 @@ def _sample_length(task: Task, lengths: list[int]) -> str:
     return f"{', '.join(map(str, sizes))} tokens"
 
 
+def _one_answer(task: Task, lengths: list[int]) -> str:
+    """Nothing but the query, as its tokens stand, decides the answer."""
+    answers: dict[str, str] = {}
+    for length in lengths:
+        batch = task.at_test().sample_length(256, length, make_generator("conformance"))
+        for query, answer in map(task.decode, batch.tokens):
+            if (other := answers.setdefault(query, answer)) != answer:
+                raise Broken(
+                    f"{query}= has the answers {other} and {answer}: is all that they depend on "
+                    "in the layout?"
+                )
+    return f"{len(answers)} queries"
+
+
 def _round_trip(task: Task, lengths: list[int]) -> str:
     """What `decode` shows of an example, typed into `encode`, is that example again.
 
@@ -279,49 +294,10 @@ def _answer(task: Task, query: str, expected: str) -> str:
     raise Broken(f"expected {expected}, but the task says {shown}={answer}{hint}")
 
 
-def shared_ids(name: str, queries: Iterable[str] = ()) -> list[str]:
-    """Of each query, or of a random one, the symbols that share a relative ID, those of the answer
-    after a bar: "653+046=2301: ID 0: + =, ID 1: 3 6 | 2"; and whether that gives them away.
-    """
-    task = make_task(name)[1]
-    if task is None:
-        return []
-    examples = [_type(task, query) for query in queries] or [_any_example(task)]
-    lines = [f"{'='.join(task.decode(e.tokens[0]))}: {_ids(task, e)}" for e in examples]
-    if ":" in name and any(_ends_with_an_id_of_the_answer(example) for example in examples):
-        lines.append("note: '=' shares an ID with a symbol of the answer: is that meant?")
-    return lines
-
-
-def example_of(name: str) -> str:
-    """A short example of a task as a user types it, QUERY=ANSWER."""
-    task = make_task(name)[1]
-    return "653+49=2070" if task is None else "=".join(task.decode(_any_example(task).tokens[0]))
-
-
-def _any_example(task: Task) -> Batch:
+def example_of(task: Task) -> Batch:
+    """A short random example."""
     length = _short_lengths(task)[-1]
     return task.at_test().sample_length(1, length, make_generator("conformance"))
-
-
-def _ends_with_an_id_of_the_answer(example: Batch) -> bool:
-    """Whether '=' has the IDs of a symbol of the response."""
-    ids, mask = example.relative_ids[0], example.response_mask[0]
-    end = ids[int(mask.int().argmax()) - 1]
-    return bool((end != NO_ID).any() and (ids[mask] == end).all(dim=1).any())
-
-
-def _ids(task: Task, example: Batch) -> str:
-    symbols = task.vocab.decode(example.tokens[0].tolist())
-    ids = map(tuple, example.relative_ids[0].tolist())
-    shared: dict[tuple[int, ...], tuple[list[str], list[str]]] = {}
-    for symbol, levels, answered in zip(symbols, ids, example.response_mask[0], strict=True):
-        shared.setdefault(levels, ([], []))[int(answered)].append(symbol)
-    shared.pop((NO_ID,) * task.num_levels, None)  # BOS and EOS
-    return ", ".join(
-        " ".join([f"ID {','.join(map(str, levels))}:", *asked, *(["|", *answer] if answer else [])])
-        for levels, (asked, answer) in sorted(shared.items())
-    )
 
 
 def _apart(task: Task, lengths: list[int]) -> str:
@@ -352,6 +328,8 @@ def _apart(task: Task, lengths: list[int]) -> str:
                 "lies beyond an example's size must not change its answer"
             )
         count += 1
+    if not count:
+        return "not checked: none of the examples drawn is read back as it was typed"
     return f"{count} of {len(batch.tokens)} examples drawn beside longer ones, answered alone"
 
 

@@ -7,7 +7,7 @@ from pcore.vocab import BOUNDARY, make_vocab
 
 SYMBOLS = "0123456"  # that a query has, drawn at random
 EXTRA = ""  # that only an answer has, such as a sign
-SEPARATOR = "+"  # between the strings of a query
+SEPARATOR = "+"  # between the strings of a query: one character, also where there is only one
 NUM_STRINGS = 2  # of a query; all of them have the same length
 
 
@@ -38,7 +38,8 @@ class Base7(Task):
         return layout
 
     # Below: how examples are drawn, read and numbered. It stays as it is as long as all strings of
-    # a query have one length.
+    # a query have one length; else `layout`, `draw` and `parse` change, and `contents` if the
+    # length of the first string does not decide those of the others.
 
     @property
     def vocab(self):  # symbols are numbered from 1 in this order; 0 is padding
@@ -57,7 +58,7 @@ class Base7(Task):
         one_length = {len(string) for string in strings} == {len(strings[0]) or 1}
         if len(strings) != NUM_STRINGS or not one_length or set("".join(strings)) - set(SYMBOLS):
             form = SEPARATOR.join([SYMBOLS[:2]] * NUM_STRINGS)
-            raise ValueError(f"needs symbols {SYMBOLS}, all strings of one length, as in {form}")
+            raise ValueError(f"needs {NUM_STRINGS} x {SYMBOLS}, of one length, as in {form}")
         return self.contents([strings])
 
     def contents(self, queries, device=None):  # fields: the strings of the query, then the answer
@@ -65,10 +66,11 @@ class Base7(Task):
         width, rows = max(longest, self.answer_length(longest)), []
         for query in queries:
             answer, length = self.answer(*query), self.answer_length(len(query[0]))
+            shown = f"{SEPARATOR.join(query)}={answer}"
             if len(answer) != length:
-                raise ValueError(f"answer gives {answer!r}, answer_length says {length} symbols")
+                raise ValueError(f"{shown}: answer_length says {length} symbols")
             if set(answer) - set(SYMBOLS + EXTRA):
-                raise ValueError(f"answer gives {answer!r}, not all of it {SYMBOLS + EXTRA}")
+                raise ValueError(f"{shown}: not all of the answer is in {SYMBOLS + EXTRA}")
             fields = [field.ljust(width, SYMBOLS[0]) for field in (*query, answer)]  # never shown
             rows.append([[self.vocab.index[symbol] for symbol in field] for field in fields])
         sizes = torch.tensor([[len(query[0])] for query in queries], device=device)

@@ -11,9 +11,9 @@ FIELDS = {
     "mixer": "model.mixer",
 }
 MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
-    "ten": ("carry, 7)", "carry, 10)", "not all of it 0123456"),
-    "borrow": ("int(a) + int(b)", "int(a) - int(b)", "-1', answer_length says 2 symbols"),
-    "sign": ("written + str(carry)", 'written + "-"', "not all of it 0123456"),
+    "ten": ("carry, 7)", "carry, 10)", "not all of the answer is in 0123456"),
+    "borrow": ("int(a) + int(b)", "int(a) - int(b)", "-1: answer_length says 2 symbols"),
+    "sign": ("written + str(carry)", 'written + "-"', "not all of the answer is in 0123456"),
     "separator": (
         'EXTRA = ""',
         'EXTRA = "+"',
@@ -30,6 +30,11 @@ MISTAKES = {  # in the template of a task: how a line is changed, and what the c
         "shape = (NUM_STRINGS, length)",
         "shape = (NUM_STRINGS, int(sizes.max()))",
         "an example of length 1 has 14 tokens beside one of length 3, and at most 8 alone",
+    ),
+    "unseen": (
+        "for string in range(NUM_STRINGS):",
+        "for string in (1,):",
+        "is all that they depend on in the layout?",
     ),
     "swapped": ("self.contents([strings])", "self.contents([strings[::-1]])", "comes back as"),
 }
@@ -48,9 +53,7 @@ def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_pat
     assert code == 0
     is_task = kind == "task"
     examples = (
-        " QUERY=ANSWER  # some that you worked out; prints which symbols share an ID"
-        if is_task
-        else ""
+        " QUERY=ANSWER  # some that you worked out; prints the ID of each symbol" if is_task else ""
     )
     assert f"pcore check-{kind} {name}{examples}\n" in out
     cells = {
@@ -92,22 +95,20 @@ def test_answers_are_compared_with_those_expected(pcore):
     code, right, _ = pcore(*check, "653+046=2301", " 6+6 = 51")
     assert code == 0
     assert right.count("  as expected\n") == 2
-    assert (
-        "  653+046=2301: ID 0: + =, ID 1: 3 6 | 2, ID 2: 5 4 | 3, ID 3: 6 0 | 0, ID 4: | 1" in right
-    )
-    assert "  6+6=51: ID 0: + =, ID 1: 6 6 | 5, ID 2: | 1\n" in right
+    assert "  token        $ 6 5 3 + 0 4 6 = 2 3 0 1 $\n" in right
+    assert "  relative ID  . 3 2 1 0 3 2 1 0 1 2 3 4 .\n  token        $ 6 + 6 = 5 1 $\n" in right
     assert "QUERY" not in right
     assert "note: " not in right
     wrong_answers = ["653+046=1032", "653+046=2302", "653-046=2301", "653+046=230", "653+046=2381"]
     code, wrong, _ = pcore(*check, *wrong_answers, "653+046=2301")
     assert code == 1
-    assert wrong.endswith("answered:Mine: 5 of 21 checks failed\n")
+    assert wrong.endswith("answered:Mine: 5 of 22 checks failed\n")
     told = "the task says 653+046=2301"
     assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
     assert f"expected 2302, but {told}\n" in wrong
     assert f"expected 230, but {told}, 4 symbols instead of 3\n" in wrong
     assert "expected 2381, but 8 is no symbol of the task\n" in wrong
-    one_length = "needs symbols 0123456, all strings of one length, as in 01+01 (answered.py, line "
+    one_length = "needs 2 x 0123456, of one length, as in 01+01 (answered.py, line "
     assert one_length in wrong
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pcore.cli import main
-from pcore.cli.show import make_example
+from pcore.cli.example import make_example
 from pcore.tasks import TASKS
 
 PADDED = {
