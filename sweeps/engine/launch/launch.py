@@ -29,6 +29,7 @@ from sweeps.engine.spec import Sweep
 from sweeps.engine.store.location import check_not_published, find_reports
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.provenance import code_provenance
 
 BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
 MAX_LINES = 20  # of unfinished trials listed at the end
@@ -53,6 +54,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
         print("\n  ".join(describe_sweep(plan, count_states(plan))))
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
+    elif code_provenance()["git_commit"] is None:
+        print("rows will not name their commit, as no git history is here: set PCORE_GIT_COMMIT")
     print(f"results: {store.root}")
     began, pending = time.monotonic(), launch_order(plans, num_slots)
     if pending:

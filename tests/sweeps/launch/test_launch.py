@@ -21,7 +21,7 @@ from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial import attempt
+from sweeps.engine.trial import attempt, provenance
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from sweeps.engine.trial.markers import MAX_LOST, record_lost
 from sweeps.engine.trial.processes import this_process
@@ -281,6 +281,24 @@ def test_cells_are_refused_before_anything_is_written(tmp_path, capfd):
         in capfd.readouterr().err
     )
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("commit", "told"), [(None, True), ("abc", False)])
+def test_a_launch_without_git_asks_for_the_commit_that_its_rows_will_name(
+    tmp_path, capsys, monkeypatch, commit, told
+):
+    monkeypatch.setattr(provenance, "_git_state", lambda: (None, None))
+    monkeypatch.delenv("PCORE_GIT_COMMIT", raising=False)
+    if commit:
+        monkeypatch.setenv("PCORE_GIT_COMMIT", commit)
+    provenance.code_provenance.cache_clear()
+    try:
+        assert run(make_sweep(one={}), tmp_path, "--scale", "laptop", "--seeds", "1") == 0
+    finally:
+        provenance.code_provenance.cache_clear()
+    assert ("set PCORE_GIT_COMMIT" in capsys.readouterr().out) == told
+    (row,) = Store(tmp_path).load(record="trial").to_pylist()
+    assert (row["git_commit"], row["git_dirty"]) == (commit, None)
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
