@@ -278,7 +278,8 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
 
 def suggest(name: str, names: Sequence[str]) -> str:
     """The end of an error about a name that does not exist: the nearest one, else all."""
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    close = [other for other in names if other.lower() == name.lower()]
+    close = close or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"there: {', '.join(map(repr, names))}"
 
 

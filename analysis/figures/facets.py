@@ -3,6 +3,7 @@ first axis, and heat maps over the others.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,12 @@ class Facets:
         """The cells of a panel: the reference, if there is one, then those at all other places."""
         cells = [self.cells.get((value, *place)) for place in self.others]
         return cells if self.reference is None else [self.reference, *cells]
+
+
+def _place(names: Sequence[str], values: Sequence[Coordinate]) -> str:
+    """Where a panel lies: words stand for themselves, numbers need the name of their axis."""
+    pairs = zip(names, values, strict=False)
+    return ", ".join(v if isinstance(v, str) else f"{name} {v}" for name, v in pairs)
 
 
 def find_facets(results: Results) -> Facets | None:
@@ -85,7 +92,7 @@ def plot_facets(results: Results, facets: Facets) -> Figure:
                 draw_runs(axes, rows["length"], match, list(rows["trial_id"]), look)
                 draw_median(axes, curve["length"], curve, cell, look)
                 lengths |= set(curve["length"])
-            axes.set_title(str(value), fontsize=7.5, loc="left")
+            axes.set_title(_place(facets.names[:1], (value,)), fontsize=7.5, loc="left")
             axes.set(ylim=(-3, 106), yticks=range(0, 101, 20))
             axes.set_xlabel(length_label(results) if i + across >= len(panels) else "")
             axes.set_ylabel("exact match (%)" if i % across == 0 else "")
@@ -169,7 +176,7 @@ def plot_maps(results: Results, facets: Facets) -> Figure:
             for (y, row), (x, column) in itertools.product(enumerate(rows), enumerate(columns)):
                 values[y, x] = at.get(facets.cells.get((*panel, row, *column), ""), np.nan)
             draw_map(drawn[i], values)
-            drawn[i].set_title(", ".join(map(str, panel)), fontsize=7.5, loc="left")
+            drawn[i].set_title(_place(facets.names, panel), fontsize=7.5, loc="left")
             drawn[i].set_xticks(range(len(columns)), ticks, rotation=30 if is_long else 0)
             if is_long:
                 for tick in drawn[i].get_xticklabels():

@@ -26,6 +26,11 @@ def count_cells(a: Results, b: Results) -> str:
         only = [cell for cell in cells if cell not in both]
         names = "; ".join(only[:MOST_NAMES]) + ("; ..." if len(only) > MOST_NAMES else "")
         text += f" Only in {side}: {f'{len(only)} ({names})' if only else 'none'}."
+    seeds = [
+        {*r.view[["cell", "seed", "data_seed"]].itertuples(index=False, name=None)} for r in (a, b)
+    ]
+    if both and not seeds[0] & seeds[1]:
+        text += " No run of A has the seeds of a run of B, so no runs are paired."
     return text
 
 

@@ -57,7 +57,7 @@ class ShownLengths:
     """Which lengths a table shows."""
 
     lengths: tuple[int, ...]
-    solve: int | None  # the one near 2x, at which solved runs are counted
+    solve: int | None  # the one near 2x, or the longest asked for: solved runs are counted there
     largest_trained: int
     is_common: bool  # all cells were trained on the same lengths
 
@@ -104,7 +104,7 @@ def choose_lengths(results: Results, wanted: Sequence[int] = ()) -> ShownLengths
     usual = {_closest(lengths, factor * largest) for factor in (1.5, 2)} | {lengths[-1]}
     return ShownLengths(
         lengths=tuple(sorted(set(wanted) or usual)),
-        solve=_closest(wanted or lengths, 2 * largest),
+        solve=max(wanted) if wanted else _closest(lengths, 2 * largest),
         largest_trained=largest,
         is_common=is_common,
     )

@@ -186,8 +186,12 @@ def find_task(name: str) -> type[Task]:
 
 
 def check_class(kind: str, name: str) -> None:
-    """Raise ValueError with the classes of a module if it lacks the one that is named."""
+    """Raise ValueError with the classes of a module if it lacks the one that is named, and for a
+    name that has a dot instead of the colon.
+    """
     module_name, colon, class_name = name.partition(":")
+    if not colon and "." in name:
+        raise ValueError(f"{kind} {name!r}: did you mean {':'.join(name.rsplit('.', 1))}?")
     try:
         module = importlib.import_module(module_name) if colon else None
     except Exception:  # own code may raise anything; `resolve` says what

@@ -284,6 +284,8 @@ def _no_such_cell(label: str, cells: Sequence[Cell], sweep: Sweep, scale: Scale)
     labels = [cell.label for cell in cells]
     if {part.strip() for part in label.split(",")} <= {*labels}:
         hint = " Repeat the flag for each label."
+    if alike := [other for other in labels if other.lower() == label.lower()]:
+        hint = f" Did you mean {alike[0]!r}?"
     hint = hint or nearest(label, labels)
     return f"{sweep.name} has no such cell.{hint}"
 

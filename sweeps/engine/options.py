@@ -139,7 +139,7 @@ def add_size(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds",
         help="replicates, e.g. 3, or model seeds x data seeds, e.g. 4x2; 4x2@100 counts from 100; "
-        "2,4x2@100: both",
+        "1@5: seed 5 alone; 2,4x2@100: both",
     )
     add_changes(parser)
 

@@ -287,6 +287,12 @@ def test_compare_counts_cells_of_one_side_and_cells_with_the_same_trials(
         printed = " ".join(capsys.readouterr().out.split())
         assert "On both sides: 5 cells, 4 with the very same trials." in printed
         assert f"Only in A: 1 ({first}). Only in B: 1 (renamed)." in printed
+        assert "no runs are paired" not in printed
+    store.write_view([row for row in kept if row["seed"] == 1])
+    store.write_view([{**row, "sweep": "other"} for row in kept if row["seed"] == 2])
+    assert main(["compare", "some", "other", "--results", str(tmp_path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No run of A has the seeds of a run of B, so no runs are paired." in printed
     few = [row for row in rows if row["cell"] == others[-1]]
     store.write_view([*few, *({**row, "cell": f"cell {i}"} for i in range(7) for row in few)])
     assert main(["compare", *where]) == 0
@@ -359,6 +365,7 @@ def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
     assert "  2 of the 6 cells of the sweep are shown.\n" in printed
     assert "coupling, 2 layers" not in printed
     assert re.findall(r"EM@\d+", printed) == ["EM@12", "EM@20"]
+    assert re.findall(r"\bat \d+", printed) == ["at 20", "at 20"], "solved, worst-best"
     runs_train_and_12 = re.compile(r"^NoPE, 3 .*?(\d/\d +\S+ +\S+)", flags=re.MULTILINE)
     numbers = [re.search(runs_train_and_12, text)[1].split() for text in (printed, whole)]
     assert numbers[0] == numbers[1]
@@ -370,7 +377,7 @@ def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
     assert tex.count("NoPE, 3 layers") == 1
     assert "2 of the 6 cells of the sweep are shown." in tex
     for flags, message in (
-        (["--only", "nope"], "no cell 'nope' in depth_ablation; "),
+        (["--only", "nope, 3 LAYERS"], "in depth_ablation; did you mean 'NoPE, 3 layers'?"),
         (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 12, "),
         (["--lengths", "18-20"], "'18-20' is not a list like 18,96,200"),
     ):

@@ -70,6 +70,14 @@ class InvertedMask(Attention):
         return scores.masked_fill(visible, -torch.inf).softmax(dim=3)
 
 
+class Exponents(Attention):
+    """Shares of sums of exponentials, which overflow or vanish."""
+
+    def forward(self, scores, visible, queries):
+        weights = (scores * visible).exp() * visible
+        return weights / weights.sum(dim=3, keepdim=True)
+
+
 class ManyPerHead(Attention):
     def forward(self, scores, visible, queries):
         return scores.unsqueeze(4).softmax(dim=3)
@@ -132,6 +140,7 @@ class SeesPadding(Mixer):
         (InvertedMask, "weights"),
         (OverQueries, "weights"),
         (ManyPerHead, "weights"),
+        (Exponents, "weights"),
         (LooseTensor, "gradient reaches parameters"),
         (SaysSeparable, "rows cut = rows padded"),
         (SaysStackable, "stacked = alone"),
@@ -156,6 +165,7 @@ def test_a_planted_fault_is_found(cls, rule):
             "weights are not finite: change scores first, mask last, and normalise over",
         ),
         (OverQueries, "a query sees the other queries (change scores first, mask last, and"),
+        (Exponents, "weights are not finite where all scores are near 100"),
         (ManyPerHead, "forward returned (3, 2, 7, 7, 1), expected B H R S = (3, 2, 7, 7)"),
         (LooseTensor, "cap is a plain tensor, neither trained nor stored nor moved to a GPU"),
     ],

@@ -6,6 +6,7 @@ through the hues of a palette from light to dark, others have colours that no me
 and line styles differ too, so a figure printed in grey still reads.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,9 +78,14 @@ def method_name(config: Mapping[str, Any]) -> str:
 
 
 def method_color(config: Mapping[str, Any]) -> str:
-    """The colour of a method, or of its encoding with any IDs; grey for all others."""
+    """The colour of a method, or of its encoding with any IDs; of an own encoding one of those that
+    no method has, always the same; grey for all others.
+    """
     name = method_name(config)
-    return METHOD_COLORS.get(name, METHOD_COLORS.get(name.partition(" ")[0], GREY))
+    encoding = name.partition(" ")[0]
+    own = OTHER_COLORS[zlib.crc32(encoding.encode()) % len(OTHER_COLORS)]
+    other = own if ":" in encoding else GREY
+    return METHOD_COLORS.get(name, METHOD_COLORS.get(encoding, other))
 
 
 def shades(color: str, number: int) -> Sequence[str]:

@@ -16,7 +16,8 @@ class Distance(Encoding):
         super().__init__(position, model, num_levels, rng)
         self.table = nn.Parameter(torch.zeros(model.num_heads, 17))
 
-    # Or `embed(ids)`, added to token embeddings; or `rotate(x, ids, layer)`, of queries and keys.
+    # Or `embed(self, ids)`: IDs B T P to vectors B T D (D: model.d_model), added to the embeddings;
+    # or `rotate(self, x, ids, layer)`: queries or keys, B H T K, to the same shape.
     def bias(self, query_ids, key_ids, layer):  # B Q P and B T P: rows, tokens, IDs of a token
         distance = (query_ids[:, :, None] - key_ids[:, None]).abs().sum(dim=3)
         return self.table[:, distance.clamp(max=16)].transpose(0, 1)  # B H Q T, added to the scores

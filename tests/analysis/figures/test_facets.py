@@ -185,3 +185,12 @@ def test_rows_in_hand_have_axes_configuration_and_counts(folder, results):
         read_rows(folder.parent)
     with pytest.raises(ValueError, match="there: none; there is no such folder"):
         read_rows(folder / "nowhere")
+
+
+def test_panels_of_numbers_say_what_the_numbers_are(tmp_path):
+    store_cells(tmp_path, grid(BASE, layers=LAYERS, heads=HEADS))
+    results = load_sweep(tmp_path, "grid", "laptop")
+    facets = find_facets(results)
+    assert facets is not None
+    titles = [axes.get_title(loc="left") for axes in plot_facets(results, facets).axes]
+    assert titles == ["layers 1", "layers 2", "layers 3"]

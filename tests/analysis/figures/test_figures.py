@@ -22,7 +22,7 @@ from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps, style
 from analysis.figures import lengths as figures
 from analysis.figures.choose import draw_figures
-from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.shared.cell_styles import cell_styles, method_color
 from analysis.figures.shared.varied_axes import find_axis, number
 from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
@@ -527,3 +527,12 @@ def test_labels_above_the_plot_do_not_overlap():
 def test_a_single_report_has_a_marker(tmp_path: Path):
     figure = figures.plot_losses(examples.heads(tmp_path))
     assert all(line.get_markevery() is None for line in lines_of(figure).values())
+
+
+def test_an_own_encoding_has_a_color_of_its_own_the_same_in_every_sweep():
+    own = {"position.encoding": "my_encodings:Mine", "position.ids": "coupled"}
+    color = method_color(own)
+    assert color == method_color(own | {"position.ids": "sequential", "model.num_layers": 2})
+    assert color in style.OTHER_COLORS
+    others = {method_color({"position.encoding": f"my_encodings:E{i}"}) for i in range(20)}
+    assert len(others) > 1

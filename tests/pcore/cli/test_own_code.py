@@ -228,6 +228,9 @@ def test_of_a_misspelt_class_the_classes_of_its_module_are_named(pcore, tmp_path
         code, _, err = pcore(*words.format(name).split())
         assert code == 2
         assert err.endswith(f"has no {name.partition(':')[2]!r}. {hint}\n")
+    code, _, err = pcore(*words.format("spelt.Mine").split())
+    assert code == 2
+    assert err.endswith(" 'spelt.Mine': did you mean spelt:Mine?\n")
 
 
 def test_new_writes_into_a_package_that_exists(pcore, tmp_path):

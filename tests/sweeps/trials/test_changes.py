@@ -250,6 +250,7 @@ def test_without_changes_a_sweep_is_itself():
         (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
         (["--axis", "position.max_position=12,4"], "cell 'one, max_position=4'"),
         (["--only", "one, two"], "tiny has no such cell. Repeat the flag for each label."),
+        (["--only", "ONE"], "--only 'ONE': tiny has no such cell. Did you mean 'one'?"),
         (["--only", "on"], "--only 'on': tiny has no such cell. Did you mean 'one'?"),
         (["--add", "x=on+model.d_ff=8"], "--add 'on': tiny has no such cell. Did you mean 'one'?"),
         (["--add", "two=one+model.d_ff=8"], "--add 'two': tiny has a cell of this label"),
