@@ -68,10 +68,9 @@ def _weights(name: str) -> str:
     last = "change scores first, mask last, and normalise over the keys (dim=3)"
     if not weights.isfinite().all():
         raise Broken(f"weights are not finite: {last}")
-    for size in (-100.0, 100.0):
-        extreme = weigh(scores + size, visible, queries)
-        if not extreme.isfinite().all():
-            raise Broken(f"weights are not finite where all scores are near {size:g}")
+    for shift in (-100, 100):
+        if not weigh(scores + shift, visible, queries).isfinite().all():
+            raise Broken(f"weights are not finite where all scores are near {shift}")
     if hidden := float((weights * ~visible).abs().max()):
         raise Broken(f"a key that must not be seen gets the weight {hidden:.2g}: {last}")
     alone = weigh(scores[:, :, -1:], visible[:, :, -1:], queries[:, :, -1:])

@@ -36,8 +36,10 @@ def show_trials(results: str | None, sweeps: Sequence[Listed]) -> int:
     examples of a range, and where its weights are.
     """
     store = open_store(results)
-    visible, running = store.visible(), running_trials(store)
-    stored = [one for one in stored_addresses(store) if one.trial_id in visible]
+    views = {(sweep.sweep, sweep.scale) for sweep in sweeps}
+    stored = [one for one in stored_addresses(store) if (one.sweep, one.scale) in views]
+    visible = {shard.trial_id for shard in store.visible_of(one.trial_id for one in stored)}
+    stored, running = [one for one in stored if one.trial_id in visible], running_trials(store)
     for sweep in sweeps:
         states = trial_states({t.trial_id: t.cell for t in sweep.trials}, store)
         states |= dict.fromkeys(running, "running")

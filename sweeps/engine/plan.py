@@ -105,7 +105,7 @@ def trial_states(
     cells: Mapping[str, str], store: Store, retry_errors: bool = False
 ) -> dict[str, State]:
     """The state of each trial in the store, by id. cells: the cell of each, by its id or label."""
-    visible = store.visible()
+    visible = {shard.trial_id: shard for shard in store.visible_of(cells)}
     errors = {} if retry_errors else _errors_of_this_code(cells, visible, store)
     twice = Counter((cells[name], text) for name, text in errors.items())
     stopped_cells = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}

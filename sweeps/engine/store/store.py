@@ -168,10 +168,13 @@ class Store:
 
     def visible_of(self, trial_ids: Iterable[str] | None = None) -> list[Shard]:
         """The visible shards of these trials, or of all."""
-        wanted = None if trial_ids is None else set(trial_ids)
-        if wanted is not None and len(wanted) <= FEW:
+        if trial_ids is None:
+            return list(self.visible().values())
+        wanted = set(trial_ids)
+        if len(wanted) <= FEW:
             return [s for name in wanted if (s := self.visible_shard(name))]
-        return [s for s in self.visible().values() if wanted is None or s.trial_id in wanted]
+        listed = [shard for shard in self._list() if shard.trial_id in wanted]
+        return list(choose(self._check(listed)).values())
 
     def load_shards(
         self,
