@@ -26,6 +26,7 @@ from pcore.training import data
 from pcore.training.data import TrainingData
 from pcore.training.stacked import Stack, train_stacked
 from pcore.training.train import Run, train
+from sweeps import ten_thousand_digits
 from sweeps.engine.options import (
     add_results,
     add_run,
@@ -97,6 +98,31 @@ def test_a_compiled_run_follows_the_plain_one_for_50_steps(tiny_config, monkeypa
     config = override(tiny_config, {"optim.num_steps": 50} | ALL_POLICIES)
     reports = list(train(config, report_every=5, compile=True))
     assert_close(reports, list(train(config, report_every=5)))
+
+
+def test_packed_rows_follow_the_plain_run_with_one_graph_for_each_shape(counter):
+    """The recipe of paper scale, on small numbers and a small model."""
+    small = {
+        "model.num_heads": 2,
+        "model.d_model": 32,
+        "model.d_head": 8,
+        "model.d_ff": 16,
+        "position.moduli": (7, 8, 9),
+        "position.max_position": 504,
+        "data.max_length": 3,
+        "optim.batch_size": 100,
+        "optim.num_steps": 50,
+        "eval.test_lengths": (4,),
+        "eval.num_examples": 20,
+    }
+    config = override(ten_thousand_digits.cells("paper")[0].config, small)
+    examples = TrainingData(config, static=True)
+    batches = [examples.next_batch() for _ in range(50)]
+    shapes = {batch.ids.shape + batch.places.shape for batch in batches}
+    assert {shape[0] for shape in shapes} == {100 // k for k in config.data.problems_per_row}
+    reports = list(train(config, report_every=5, compile=True))
+    assert_close(reports, list(train(config, report_every=5)))
+    assert counter.frame_count == len(shapes) <= compiled.MAX_SHAPES
 
 
 @pytest.mark.slow
