@@ -12,6 +12,7 @@ decided here, once:
 
 import fnmatch
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -31,6 +32,7 @@ from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
 Coordinate: TypeAlias = int | float | str  # of a cell on an axis
+PUBLISHED = Path(__file__).parents[1] / "results" / "published"  # of a checkout
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
 KEYS = ["checkpoint", "range", "length", "second_length"]
@@ -265,6 +267,8 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
         raise ValueError(f"sweep {sweep!r} has no scale {scale!r} in {store.root}; it has: {there}")
     if sweep in TABLES["paper"] and names:
         run = f"python -m sweeps run {sweep}"
+        if published := sorted(PUBLISHED.glob(f"*/views/{sweep}-{scale}.parquet")):
+            run = f"--results {os.path.relpath(published[0].parents[1])} has it"
         raise ValueError(f"{sweep} has not been run into {store.root}: {run}{also}")
     if also:
         raise ValueError(f"no sweep {sweep!r} in {store.root}{also}")

@@ -28,18 +28,25 @@ def read_rows(
     scale: str | None = None,
     checkpoint: str | None = "last",
 ) -> pd.DataFrame:
-    """A row per run and tested length of these sweeps (None: all) at this scale (None: all).
+    """A row per run and tested length of these sweeps (None: all) at this scale.
 
-    sweeps: names as `python -m sweeps status` prints them. checkpoint: policy; None: every
-    policy, in the column `checkpoint`. Columns: sweep, scale, cell and its place on each axis of
-    the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1];
+    sweeps: names as `python -m sweeps status` prints them. scale: None takes the only one that the
+    store has; "all" keeps several apart in the column `scale` alone. checkpoint: policy; None:
+    every policy, in the column `checkpoint`. Columns: sweep, scale, cell and its place on each axis
+    of the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1];
     metrics of your own (`module:function`); how the trial ran; its configuration
-    (`model.num_layers`, ...). Diverged runs have 0 right, and a
-    trial that two sweeps share has rows in both. Raises ValueError for what the store lacks.
+    (`model.num_layers`, ...). Diverged runs have 0 right, and a trial that two sweeps share has
+    rows in both. Raises ValueError for what the store lacks.
     """
     names = [sweeps] if isinstance(sweeps, str) else sweeps
     views = list(Store(results).views())
-    chosen = [v for v in views if (not names or v[0] in names) and scale in (None, v[1])]
+    chosen = [v for v in views if (not names or v[0] in names) and scale in (None, "all", v[1])]
+    scales = sorted({size for _, size in chosen})
+    if scale is None and len(scales) > 1:  # a median over both would mean nothing
+        raise ValueError(
+            f"{results} has rows at {' and '.join(scales)} scale: choose scale={scales[0]!r} or "
+            "another, or 'all' for every one"
+        )
     if not chosen:
         there = ", ".join(f"{name} [{size}]" for name, size in views) or "none"
         if not views and "://" not in str(results):

@@ -57,7 +57,10 @@ def find_sweep(name: str) -> Sweep:
         raise ValueError(f"no sweep {name!r}.{hint if '?' in hint else f' {own}{hint}'}")
     sweep = getattr(module, "SWEEP", None)
     if not isinstance(sweep, Sweep):
-        raise ValueError(f"{name} defines no SWEEP")
+        hint = (
+            f"; a search is run by its script: python {name}" if hasattr(module, "SEARCH") else ""
+        )
+        raise ValueError(f"{name} defines no SWEEP{hint}")
     return sweep
 
 

@@ -230,7 +230,12 @@ def test_cells_and_sweeps_of_one_store_are_compared(
         (
             "heads_ablation",
             "depth_ablation",
-            f"heads_ablation has not been run into {where[1]}: python -m sweeps run heads_ablation",
+            f"heads_ablation has not been run into {where[1]}: --results ",
+        ),
+        (
+            "norm_ablation",
+            "depth_ablation",
+            f"norm_ablation has not been run into {where[1]}: python -m sweeps run norm_ablation",
         ),
         ("depth_ablatoin", "depth_ablation", "did you mean 'depth_ablation'?"),
         (

@@ -194,3 +194,15 @@ def test_panels_of_numbers_say_what_the_numbers_are(tmp_path):
     assert facets is not None
     titles = [axes.get_title(loc="left") for axes in plot_facets(results, facets).axes]
     assert titles == ["layers 1", "layers 2", "layers 3"]
+
+
+def test_rows_of_several_scales_are_not_pooled_unasked(tmp_path):
+    store_cells(tmp_path, grid(BASE, layers=LAYERS))
+    store = Store(tmp_path)
+    view = store.load_view("grid", "laptop").to_pylist()
+    store.write_view([row | {"scale": "smoke"} for row in view])
+    with pytest.raises(ValueError, match="has rows at laptop and smoke scale: choose scale="):
+        read_rows(tmp_path, "grid")
+    both = read_rows(tmp_path, "grid", "all")
+    assert set(both["scale"]) == {"laptop", "smoke"}
+    assert len(both) == 2 * len(read_rows(tmp_path, "grid", "smoke")) > 0

@@ -445,3 +445,11 @@ def test_a_plan_says_which_missing_trials_come_with_pcore(tmp_path, capsys, monk
     monkeypatch.setattr("sweeps.engine.launch.cli.PUBLISHED", tmp_path / "not a checkout")
     assert command("plan", tmp_path, *flags, "--seeds", "2x2@600") == 0
     assert "come with pcore" not in capsys.readouterr().out
+
+
+def test_a_search_given_to_run_is_told_how_it_runs(tmp_path, capsys):
+    script = tmp_path / "my_search.py"
+    script.write_text("SEARCH = 1\n")
+    assert command("run", tmp_path, str(script)) == 2
+    told = f"{script} defines no SWEEP; a search is run by its script: python {script}\n"
+    assert told in capsys.readouterr().err
