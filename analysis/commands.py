@@ -12,6 +12,7 @@ from analysis.load import Results
 from analysis.tables import render
 from analysis.tables.change_tables import band_table, count_cells, length_change_table
 from analysis.tables.files import check_place, write_text
+from analysis.tables.sweep_tables import Table
 from sweeps.engine.store.address import parse_address
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_existing, find_reports
@@ -32,6 +33,8 @@ def show_table(options: argparse.Namespace) -> int:
     if not _has_runs(results):
         return 0
     folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
+    if options.metric and (options.only or options.lengths):
+        raise ValueError("--metric shows all cells: it does not go with --only or --lengths")
     if options.metric:
         return _show_metric(results, options.metric, folder)
     if options.only or options.lengths:
@@ -57,7 +60,6 @@ def _show_selected(results: Results, only: list[str], lengths: list[int], folder
     """A table of some cells at some lengths, and their curves, beside those of the sweep."""
     from analysis.figures import style
     from analysis.figures.lengths import plot_lengths
-    from analysis.report.write import write_tables
     from analysis.tables.sweep_tables import ablation_table
 
     chosen = load.select_cells(results, only) if only else results
@@ -65,27 +67,29 @@ def _show_selected(results: Results, only: list[str], lengths: list[int], folder
     if len(chosen.cells) < len(results.cells):
         count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
         table = replace(table, notes=(count, *table.notes))
-    print(render.render_text(table), flush=True)
-    texts = {f"selected.{kind}": text for kind, text in render.render_files(table).items()}
-    write_tables(folder, texts)
-    drawn = style.save(plot_lengths(chosen), folder / "selected")
-    _print_written([*(folder / name for name in texts), *drawn])
+    written = _write_table(table, folder, "selected")
+    _print_written([*written, *style.save(plot_lengths(chosen), folder / "selected")])
     return 0
 
 
 def _show_metric(results: Results, metric: str, folder: Path) -> int:
     """The table of a metric instead of exact match; no figures."""
-    from analysis.report.write import write_tables
     from analysis.tables.metric_table import find_column, metric_table
 
     column = find_column(results, metric)
-    table = metric_table(results, column)
-    print(render.render_text(table), flush=True)
     stem = f"metric-{column.replace(':', '-')}"
+    _print_written(_write_table(metric_table(results, column), folder, stem))
+    return 0
+
+
+def _write_table(table: Table, folder: Path, stem: str) -> list[Path]:
+    """Print a table and write it in all formats; the files."""
+    from analysis.report.write import write_tables
+
+    print(render.render_text(table), flush=True)
     texts = {f"{stem}.{kind}": text for kind, text in render.render_files(table).items()}
     write_tables(folder, texts)
-    _print_written(folder / name for name in texts)
-    return 0
+    return [folder / name for name in texts]
 
 
 def make_report(options: argparse.Namespace) -> int:

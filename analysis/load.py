@@ -26,13 +26,13 @@ import pyarrow.compute as pc
 
 from sweeps.engine.store.beside import MECHANISM, MECHANISMS, METRICS
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.location import PUBLISHED
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW, schema
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
 Coordinate: TypeAlias = int | float | str  # of a cell on an axis
-PUBLISHED = Path(__file__).parents[1] / "results" / "published"  # of a checkout
 CELL = ["cell", "cell_order"]
 RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
 KEYS = ["checkpoint", "range", "length", "second_length"]

@@ -33,8 +33,7 @@ def plot_failures(results: Results) -> Figure:
     """Test examples (%) by kind of failure, a bar per cell; where finished models were analysed and
     causes found, the strongest ones beside it.
     """
-    evaluation = results.evaluation
-    ran = evaluation[(evaluation["range"] == "test") & (evaluation["status"] == "ok")]
+    evaluation, ran = results.evaluation, _tested(results)
     cells = [cell for cell in results.cells if (ran["cell"] == cell).any()]
     strengths = cause_strengths(results).set_index("cell")
     has_causes = bool((strengths >= LEAST_NAMED).any(axis=None))
@@ -61,9 +60,13 @@ def plot_failures(results: Results) -> Figure:
 
 def has_failures(results: Results) -> bool:
     """Whether the answers of any cell fail often enough for a bar to be seen."""
-    evaluation = results.evaluation
-    ran = evaluation[(evaluation["range"] == "test") & (evaluation["status"] == "ok")]
-    return bool((_pool(ran)[list(KINDS)].sum(axis="columns") >= LEAST_FAILED).any())
+    return bool((_pool(_tested(results))[list(KINDS)].sum(axis="columns") >= LEAST_FAILED).any())
+
+
+def _tested(results: Results) -> pd.DataFrame:
+    """The test range of finished runs."""
+    rows = results.evaluation
+    return rows[(rows["range"] == "test") & (rows["status"] == "ok")]
 
 
 def plot_patterns(results: Results) -> Figure:

@@ -294,9 +294,13 @@ def _named(cells: Sequence[Cell], fields: Iterable[str]) -> list[str]:
     """Those of the fields that labels have to name although all cells share them: the cells of the
     script differ there, so that its labels may name another value.
     """
+    return [field for field in _varied(cells, fields) if not field.startswith(RECIPE)]
+
+
+def _varied(cells: Sequence[Cell], fields: Iterable[str]) -> list[str]:
+    """Those of the fields in which the cells differ."""
     flat = [flatten(cell.config) for cell in cells]
-    varied = [field for field in fields if len({str(one.get(field)) for one in flat}) > 1]
-    return [field for field in varied if not field.startswith(RECIPE)]
+    return [field for field in fields if len({str(one.get(field)) for one in flat}) > 1]
 
 
 def _change_cell(
@@ -336,12 +340,11 @@ def _check_different(
     for cell in cells:
         other = seen.setdefault(cell.id, cell)
         if other is not cell:
-            flat = [flatten(one.config) for one in before]
-            varied = [f for f in fields if len({str(one.get(f)) for one in flat}) > 1]
+            differ = " and ".join(_varied(before, fields)) or "a changed field"
             raise ValueError(
                 f"with {', '.join(fields)} changed, {other.label!r} and {cell.label!r} of "
-                f"{sweep.name} are the same configuration: its own cells differ in "
-                f"{' and '.join(varied) or 'a changed field'}; --only chooses some"
+                f"{sweep.name} are the same configuration: its own cells differ in {differ}; "
+                "--only chooses some"
             )
 
 

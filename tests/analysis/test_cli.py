@@ -384,6 +384,7 @@ def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
     for flags, message in (
         (["--only", "nope, 3 LAYERS"], "in depth_ablation; did you mean 'NoPE, 3 layers'?"),
         (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 12, "),
+        (["--only", "NoPE*", "--metric", "m:f"], "--metric shows all cells: it does not go with"),
         (["--lengths", "18-20"], "'18-20' is not a list like 18,96,200"),
     ):
         assert main(["table", "depth_ablation", *where, *flags]) == 2

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcore.cli.parser import Parser, close_output, find_own_code, first_line
@@ -26,8 +25,6 @@ from sweeps.engine.store.folder import StorageFailed
 if TYPE_CHECKING:  # torch comes with it
     from sweeps.engine.plan import Plan
 
-PUBLISHED = Path(__file__).parents[3] / "results" / "published"  # of a checkout
-FINISHED = "trials/*/*-ok-*.parquet"
 # As `pcore train` has it for every field.
 OPTION_OF_PCORE = re.compile(r"unrecognized arguments: .*?--([a-z]+\.[a-z_0-9]+)")
 EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
@@ -81,20 +78,24 @@ def _find_published(plans: Sequence["Plan"], results: str) -> str:
     """How many of the trials that have to run are among the rows that come with pcore, and the
     command that adds these; empty if none is.
     """
+    from sweeps.engine.store import location
+    from sweeps.engine.store.names import parse_shard
+
     missing = {planned.trial.id for plan in plans for planned in plan.to_run}
     if not missing:
         return ""
-    counts = {
-        folder: len(missing & {shard.name.partition("-")[0] for shard in folder.glob(FINISHED)})
-        for folder in sorted(PUBLISHED.glob("*/"))
-    }
-    folder = max(counts, key=lambda folder: counts[folder], default=PUBLISHED)
-    if not counts.get(folder):
+    best, most = location.PUBLISHED, 0
+    for folder in sorted(location.PUBLISHED.glob("*/")):
+        names = (str(file.relative_to(folder)) for file in folder.glob("trials/*/*"))
+        shards = [shard for name in names if (shard := parse_shard(name))]
+        count = len(missing & {shard.trial_id for shard in shards if shard.status == "ok"})
+        best, most = (folder, count) if count > most else (best, most)
+    if not most:
         return ""
     into = results if "://" in results else os.path.relpath(results)
     return (
-        f"{counts[folder]} of these come with pcore and need not run: "
-        f"python -m sweeps merge {os.path.relpath(folder)} {into}"
+        f"{most} of these come with pcore and need not run: "
+        f"python -m sweeps merge {os.path.relpath(best)} {into}"
     )
 
 

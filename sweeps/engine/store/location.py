@@ -8,6 +8,8 @@ from pyarrow.fs import FileType
 
 from sweeps.engine.store.folder import Folder
 
+PUBLISHED = Path(__file__).parents[3] / "results" / "published"  # of a checkout
+
 
 def find_results(option: str | None) -> str:
     """The results folder: the option, $PCORE_RESULTS, ./results; in a Ray job ~/pcore-results,

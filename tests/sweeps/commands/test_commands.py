@@ -442,7 +442,7 @@ def test_a_plan_says_which_missing_trials_come_with_pcore(tmp_path, capsys, monk
     assert told in capsys.readouterr().out
     assert command("plan", tmp_path, *flags, "--seeds", "2@7") == 0
     assert "come with pcore" not in capsys.readouterr().out
-    monkeypatch.setattr("sweeps.engine.launch.cli.PUBLISHED", tmp_path / "not a checkout")
+    monkeypatch.setattr("sweeps.engine.store.location.PUBLISHED", tmp_path / "not a checkout")
     assert command("plan", tmp_path, *flags, "--seeds", "2x2@600") == 0
     assert "come with pcore" not in capsys.readouterr().out
 
