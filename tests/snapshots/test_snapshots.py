@@ -8,7 +8,7 @@ import pytest
 
 from tests.snapshots.write import FOLDER, PARTS
 
-SLOW = ("figures", "rows", "tables")
+SLOW = ("figures", "rows", "tables", "verdicts")
 
 
 @pytest.mark.parametrize(
