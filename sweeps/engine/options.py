@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pcore.diagnosis import NUM_EXAMPLES
 from pcore.registry import nearest
@@ -38,7 +38,6 @@ class LaunchOptions:
     ray_address: str | None = None  # of a cluster to join; None: an embedded one
     device: str = "cpu"  # cpu or cuda
     resources: Resources = field(default_factory=Resources)  # of one trial
-    stack: int | Literal["auto"] = 1  # trials that may train as one model
     compile: "Compile" = "auto"
     time_limit: float | None = None  # seconds of one attempt
     diagnose: int = 0  # examples per length for analysing a finished model; 0: no analysis
@@ -166,14 +165,6 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         help="0.25 puts four trials on a GPU (default: 1 with --device cuda, else 0)",
     )
     add(
-        "--stack",
-        type=parse_stack,
-        default=1,
-        metavar="auto|off|K",
-        help="train up to K trials of equal shapes as one model; auto: where a probe finds it "
-        "faster (default: off)",
-    )
-    add(
         "--compile",
         choices=("auto", "on", "off"),
         default="auto",
@@ -271,19 +262,6 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def parse_stack(text: str) -> int | Literal["auto"]:
-    """The largest number of trials in a stack: "auto", "off" (1) or a number above 1."""
-    if text == "auto":
-        return "auto"
-    if text == "off":
-        return 1
-    if not text.isdecimal() or int(text) < 2:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not auto, off, or a number of trials above 1"
-        )
-    return int(text)
-
-
 def open_store(results: str | None) -> "Store":
     """The store that --results names, see `find_results`."""
     from sweeps.engine.store.store import Store
@@ -313,6 +291,5 @@ def make_settings(options: LaunchOptions, store: "Store", launch: str, began: fl
         slice_end=began + options.slice if options.slice else None,
         launch=launch,
         diagnose=options.diagnose,
-        stack=options.stack,
         compile=options.compile,
     )

@@ -117,7 +117,7 @@ def _predicted_and_taken(
     return [
         (price.seconds, outcome.seconds)
         for price, outcome in pairs
-        if price and outcome.status == "ok" and outcome.first_step == 0 and outcome.stacked == 1
+        if price and outcome.status == "ok" and outcome.first_step == 0
     ]
 
 

@@ -57,7 +57,6 @@ class Settings:
     slice_end: float | None = None
     launch: str = ""  # name of the launch that runs the trials
     diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
-    stack: int | Literal["auto"] = 1  # trials that may train as one model, see `stacks`
     compile: Compile = "auto"  # training steps with torch.compile; auto: on a GPU
 
     @property
@@ -79,11 +78,10 @@ class Outcome:
 
     trial_id: str
     status: str
-    seconds: float  # wall time; of a stacked trial its share
+    seconds: float  # wall time
     first_step: int = 0  # above 0 if it resumed
     summary: str = ""  # exact match, for the progress line
     error: str = ""
-    stacked: int = 1  # trials that trained as one model
 
 
 def run_attempt(
@@ -97,7 +95,7 @@ def run_attempt(
     store, name = Store(settings.results), trial_id(config)
     device, compile = settings.device, settings.compiled
     try:
-        if outcome := admit(config, settings, store)[0]:
+        if outcome := admit(config, settings, store):
             return outcome
         with (
             running_marker(store.folder, name, settings.launch),
@@ -127,23 +125,21 @@ def unsaved(config: TrialConfig, error: StorageFailed) -> Outcome:
     return Outcome(trial_id=trial_id(config), status="unsaved", seconds=0.0, error=str(error))
 
 
-def admit(config: TrialConfig, settings: Settings, store: Store) -> tuple[Outcome | None, int]:
-    """The outcome of a trial that need not or must not be started, else None; and how many of its
-    attempts this launch has lost.
-    """
+def admit(config: TrialConfig, settings: Settings, store: Store) -> Outcome | None:
+    """The outcome of a trial that need not or must not be started, else None."""
     name = trial_id(config)
     shard = store.visible_shard(name)
     if shard is not None and shard.finished:
-        return Outcome(trial_id=name, status="done", seconds=0.0), 0
+        return Outcome(trial_id=name, status="done", seconds=0.0)
     num_lost = record_lost(store, config, settings.launch)
     if reason := asked_to_cancel(store.folder, name):
         facts = {**code_provenance(), "error": reason, "launch": settings.launch or None}
         store.write(config, "cancelled", facts)
         forget_request(store.folder, name)
-        return Outcome(trial_id=name, status="cancelled", seconds=0.0, error=reason), num_lost
+        return Outcome(trial_id=name, status="cancelled", seconds=0.0, error=reason)
     if num_lost >= MAX_LOST:
-        return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP), num_lost
-    return None, num_lost
+        return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)
+    return None
 
 
 class Timer:
@@ -175,29 +171,19 @@ class Timer:
 
 
 class Attempt:
-    """One attempt; collects what its shard will hold.
+    """One attempt; collects what its shard will hold."""
 
-    clock: seconds that are charged to this trial; stacked: how many trials train as one model.
-    """
-
-    def __init__(
-        self,
-        config: TrialConfig,
-        settings: Settings,
-        store: Store,
-        clock: Callable[[], float] = time.monotonic,
-        stacked: int = 1,
-    ):
+    def __init__(self, config: TrialConfig, settings: Settings, store: Store):
         self.config, self.settings, self.store = config, settings, store
-        self.name, self.stacked = trial_id(config), stacked
+        self.name = trial_id(config)
         self.folder = f"checkpoints/{self.name}"
-        self.started, self.clock, self.began, self.first_step = time.time(), clock, clock(), 0
+        self.started, self.began, self.first_step = time.time(), time.monotonic(), 0
         self.curve: list[dict[str, Any]] = []  # rows of all reports, those before a resume included
         self.last: Report | None = None
 
     @property
     def seconds(self) -> float:
-        return self.clock() - self.began
+        return time.monotonic() - self.began
 
     def resume(self) -> dict[str, Any] | None:
         """The state of an earlier attempt, if any."""
@@ -247,9 +233,7 @@ class Attempt:
         if begun and action != "continue":
             self.save()
         if action == "paused":
-            return Outcome(
-                trial_id=self.name, status="paused", seconds=self.seconds, stacked=self.stacked
-            )
+            return Outcome(trial_id=self.name, status="paused", seconds=self.seconds)
         if action == "timeout":
             return self.finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
         if begun and may_ask and (reason := asked_to_cancel(self.store.folder, self.name)):
@@ -288,7 +272,6 @@ class Attempt:
             "device": _device_name(self.settings.device),
             "dtype": "float32" if self.settings.device == "cpu" else "bfloat16",
             "num_threads": self.settings.num_threads,
-            "stacked": self.stacked,
             "compiled": last is not None and last.compiled,
         }
         evaluations = [_evaluation_row(result) for result in results]
@@ -304,7 +287,6 @@ class Attempt:
             first_step=self.first_step,
             summary=text,
             error=error or "",
-            stacked=self.stacked,
         )
 
 

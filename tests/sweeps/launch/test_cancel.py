@@ -1,13 +1,11 @@
 """A trial is cancelled from elsewhere: its row says so, and it stays ended until asked."""
 
-import json
-
 import pytest
 
 from pcore.config import trial_id
 from sweeps.__main__ import main as command
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial import attempt, stacked_attempt
+from sweeps.engine.trial import attempt
 from tests.support.sweeps.faulty import SMALL
 from tests.support.sweeps.tiny import make_sweep, run
 
@@ -25,7 +23,7 @@ def cancelling(tmp_path, monkeypatch):
         while names:
             assert command(["cancel", names.pop()[:8], "--results", str(tmp_path)]) == 0
 
-    alone, together = attempt.train, stacked_attempt.train_stacked
+    alone = attempt.train
 
     def train(config, **options):
         for report in alone(config, **options):
@@ -33,13 +31,7 @@ def cancelling(tmp_path, monkeypatch):
                 cancel()
             yield report
 
-    def train_stacked(configs, **options):
-        for updates in together(configs, **options):
-            cancel()
-            yield updates
-
     monkeypatch.setattr(attempt, "train", train)
-    monkeypatch.setattr(stacked_attempt, "train_stacked", train_stacked)
     return names
 
 
@@ -107,14 +99,3 @@ def test_what_was_not_cancelled_is_not_resumed(tmp_path, capsys):
     assert run(SWEEP, tmp_path, "--time-limit", "0.001s") == 1
     assert command(["resume", FIRST, "--results", str(tmp_path)]) == 2
     assert f"{FIRST} was not cancelled" in capsys.readouterr().err
-
-
-def test_one_of_a_stack_ends_and_the_others_go_on(tmp_path, cancelling):
-    cancelling.append(SECOND)
-    assert run(SWEEP, tmp_path, "--stack", "2") == 1
-    assert statuses(tmp_path) == {FIRST: "ok", SECOND: "cancelled"}
-    rows = Store(tmp_path).load([FIRST], "trial").to_pylist()
-    assert json.loads(rows[0]["config_json"])["optim.num_steps"] == 120
-    assert run(SWEEP, tmp_path, "--retry-errors") == 0
-    (row,) = Store(tmp_path).load([SECOND], "trial").to_pylist()
-    assert (row["status"], row["first_step"]) == ("ok", 50)
