@@ -154,3 +154,13 @@ def test_code_that_the_user_named_is_found_in_rows(store):
     config = unflatten(json.loads(row["config_json"]))
     assert type(config.task).__name__ == "Sums"
     assert list(train(config))[-1].finished
+
+
+def test_what_rows_say_of_themselves_commands_no_terminal(tmp_path, capsys):
+    store, config = Store(tmp_path), override(addition("smoke"), SMALL)
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    store.write(config, "error", {"host": evil, "code_hash": evil, "error": evil}, [], [])
+    assert sweeps.main(["why", trial_id(config), "--results", store.root]) == 0
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err
+    assert out.count("\\u001b]0;owned\\u0007") == 3
