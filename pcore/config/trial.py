@@ -181,9 +181,6 @@ class EvalConfig:
         only to compare with the paper.
     num_checks: how often during training the candidates for best and oracle are measured.
     attention_factor: multiplies attention logits in evaluation only (1 = off).
-    stop_error: above 0, evaluation leaves a length as soon as it is known on which side of 95 %
-        exact match lies, wrong with at most this probability (`pcore.evaluation.stopping`). 0 = all
-        examples, as published numbers want it.
     """
 
     train_lengths: tuple[int, ...] = ()
@@ -194,7 +191,6 @@ class EvalConfig:
     checkpoints: tuple[str, ...] = ("last",)
     num_checks: int = 20
     attention_factor: float = 1.0
-    stop_error: float = field(default=0.0, metadata={"absent": 0.0})
     length_budget: int = field(default=0, metadata={"absent": 0})
 
     def examples_at(self, length: int) -> int:

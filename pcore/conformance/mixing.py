@@ -8,16 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import stack_module_state
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from pcore.conformance.bench import Bench, check_rules, gradient, require_same
 from pcore.conformance.report import Broken, Check, run_check, tiny_config
-from pcore.model.mixing import find_attention, find_mixer, mixing_parts, self_attention
+from pcore.model.mixing import find_attention, find_mixer, self_attention
 from pcore.model.targets import TrainingBatch, make_batch
 from pcore.model.transformer import Transformer, make_model
-from pcore.training.stacked import stacked_losses
 from pcore.training.train import mean_loss, ragged_loss
 
 SIZES = (64, 128, 256)  # tokens at which work is measured
@@ -44,7 +42,6 @@ def _check(find: Callable[[str], object], name: str, changes: dict[str, Any]) ->
 
     rules = {
         "rows cut = rows padded": _separable,
-        "stacked = alone": _stackable,
         "gradient reaches parameters": _gradient,
         "work grows as attention's": _work,
     }
@@ -124,20 +121,6 @@ def _pieces(bytes_at_once: int) -> Generator[None]:
         yield
     finally:
         self_attention.SCORE_BYTES["cpu"] = limit
-
-
-def _stackable(bench: Bench) -> str:
-    """Two models computed as one have the losses of each alone."""
-    if not all(part.stackable for part in mixing_parts(bench.config.model).values()):
-        return "not declared (stackable): neither stacked nor compiled"
-    models = [bench.model, make_model(bench.config).eval()]
-    trained, fixed = stack_module_state(models)  # pyright: ignore[reportArgumentType]
-    batch = make_batch(bench.tokens, bench.any_ids, bench.batch.response_mask)
-    doubled = (torch.stack([part, part]) for part in batch)
-    with torch.no_grad(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        together = stacked_losses(bench.model, trained, fixed, *doubled)
-        alone = torch.stack([mean_loss(model, *batch) for model in models])
-    return require_same(alone, together, "two models stacked", "loss")
 
 
 class _Written(TorchDispatchMode):

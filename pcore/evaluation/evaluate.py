@@ -27,8 +27,7 @@ class LengthResult:
 
     range: train, near or test; test_set: hash of the examples.
     outcomes: a bit for each of the first MAX_OUTCOMES examples, 1 = right, the first in the highest
-        bit of the first byte (`numpy.unpackbits` reads them). None with `eval.stop_error`: how many
-        there are depends on them, and tests of single examples want a fixed number.
+        bit of the first byte (`numpy.unpackbits` reads them).
     samples: the first right and the first wrong example.
     first_wrong_at, wrong_at: see Judgement.
     """
@@ -99,19 +98,17 @@ def evaluate_length(
     """Counts at one length of a range, with the second length if the task has one."""
     trained = config.task.trained_seconds(config.data.min_length, config.data.max_length)
     inside = trained is None or second is None or second in trained
-    batch, e = make_test_set(config, length, second), config.eval
-    judged = judge(model, batch, config, e.attention_factor, e.stop_error)
-    judged_part = Batch(*(part[: judged.counts.num_examples] for part in batch))
-    kept = judged.right[:MAX_OUTCOMES] if not e.stop_error else judged.right[:0]
+    batch = make_test_set(config, length, second)
+    judged = judge(model, batch, config, config.eval.attention_factor)
     return LengthResult(
         checkpoint=checkpoint,
         checkpoint_step=checkpoint_step,
         range=range_name if inside else "test",
         length=length,
         second_length=second,
-        test_set=hash_batch(judged_part),
+        test_set=hash_batch(batch),
         counts=judged.counts,
-        outcomes=np.packbits(kept.numpy()).tobytes(),
+        outcomes=np.packbits(judged.right[:MAX_OUTCOMES].numpy()).tobytes(),
         samples=judged.samples,
         first_wrong_at=judged.first_wrong_at,
         wrong_at=judged.wrong_at,

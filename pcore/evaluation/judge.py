@@ -13,10 +13,11 @@ from torch import Tensor
 
 from pcore.config import TrialConfig
 from pcore.evaluation.predict import Answers, predict_in_parts
-from pcore.evaluation.stopping import is_decided, pieces
 from pcore.evaluation.test_sets import evaluation_ids
 from pcore.model.transformer import LanguageModel
 from pcore.tasks.base import Batch, Task
+
+SOLVED = 0.95  # exact match above which a length counts as solved
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,27 +70,16 @@ class Judgement:
 
 
 def judge(
-    model: LanguageModel,
-    batch: Batch,
-    config: TrialConfig,
-    factor: float = 1.0,
-    stop_error: float = 0.0,
+    model: LanguageModel, batch: Batch, config: TrialConfig, factor: float = 1.0
 ) -> Judgement:
     """Judge the model on `batch` (on the CPU), with test-time position IDs, on the model's device.
 
-    factor multiplies the attention logits (1 = as trained). stop_error: above 0, only the first
-    examples are judged, until they decide on which side of 95 % exact match lies
-    (`pcore.evaluation.stopping`).
+    factor multiplies the attention logits (1 = as trained).
     """
     tally, ids = _Tally(batch, config.task), evaluation_ids(batch, config)
-    num_examples = 0
-    for piece in pieces(len(ids)) if stop_error else [range(len(ids))]:
-        for rows, answers in predict_in_parts(model, batch, ids, config.model, factor, rows=piece):
-            tally.add(rows, answers)
-        num_examples = piece.stop
-        if stop_error and is_decided(int(tally.right.sum()), num_examples, stop_error):
-            break
-    return tally.judgement(num_examples)
+    for rows, answers in predict_in_parts(model, batch, ids, config.model, factor):
+        tally.add(rows, answers)
+    return tally.judgement()
 
 
 def failure_kinds(
@@ -140,14 +130,13 @@ class _Tally:
                 )
                 self.shown[kind] = row, answers.predicted[at, :last]
 
-    def judgement(self, num_examples: int) -> Judgement:
-        """The counts of the first `num_examples` rows, if these are the rows that were added."""
-        right = self.right[:num_examples]
+    def judgement(self) -> Judgement:
+        right = self.right
         num_tokens, num_wrong, *kinds = self.totals.tolist()
-        width = int(self.batch.response_mask[:num_examples].sum(dim=1).max())
+        width = int(self.batch.response_mask.sum(dim=1).max())
         first_wrong_at, wrong_at = self.places[:, :width].tolist()
         counts = Counts(
-            num_examples=num_examples,
+            num_examples=len(right),
             num_correct=int(right.sum()),
             num_tokens=num_tokens,
             num_correct_tokens=num_tokens - num_wrong,

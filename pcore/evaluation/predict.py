@@ -82,17 +82,14 @@ def predict_in_parts(
     config: ModelConfig,
     factor: float,
     *,
-    rows: range | None = None,
     dtype: torch.dtype | None = None,
 ) -> Iterator[tuple[Int[Tensor, " N"], Answers]]:
-    """Row numbers and their answers, part by part, until all `rows` (None = all) have come.
+    """Row numbers and their answers, part by part, until all have come.
 
     batch and ids are those of the whole set, on the CPU; factor: on the attention logits.
     """
-    chosen = range(len(ids)) if rows is None else rows
     num_tokens, num_targets = (batch.tokens != PAD_TOKEN).sum(dim=1), batch.response_mask.sum(dim=1)
-    keys = (num_tokens * ids.shape[1] + num_targets)[chosen.start : chosen.stop]
-    order = chosen.start + keys.argsort(descending=True, stable=True)
+    order = (num_tokens * ids.shape[1] + num_targets).argsort(descending=True, stable=True)
     kept = 4 * (config.d_model + 3 * config.num_heads * config.d_head)
     with _evaluating(model, factor):
         memory = SHARED_BYTES[_kind(model)]

@@ -38,9 +38,7 @@ def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
 
 
 def snapshot(value: Any) -> Any:
-    """A copy of a state whose tensors have memory of their own: those of a stacked model are views
-    of tensors that hold all members, and `copy.deepcopy` would copy these whole.
-    """
+    """A copy of a state whose tensors have memory of their own."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, Mapping):

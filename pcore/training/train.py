@@ -27,6 +27,7 @@ CPU an interrupted run equals an uninterrupted one bit for bit.
 """
 
 import copy
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -41,7 +42,6 @@ from torch.nn import functional as F
 from pcore.config import OptimConfig, TrialConfig
 from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
 from pcore.evaluation.predict import autocast
-from pcore.model.compiled import Compiled, Loss, can_compile
 from pcore.model.ragged import make_ragged, ragged_logits
 from pcore.model.targets import NO_TARGET, TrainingBatch
 from pcore.model.transformer import LanguageModel, Transformer, make_model
@@ -49,6 +49,12 @@ from pcore.theory.constructed import make_constructed
 from pcore.training.best_weights import Candidate, candidate_sets, snapshot
 from pcore.training.data import TrainingData
 from pcore.training.validate import validate
+
+# CUDA graphs replay a step without Python. Gradients then lie in the memory of the graph until the
+# next replay: clipping and AdamW come before it, and they are dropped when it begins.
+BACKEND: str | Callable[..., Any] = "inductor"
+MODES = {"cpu": "default", "cuda": "reduce-overhead"}
+MAX_SHAPES = 64  # compiled in one process: shapes of batches times kinds of models
 
 
 class Diverged(RuntimeError):
@@ -98,8 +104,7 @@ def train(
 
     A report every `report_every` steps and after the last one, then one for each evaluated length,
     then one with the weights. Training can resume from the state of any of them.
-    compile: translate the training step (`pcore.model.compiled`), which changes no more than
-    rounding; without a compiler it trains as if not asked to.
+    compile: translate the loss (`compile_loss`), which changes no more than rounding.
     Raises ValueError for a configuration that cannot work, before any compute; Diverged when the
     loss is not finite.
     """
@@ -139,6 +144,18 @@ def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
         return mean_loss(model, *batch)
     ragged = make_ragged(*batch)
     return F.cross_entropy(ragged_logits(model, ragged), ragged.targets, ignore_index=NO_TARGET)
+
+
+@functools.cache
+def compile_loss(device: str) -> Callable[..., Tensor]:
+    """`mean_loss` by `torch.compile`, one for all trials of a process: only a new shape of batches
+    or kind of model is compiled again. Only batches of static shape go through it, never the model
+    itself, so weights keep their names and states move between compiled and plain runs.
+    """
+    from torch._dynamo import config as dynamo  # pyright: ignore[reportPrivateUsage]  # slow
+
+    dynamo.recompile_limit = max(dynamo.recompile_limit, MAX_SHAPES)
+    return torch.compile(mean_loss, dynamic=False, backend=BACKEND, mode=MODES[device])
 
 
 def learning_rate(optim: OptimConfig, step: int) -> float:
@@ -194,7 +211,6 @@ class Run:
         dtype: torch.dtype | None = None,
     ):
         self.config, self.device, self.dtype = config, torch.device(device), dtype
-        compile = compile and can_compile(config)
         self.model: Transformer = make_model(config).to(device)
         o = config.optim
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -209,7 +225,8 @@ class Run:
         # A GPU prefers one large batch of a fixed shape; a CPU pays for every padded token.
         static = compile or self.device.type != "cpu"
         self.data = TrainingData(config, device, static)
-        self.mean_loss = Compiled(mean_loss, self.device, compile)
+        self.compiled = compile
+        self.loss = compile_loss(self.device.type) if compile else mean_loss
         self.step, self.last_report = 0, 0
         self.loss_sum = torch.zeros((), device=device)
         self.facts: dict[str, float] = {}  # of the last report
@@ -221,21 +238,20 @@ class Run:
         decay = weight_decay(self.config.optim, self.step)
         for group in self.optimizer.param_groups:
             group.update(lr=rate, weight_decay=decay)
-        loss = self.mean_loss.use(lambda function: self.backward(batch, function))
+        loss = self.backward(batch)
         limit = self.config.optim.grad_clip or math.inf
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=True)
         self.optimizer.step()
         return loss, grad_norm
 
-    def backward(self, batch: TrainingBatch, function: Loss = mean_loss) -> Tensor:
-        """Leave the gradients of the mean loss in the parameters; that loss.
-
-        function: gives it for batches of static shape.
-        """
+    def backward(self, batch: TrainingBatch) -> Tensor:
+        """Leave the gradients of the mean loss in the parameters; that loss."""
         self.optimizer.zero_grad(set_to_none=True)
         if self.data.static:
+            if self.compiled and self.device.type == "cuda":
+                torch.compiler.cudagraph_mark_step_begin()
             with autocast(self.device, self.dtype):
-                mean = function(self.model, *batch)
+                mean = self.loss(self.model, *batch)
             mean.backward()
             return mean.detach().clone()  # the next replay of a CUDA graph overwrites the original
         mean = ragged_loss(self.model, batch)
@@ -277,7 +293,7 @@ class Run:
             seconds=seconds,
             results=tuple(self.results),
             state=self.state_dict,
-            compiled=self.mean_loss.active,
+            compiled=self.compiled,
         )
 
     def track_candidates(self) -> None:

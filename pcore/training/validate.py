@@ -110,8 +110,6 @@ def _check_numbers(config: TrialConfig) -> None:
     for name, value in fractions.items():
         if not 0 <= value <= 1:
             raise ValueError(f"{name}={value} must be between 0 and 1")
-    if not 0 <= e.stop_error < 1:
-        raise ValueError(f"eval.stop_error={e.stop_error} must be at least 0 and below 1")
     for name, value in {
         "position.max_start": p.max_start,
         "eval.length_budget": e.length_budget,

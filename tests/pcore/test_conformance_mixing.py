@@ -101,11 +101,6 @@ class SaysSeparable(Softmax):
         return super().forward(scores * scores.shape[3] / 14, visible, queries)
 
 
-class SaysStackable(Softmax):
-    def forward(self, scores, visible, queries):
-        return super().forward(scores if scores.max() < 9 else scores / 2, visible, queries)
-
-
 class DeadParameter(Softmax):
     def __init__(self, config, layer, rng):
         super().__init__(config, layer, rng)
@@ -143,7 +138,6 @@ class SeesPadding(Mixer):
         (Exponents, "weights"),
         (LooseTensor, "gradient reaches parameters"),
         (SaysSeparable, "rows cut = rows padded"),
-        (SaysStackable, "stacked = alone"),
         (DeadParameter, "gradient reaches parameters"),
         (Cubic, "work grows as attention's"),
         (Forgets, "cached = uncached decoding"),

@@ -4,7 +4,7 @@ from pcore.model.mixing import Mixer, make_weight
 class Mean(Mixer):
     """The mean of all tokens so far, projected."""
 
-    separable = stackable = True
+    separable = True
 
     def __init__(self, config, layer, rng):
         super().__init__(config, layer, rng)

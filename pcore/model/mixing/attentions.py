@@ -23,7 +23,6 @@ class Softmax(Attention):
     """Weights that add up to 1; where nobody looks at scores, fused kernels compute it."""
 
     separable = True
-    stackable = True
 
     def forward(self, scores: Scores, visible: Visible, queries: Queries) -> Scores:
         del queries
@@ -38,7 +37,6 @@ class LearnedScale(Attention):
     """
 
     separable = True
-    stackable = True
 
     def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
         super().__init__(config, layer, rng)
@@ -67,7 +65,6 @@ class Entmax(Attention):
     """
 
     separable = True
-    stackable = True
 
     def forward(self, scores: Scores, visible: Visible, queries: Queries) -> Scores:
         del queries
@@ -93,7 +90,6 @@ class StickBreaking(Attention):
     """
 
     separable = True
-    stackable = True
 
     def forward(self, scores: Scores, visible: Visible, queries: Queries) -> Scores:
         del queries
@@ -111,7 +107,6 @@ class Contextual(Attention):
     """
 
     separable = True
-    stackable = True
 
     def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
         super().__init__(config, layer, rng)

@@ -29,13 +29,10 @@ class Part(nn.Module):
     separable: every row and every query is computed independently. Rows may then be split and
         rearranged (`pcore.model.ragged`, `shared_tokens`) and queries computed in chunks; otherwise
         rows are padded to the longest and computed in one piece.
-    stackable: no Python code depends on the values of a tensor, so `torch.func.vmap` and
-        `torch.compile` work.
-    The checks compare what both enable with the plain path.
+    The checks compare what it enables with the plain path.
     """
 
     separable: ClassVar[bool] = False
-    stackable: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
         """layer: its number, from 0. rng: that of the model's weights, for initial values."""

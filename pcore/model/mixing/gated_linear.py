@@ -24,7 +24,6 @@ class GatedLinear(Mixer):
     """
 
     separable = True
-    stackable = True
 
     def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
         super().__init__(config, layer, rng)

@@ -23,7 +23,6 @@ class SelfAttention(Mixer):
     """Multi-head causal attention; softmax in float32, or another way from scores to weights."""
 
     separable = True
-    stackable = True
 
     def __init__(self, config: ModelConfig, layer: int, rng: torch.Generator):
         super().__init__(config, layer, rng)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from pcore.config import known_fields
+from pcore.config import RETIRED, known_fields
 from pcore.tasks import TASKS
 
 Status = Literal["ok", "diverged", "oom", "timeout", "error", "lost", "cancelled"]
@@ -110,6 +110,7 @@ def schema() -> pa.Schema:
     for task in TASKS.values():
         for name, annotation in known_fields(task).items():
             columns.setdefault(name, _arrow_type(annotation))
+    columns |= {name: _arrow_type(type(value)) for name, value in RETIRED.items()}
     return pa.schema(list((columns | TRIAL | REPORT | EVALUATION).items()))
 
 

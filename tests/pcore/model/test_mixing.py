@@ -11,7 +11,6 @@ from pcore.diagnosis.attention import attention_weights
 from pcore.diagnosis.mechanism import mechanism_rows
 from pcore.encodings import NoPE
 from pcore.evaluation.flops import count_flops
-from pcore.model.compiled import can_compile
 from pcore.model.mixing import (
     ATTENTIONS,
     Attention,
@@ -23,7 +22,6 @@ from pcore.model.mixing import (
 from pcore.model.shared_tokens import share_tokens
 from pcore.model.transformer import make_model
 from pcore.training.data import TrainingData
-from pcore.training.stacked import can_stack
 from pcore.training.train import mean_loss, ragged_loss, train
 from pcore.training.validate import validate
 
@@ -197,7 +195,6 @@ def test_own_code_that_promises_nothing_takes_the_plain_path(tiny_config, monkey
     rows = [tensor.repeat(4, *[1] * (tensor.dim() - 1)) for tensor in batch[:2]]
     assert share_tokens(make_model(tiny_config), *rows) is not None
     assert share_tokens(model, *rows) is None
-    assert (can_compile(config), can_stack(config)) == (False, False)
     monkeypatch.setattr("pcore.training.train.make_ragged", None)  # would raise if it were called
     assert list(train(config))[-1].finished
 

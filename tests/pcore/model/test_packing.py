@@ -20,7 +20,6 @@ from pcore.model.targets import NO_TARGET
 from pcore.model.transformer import make_model
 from pcore.training import data as data_module
 from pcore.training.data import TrainingData
-from pcore.training.stacked import train_stacked
 from pcore.training.train import mean_loss, ragged_loss, train
 from pcore.training.validate import validate
 from tests.support.obvious import mean_loss as obvious_loss
@@ -270,22 +269,6 @@ def test_training_resumes_bit_for_bit_within_the_schedule(tiny_config):
         *_, resumed = train(config, state=state, report_every=5)
         for name, weight in last.checkpoints["last"].items():
             assert torch.equal(resumed.checkpoints["last"][name], weight)
-
-
-def test_a_stack_follows_the_solo_runs(tiny_config):
-    configs = [
-        override(tiny_config, SCHEDULE | {"seed": i, "data_seed": i, "data.single_problems": 0.2})
-        for i in range(2)
-    ]
-    found = {}
-    for news in train_stacked(configs, report_every=12):
-        found |= news
-    for i, config in enumerate(configs):
-        *_, solo = train(config, report_every=12)
-        assert found[i].loss == pytest.approx(solo.loss, rel=1e-4)
-        assert found[i].finished
-    with pytest.raises(ValueError, match="problems_per_row is"):
-        next(train_stacked([configs[0], alone(override(configs[0], {"data.packing_begins": ""}))]))
 
 
 # Starts -----------------------------------------------------------------------------------------
