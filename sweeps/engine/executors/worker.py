@@ -25,7 +25,7 @@ Event: TypeAlias = tuple[Any, ...]  # a method of `Listener` and its arguments
 def run_trials(
     configs: Iterable[TrialConfig], settings: Settings, policy: Policy, listener: Listener
 ) -> None:
-    """Run trials one after another in this process, each to its end, until the slice is over.
+    """Run trials one after another in this process, each to its end.
 
     Finished trials come out as done, those that the policy stops as stopped.
     """
@@ -46,9 +46,6 @@ def run_trials(
         outcome = run_attempt(config, settings, on_report)
         policy.record(cell, outcome.status, outcome.error)
         listener.finished(outcome)
-        if outcome.status == "paused":
-            listener.say("the slice is over; the same command resumes")
-            return
 
 
 def make_chunks(pending: Sequence[PlannedTrial], num_slots: int) -> list[list[str]]:

@@ -175,13 +175,3 @@ def test_a_listener_that_fails_ends_nothing():
 def test_an_unknown_name_is_refused(name, hint, tmp_path):
     with pytest.raises(ValueError, match=rf"^--executor '{name}' is unknown\. {hint}"):
         LaunchOptions(results=str(tmp_path), scale="smoke", executor=name)
-
-
-@pytest.mark.parametrize("name", EXECUTORS)
-def test_only_an_executor_in_this_process_can_be_cut_into_slices(name, tmp_path):
-    options = {"results": str(tmp_path), "scale": "smoke", "executor": name, "slice": 1.0}
-    if EXECUTORS[name].in_process:
-        assert LaunchOptions(**options).num_slots == 1
-    else:
-        with pytest.raises(ValueError, match=r"^--slice needs --executor inline$"):
-            LaunchOptions(**options)
