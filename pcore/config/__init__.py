@@ -18,6 +18,7 @@ from pcore.config.flat import (
     unflatten,
     without_seeds,
 )
+from pcore.config.seeding import derive_seed, make_generator
 from pcore.config.trial import (
     DataConfig,
     EvalConfig,
@@ -42,9 +43,11 @@ __all__ = [
     "TrialConfig",
     "canonical",
     "coerce",
+    "derive_seed",
     "flatten",
     "format_numbers",
     "known_fields",
+    "make_generator",
     "named_code",
     "override",
     "trial_id",

@@ -14,10 +14,10 @@ from collections.abc import Callable, Generator
 
 import torch
 
+from pcore import training
 from pcore.config import TrialConfig
-from pcore.evaluation.flops import count_example_flops
-from pcore.training import train as training
-from pcore.training.train import Run, compile_loss, learning_rate
+from pcore.flops import count_example_flops
+from pcore.training import Run, compile_loss, learning_rate
 from sweeps.baseline import addition
 
 WARM_UP = 5  # steps, of which the first compiles and the next ones record CUDA graphs

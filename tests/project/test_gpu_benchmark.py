@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
+from pcore import training
 from pcore.config import override
-from pcore.training import train as training
 from tests.benchmarks import gpu
 
 pytestmark = pytest.mark.slow  # minutes together

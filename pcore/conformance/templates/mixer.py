@@ -1,4 +1,4 @@
-from pcore.model.mixing import Mixer, make_weight
+from pcore.mixing import Mixer, make_weight
 
 
 class Mean(Mixer):

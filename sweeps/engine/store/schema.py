@@ -32,7 +32,7 @@ TRIAL = {  # record == "trial"
     "train_seconds": pa.float64(),
     "eval_seconds": pa.float64(),
     "train_tokens": pa.int64(),  # of the whole training, padding of batches not counted
-    "train_flops": pa.float64(),  # of the whole training, as `pcore.evaluation.flops` counts them
+    "train_flops": pa.float64(),  # of the whole training, as `pcore.flops` counts them
     "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
     "started_at": pa.string(),  # UTC, ISO 8601
     "code_version": pa.string(),

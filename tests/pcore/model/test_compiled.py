@@ -15,14 +15,11 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pcore.config import override
-from pcore.config.seeding import make_generator
-from pcore.model.checkpoint import load_model, save_model
-from pcore.model.static import static_shape
-from pcore.model.targets import NO_TARGET, make_batch
-from pcore.training import data
-from pcore.training.data import TrainingData
-from pcore.training.train import MAX_SHAPES, Run, compile_loss, train
+from pcore.batch import NO_TARGET, make_batch, static_shape
+from pcore.checkpoint import load_model, save_model
+from pcore.config import make_generator, override
+from pcore.data import TrainingData
+from pcore.training import MAX_SHAPES, Run, compile_loss, data, train
 from sweeps import ten_thousand_digits
 from sweeps.engine.options import (
     add_results,
@@ -56,7 +53,7 @@ MODELS = [
 @pytest.fixture(autouse=True)
 def fresh_compiler(monkeypatch):
     """No shape checks inside of graphs, and nothing compiled by an earlier test."""
-    monkeypatch.setattr("pcore.training.train.BACKEND", "eager")
+    monkeypatch.setattr("pcore.training.BACKEND", "eager")
     jaxtyping.config.update("jaxtyping_disable", True)
     torch.compiler.reset()
     compile_loss.cache_clear()
@@ -68,7 +65,7 @@ def fresh_compiler(monkeypatch):
 def counter(monkeypatch):
     """Counts what is compiled."""
     counting = CompileCounter()
-    monkeypatch.setattr("pcore.training.train.BACKEND", counting)
+    monkeypatch.setattr("pcore.training.BACKEND", counting)
     return counting
 
 
@@ -90,7 +87,7 @@ def assert_close(reports, expected):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_compiled_run_follows_the_plain_one_for_50_steps(tiny_config, monkeypatch, backend):
-    monkeypatch.setattr("pcore.training.train.BACKEND", backend)
+    monkeypatch.setattr("pcore.training.BACKEND", backend)
     config = override(tiny_config, {"optim.num_steps": 50} | ALL_POLICIES)
     reports = list(train(config, report_every=5, compile=True))
     assert_close(reports, list(train(config, report_every=5)))
@@ -124,7 +121,7 @@ def test_packed_rows_follow_the_plain_run_with_one_graph_for_each_shape(counter)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own, on import
 def test_so_does_one_that_inductor_compiled(tiny_config, monkeypatch):
-    monkeypatch.setattr("pcore.training.train.BACKEND", "inductor")
+    monkeypatch.setattr("pcore.training.BACKEND", "inductor")
     config = override(tiny_config, {"optim.num_steps": 50})
     reports = list(train(config, report_every=5, compile=True))
     assert_close(reports, list(train(config, report_every=5)))
@@ -159,7 +156,7 @@ def test_a_compiler_that_fails_is_an_error(tiny_config, monkeypatch):
     def broken(graph, inputs):
         raise RuntimeError("no C++ compiler here")
 
-    monkeypatch.setattr("pcore.training.train.BACKEND", broken)
+    monkeypatch.setattr("pcore.training.BACKEND", broken)
     with pytest.raises(Exception, match=r"no C\+\+ compiler here"):
         next(train(tiny_config, compile=True))
 
@@ -188,7 +185,7 @@ def test_there_are_as_many_compilations_as_shapes(tiny_config, counter):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_on_a_gpu_it_follows_the_plain_run_in_float32(tiny_config, monkeypatch):
-    monkeypatch.setattr("pcore.training.train.BACKEND", "inductor")
+    monkeypatch.setattr("pcore.training.BACKEND", "inductor")
     config = override(tiny_config, {"optim.num_steps": 50})
     runs = [Run(config, "cuda", wanted, torch.float32) for wanted in (True, False)]
     for _ in range(50):

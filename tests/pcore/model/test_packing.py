@@ -11,17 +11,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from pcore.config import TrialConfig, canonical, override, trial_id, unflatten
-from pcore.config.seeding import make_generator
+from pcore import data as data_module
+from pcore.batch import NO_TARGET, cut_batch, find_rows, phases
+from pcore.config import TrialConfig, canonical, make_generator, override, trial_id, unflatten
+from pcore.data import TrainingData
 from pcore.encodings.disjoint_starts import GAP, draw_apart, needed_ids
-from pcore.evaluation.flops import count_train_flops
-from pcore.model.packing import find_rows, phases
-from pcore.model.targets import NO_TARGET
-from pcore.model.transformer import make_model
-from pcore.training import data as data_module
-from pcore.training.data import TrainingData
-from pcore.training.train import mean_loss, ragged_loss, train
-from pcore.training.validate import validate
+from pcore.flops import count_train_flops
+from pcore.model import make_model
+from pcore.training import mean_loss, train
+from pcore.validation import validate
 from tests.support.obvious import mean_loss as obvious_loss
 
 PACKED = {
@@ -149,7 +147,11 @@ def test_ragged_static_and_padded_rows_have_one_loss_and_one_gradient(tiny_confi
     wide = TrainingData(config, static=True).next_batch()
     assert wide.tokens.shape[1] > batch.tokens.shape[1]
     losses, gradients = [], []
-    for loss in (mean_loss(model, *batch), mean_loss(model, *wide), ragged_loss(model, batch)):
+    for loss in (
+        mean_loss(model, *batch),
+        mean_loss(model, *wide),
+        mean_loss(model, *cut_batch(batch)),
+    ):
         model.zero_grad()
         loss.backward()
         losses.append(loss.detach())
