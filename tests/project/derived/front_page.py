@@ -28,10 +28,11 @@ def quick_start() -> list[str]:
     assert {(c.config.data.max_length, c.config.eval.test_lengths) for c in cells} == {
         (data.max_length, tests)
     }
-    names = [cell.label.partition(",")[0] for cell in cells]
+    arms = [cell.label.partition(",")[0].removesuffix(" alone") for cell in cells]
+    names = list(dict.fromkeys(arms))
     assert names == ["coupling", "NoPE", "random-start APE", "RoPE"]
     return [
-        f"train {WORDS[len(cells)]} position methods, print a table",
+        f"train {WORDS[len(names)]} position methods, print a table",
         "It trains models with position coupling, without positions (NoPE), with absolute "
         "positions from random starts (random-start APE) and with rotary embeddings (RoPE) on sums "
         f"of {data.min_length}-{data.max_length} digits, and tests them on up to {max(tests)}.",
