@@ -6,9 +6,7 @@ The way from a script to the training of a trial:
     launch/launch.py run_sweeps         plans which trials the store lacks
     launch/scheduler.py Scheduler.run   hands them to an executor; reports and retries
     executors/ Executor.run             Ray or this process
-    executors/stacks.py run_stacks      in the process that trains: one trial after another
+    executors/worker.py run_trials      in the process that trains: one trial after another
     trial/attempt.py run_attempt        rows, states and failures of an attempt
     pcore.training.train.train          trains
-
-Trials that train as one batched model go from `run_stacks` to trial/stacked_attempt.py `run_group`.
 """

@@ -18,8 +18,8 @@ __all__ = ["EXECUTORS", "Executor", "Resources"]
 
 
 class Inline(Executor):
-    """Trials (or stacks of them) one after another in this process. For tests and machines without
-    Ray. An interrupt leaves the running ones to be resumed by the next launch.
+    """Trials one after another in this process. For tests and machines without Ray. An
+    interrupt leaves the running one to be resumed by the next launch.
     """
 
     in_process = True
@@ -40,12 +40,11 @@ class Inline(Executor):
     def run(
         self, pending: "Sequence[PlannedTrial]", settings: "Settings", progress: Tracker
     ) -> None:
-        from sweeps.engine.executors.stacks import form_stacks, measure_gain, run_stacks
+        from sweeps.engine.executors.worker import run_trials
         from sweeps.engine.trial.failures import FailurePolicy
 
-        stacks = form_stacks(pending, settings, 1, lambda some: measure_gain(some, settings))
-        configs = ([planned.trial.config for planned in stack] for stack in stacks)
-        run_stacks(configs, settings, FailurePolicy(), progress)
+        configs = (planned.trial.config for planned in pending)
+        run_trials(configs, settings, FailurePolicy(), progress)
 
 
 class Ray(Executor):

@@ -31,8 +31,8 @@ class Listener(Protocol):
     Methods may be called from any thread.
     """
 
-    def begin(self, trial_id: str, stacked: int = 1) -> None:
-        """An attempt starts. stacked: how many trials train as one model."""
+    def begin(self, trial_id: str) -> None:
+        """An attempt starts."""
 
     def advanced(self, trial_id: str, report: "TrialReport") -> None:
         """A running trial has made progress."""
@@ -73,21 +73,19 @@ class Executor(ABC):
 
     Its duties, which `tests/sweeps/executors/test_contract.py` checks of every executor:
 
-    1. Every trial goes through `run_stacks` (`stacks.py`), in the process that trains: it claims
+    1. Every trial goes through `run_trials` (`worker.py`), in the process that trains: it claims
        the trial, resumes it, writes its shard, asks the policy before and tells it after.
-    2. Trials start in the order given, as `form_stacks` groups them. If stacks are to be probed
-       (`--stack auto`), the probe runs where trials will train.
+    2. Trials start in the order given.
     3. One `FailurePolicy` serves all workers of a pass.
     4. `progress` is told of every trial's start and, once, of its end, whatever that was. An
        executor whose workers can die ends with `account_for_missing` (`worker.py`), which stores
        trials that took their worker with them as lost.
-    5. `run` returns when no trial is left or the slice is over; Ctrl-C passes through it. Failures
-       of trials are outcomes, not exceptions. Retries are the scheduler's, which calls `run` again.
+    5. `run` returns when no trial is left; Ctrl-C passes through it. Failures of trials are
+       outcomes, not exceptions. Retries are the scheduler's, which calls `run` again.
 
     `worker.py` has what workers in other processes need: chunks of trials, and events.
 
-    in_process: whether trials run in the launching process; only then can `--slice` end them, and
-        must the GPU be here.
+    in_process: whether trials run in the launching process; only then must the GPU be here.
     start_seconds: for starting and stopping it, as `--plan` predicts.
     """
 

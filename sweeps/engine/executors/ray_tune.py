@@ -19,17 +19,13 @@ from sweeps.engine.executors.ray_cluster import describe_use  # sets what Ray re
 import ray
 from ray import tune
 
-from pcore.config import TrialConfig
 from sweeps.engine.executors.base import Resources, Tracker
-from sweeps.engine.executors.stacks import form_stacks
 from sweeps.engine.executors.worker import (
     Event,
     account_for_missing,
     make_chunks,
-    measure_texts,
     replay,
     run_chunk,
-    to_texts,
 )
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.trial.attempt import Settings
@@ -47,13 +43,7 @@ def run_on_ray(
     resources: Resources,
 ) -> None:
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
-    stacks = form_stacks(
-        pending,
-        settings,
-        progress.num_slots,
-        lambda some: measure_remotely(some, settings, resources),
-    )
-    chunks = make_chunks(stacks, progress.num_slots)
+    chunks = make_chunks(pending, progress.num_slots)
     policy = SharedPolicy(ray.remote(num_cpus=0)(FailurePolicy).remote())
     scratch = tempfile.mkdtemp(prefix="pcore-tune-")
     trainable = tune.with_parameters(run_chunk, settings=settings, policy=policy, send=send_events)
@@ -76,14 +66,6 @@ def run_on_ray(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     account_for_missing(pending, settings, progress)
-
-
-def measure_remotely(
-    configs: Sequence[TrialConfig], settings: Settings, resources: Resources
-) -> float:
-    """The gain of a stack, measured on a slot of the cluster."""
-    task = ray.remote(measure_texts).options(num_cpus=resources.cpus, num_gpus=resources.gpus)
-    return ray.get(task.remote(to_texts(configs), settings))
 
 
 class SharedPolicy:

@@ -1,19 +1,20 @@
-"""Code shared by executors whose workers are separate processes: trials go out as text in chunks,
-events come back, and trials whose worker died are accounted for.
+"""The loop that runs trials, and what executors share whose workers are separate processes: trials
+go out as text in chunks, events come back, and trials whose worker died are accounted for.
 """
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias
 
-from pcore.config import TrialConfig, flatten, unflatten
+from pcore.config import TrialConfig, flatten, trial_id, unflatten
+from pcore.training.train import Report
 from sweeps.engine.executors.base import Listener, Policy, Tracker
-from sweeps.engine.executors.news import TrialReport
-from sweeps.engine.executors.stacks import measure_gain, run_stacks
+from sweeps.engine.executors.news import News, TrialReport
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Outcome, Settings
+from sweeps.engine.trial.attempt import Outcome, Settings, run_attempt
+from sweeps.engine.trial.failures import cell_of
 from sweeps.engine.trial.markers import record_lost
 
 CHUNK_SECONDS = 20.0  # short trials are bundled until a chunk takes about this long
@@ -21,22 +22,45 @@ SEND_SECONDS = 1.0  # the least time between two messages of a worker
 Event: TypeAlias = tuple[Any, ...]  # a method of `Listener` and its arguments
 
 
-def make_chunks(stacks: Sequence[Sequence[PlannedTrial]], num_slots: int) -> list[list[list[str]]]:
-    """Stacks of trials as JSON, bundled in their order so that a chunk takes about CHUNK_SECONDS,
-    but every slot gets a few chunks.
+def run_trials(
+    configs: Iterable[TrialConfig], settings: Settings, policy: Policy, listener: Listener
+) -> None:
+    """Run trials one after another in this process, each to its end.
+
+    Finished trials come out as done, those that the policy stops as stopped.
     """
-    seconds = [
-        sum(planned.price.seconds if planned.price else CHUNK_SECONDS for planned in stack)
-        for stack in stacks
-    ]
+    news = News()
+    for config in configs:
+        name, cell = trial_id(config), cell_of(config)
+        if reason := policy.stop_reason(cell):
+            stopped = Outcome(trial_id=name, status="stopped", seconds=0.0, error=reason)
+            listener.finished(stopped)
+            continue
+
+        def on_report(report: Report, name: str = name) -> None:
+            if new := news.read(name, report):
+                listener.advanced(name, new)
+
+        news.begin(name)
+        listener.begin(name)
+        outcome = run_attempt(config, settings, on_report)
+        policy.record(cell, outcome.status, outcome.error)
+        listener.finished(outcome)
+
+
+def make_chunks(pending: Sequence[PlannedTrial], num_slots: int) -> list[list[str]]:
+    """Trials as JSON, bundled in their order so that a chunk takes about CHUNK_SECONDS, but every
+    slot gets a few chunks.
+    """
+    seconds = [planned.price.seconds if planned.price else CHUNK_SECONDS for planned in pending]
     enough = min(CHUNK_SECONDS, sum(seconds) / (4 * num_slots))
-    chunks: list[list[list[str]]] = []
+    chunks: list[list[str]] = []
     filled = enough
-    for stack, cost in zip(stacks, seconds, strict=True):
+    for planned, cost in zip(pending, seconds, strict=True):
         if filled >= enough:
             chunks.append([])
             filled = 0.0
-        chunks[-1].append(to_texts([planned.trial.config for planned in stack]))
+        chunks[-1].append(json.dumps(flatten(planned.trial.config)))
         filled += cost
     return chunks
 
@@ -47,27 +71,13 @@ def run_chunk(
     policy: Policy,
     send: Callable[[list[Event]], None],
 ) -> None:
-    """Runs in a worker: the stacks of `parameters["chunk"]`, trials that an earlier try of the
+    """Runs in a worker: the trials of `parameters["chunk"]`, those that an earlier try of the
     chunk finished excepted. send: brings events to `replay`.
     """
-    stacks = map(from_texts, parameters["chunk"])
+    # Own code that a trial names is that of the sweep the user launched.
+    configs = [unflatten(json.loads(text), trust_code=True) for text in parameters["chunk"]]
     with WorkerReporter(send) as reporter:
-        run_stacks(stacks, settings, policy, reporter)
-
-
-def measure_texts(texts: Sequence[str], settings: Settings) -> float:
-    """Runs in a worker: `measure_gain` of trials as text."""
-    return measure_gain(from_texts(texts), settings)
-
-
-def to_texts(configs: Sequence[TrialConfig]) -> list[str]:
-    """Each configuration as JSON."""
-    return [json.dumps(flatten(config)) for config in configs]
-
-
-def from_texts(texts: Sequence[str]) -> list[TrialConfig]:
-    """In a worker: own code that a trial names is that of the sweep the user launched."""
-    return [unflatten(json.loads(text), trust_code=True) for text in texts]
+        run_trials(configs, settings, policy, reporter)
 
 
 class WorkerReporter(Listener):
@@ -91,8 +101,8 @@ class WorkerReporter(Listener):
         self.told.set()
         self.thread.join()
 
-    def begin(self, trial_id: str, stacked: int = 1) -> None:
-        self._add("begin", trial_id, stacked)
+    def begin(self, trial_id: str) -> None:
+        self._add("begin", trial_id)
 
     def advanced(self, trial_id: str, report: TrialReport) -> None:
         self._add("advanced", trial_id, report)

@@ -42,7 +42,7 @@ class Hook:
     """The base class of hooks; override the methods you need. They are called one after another.
 
     All of it happens in the process that launched. `trial.cell.label`, `trial.config` and
-    `trial.id` say which trial it is; `outcome.status` is that of its rows, or paused, unsaved,
+    `trial.id` say which trial it is; `outcome.status` is that of its rows, or unsaved,
     stopped, done.
     """
 

@@ -12,7 +12,7 @@ from sweeps.engine.plan import PlannedTrial, predict_wall
 from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.failures import last_line
 
-SIGNS = {"ok": "ok", "done": "ok", "paused": "paused"}
+SIGNS = {"ok": "ok", "done": "ok"}
 BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
 
 
@@ -32,8 +32,7 @@ class Progress:
         self.name, self.num_slots, self.out = name, num_slots, sys.stdout
         self.on_finish, self.hooks = on_finish, hooks
         self.pending = {planned.trial.id: planned for planned in pending}
-        # Running trials: share done, time of start, how many trials train as one model with it.
-        self.steps: dict[str, tuple[float, float, int]] = {}
+        self.steps: dict[str, tuple[float, float]] = {}  # running: share done, time of start
         self.outcomes: dict[str, Outcome] = {}
         self.reasons: set[str] = set()  # for which trials were stopped
         self.started, self.last_activity = time.monotonic(), time.monotonic()
@@ -53,10 +52,10 @@ class Progress:
             self._write("\r\x1b[2K")
         self._log(0)
 
-    def begin(self, trial_id: str, stacked: int = 1) -> None:
-        """An attempt at a trial starts. stacked: how many trials train as one model."""
+    def begin(self, trial_id: str) -> None:
+        """An attempt at a trial starts."""
         with self.lock:
-            self.steps[trial_id] = (0.0, time.monotonic(), stacked)
+            self.steps[trial_id] = (0.0, time.monotonic())
             self.last_activity = time.monotonic()
         if planned := self.pending.get(trial_id):
             self.hooks.tell(lambda hook: hook.on_start(planned.trial))
@@ -64,8 +63,8 @@ class Progress:
     def advanced(self, trial_id: str, report: TrialReport) -> None:
         """A running trial has made progress."""
         with self.lock:
-            _, began, stacked = self.steps.get(trial_id, (0.0, time.monotonic(), 1))
-            self.steps[trial_id] = (report.share, began, stacked)
+            _, began = self.steps.get(trial_id, (0.0, time.monotonic()))
+            self.steps[trial_id] = (report.share, began)
             self.last_activity = time.monotonic()
         if planned := self.pending.get(trial_id):
             self.hooks.tell(lambda hook: hook.on_report(planned.trial, report))
@@ -113,13 +112,12 @@ class Progress:
         """The state of the sweep in one line."""
         with self.lock:
             statuses = [outcome.status for outcome in self.outcomes.values()]
-            cancelled, done = statuses.count("cancelled"), sum(s in SIGNS for s in statuses)
-            failed, total = len(statuses) - cancelled - done, len(self.pending)
+            done = sum(status in SIGNS for status in statuses)
+            failed, total = len(statuses) - done, len(self.pending)
             elapsed = format_seconds(time.monotonic() - self.started)
             left = self._seconds_left()
             about = f", about {format_seconds(left)} left" if left is not None else ""
             counts = f"{done}/{total} done, {len(self.steps)} running, {failed} failed"
-            counts += f", {cancelled} cancelled" if cancelled else ""
             return f"{self.name}: {counts}, {elapsed} so far{about}"
 
     def _seconds_left(self) -> float | None:
@@ -130,17 +128,17 @@ class Progress:
         now = time.monotonic()
         predicted = sum(price[name] for name, o in self.outcomes.items() if o.status == "ok")
         actual = sum(o.seconds for o in self.outcomes.values() if o.status == "ok")
-        for name, (share, began, stacked) in self.steps.items():
+        for name, (share, began) in self.steps.items():
             if share > 0.1:
                 predicted += share * price[name]
-                actual += (now - began) / stacked
+                actual += now - began
         ratio = actual / predicted if predicted > 0 else 1.0
         waiting = [
             p
             for name, p in self.pending.items()
             if name not in self.outcomes and name not in self.steps
         ]
-        running = [price[name] * (1 - share) for name, (share, *_) in self.steps.items()]
+        running = [price[name] * (1 - share) for name, (share, _) in self.steps.items()]
         total = sum(running) + sum(price[p.trial.id] for p in waiting)
         floor = max([*running, predict_wall(waiting, self.num_slots)])
         return ratio * max(total / self.num_slots, floor)

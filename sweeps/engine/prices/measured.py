@@ -87,7 +87,7 @@ def read_measured(
 
 
 def _usable(device: str, num_threads: int, local: bool) -> pc.Expression:
-    """Unstacked trials that ran all or most of their steps."""
+    """Trials that ran all or most of their steps, alone."""
     usable = (pc.field("status") == "ok") & (pc.field("num_threads") == num_threads)
     usable &= pc.field("stacked").is_null() | (pc.field("stacked") == 1)
     usable &= (pc.field("train_seconds") > 0) & (pc.field("eval_seconds") > 0)

@@ -36,7 +36,7 @@ TRIAL = {  # record == "trial"
     "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
     "started_at": pa.string(),  # UTC, ISO 8601
     "code_version": pa.string(),
-    "code_hash": pa.string(),  # of the definitions of pcore, see `sweeps.engine.trial.sources`
+    "code_hash": pa.string(),  # of the definitions of pcore, see `sweeps.engine.store.sources`
     "git_commit": pa.string(),
     "git_dirty": pa.bool_(),
     "lock_hash": pa.string(),
@@ -51,7 +51,7 @@ TRIAL = {  # record == "trial"
     "launch": pa.string(),  # name of the launch that ran it
     # How many trials trained as one model when the attempt began; of more than 1 all seconds of a
     # row are its share of theirs, so that a sum over rows is machine time.
-    "stacked": pa.int32(),
+    "stacked": pa.int32(),  # trials that trained as one model; no longer written
     "compiled": pa.bool_(),  # the training steps of this attempt ran through torch.compile
 }
 REPORT = {  # record == "report"

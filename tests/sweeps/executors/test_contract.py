@@ -13,7 +13,6 @@ from pcore.encodings import Encoding
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
 from sweeps.engine.executors.base import Listener
 from sweeps.engine.executors.news import TrialReport
-from sweeps.engine.executors.stacks import form_stacks
 from sweeps.engine.executors.worker import (
     Event,
     account_for_missing,
@@ -50,13 +49,12 @@ class Piped(Executor):
         yield 1
 
     def run(self, pending, settings, progress) -> None:
-        stacks = form_stacks(pending, settings, progress.num_slots, lambda configs: 0.0)
         policy = FailurePolicy()
 
         def send(events: list[Event]) -> None:
             replay(pickle.loads(pickle.dumps(events)), progress)
 
-        for chunk in make_chunks(stacks, progress.num_slots):
+        for chunk in make_chunks(pending, progress.num_slots):
             parameters = {"chunk": chunk}
             run_chunk(parameters, settings, policy, send)
         account_for_missing(pending, settings, progress)
@@ -86,11 +84,10 @@ class Record(Listener):
 
     def __init__(self):
         self.outcomes, self.events = dict[str, Outcome](), list[tuple[str, str]]()
-        self.reports, self.stacked = list[TrialReport](), set[int]()
+        self.reports = list[TrialReport]()
 
-    def begin(self, trial_id: str, stacked: int = 1) -> None:
+    def begin(self, trial_id: str) -> None:
         self.events.append(("begin", trial_id))
-        self.stacked.add(stacked)
 
     def advanced(self, trial_id: str, report: TrialReport) -> None:
         self.events.append(("report", trial_id))
@@ -156,12 +153,6 @@ def test_the_same_error_twice_stops_the_rest_of_its_cell_and_nothing_else(execut
     assert len(Store(tmp_path).shards()) == 3
 
 
-def test_stacks_are_trained_together(executor, tmp_path):
-    record = execute(executor, seeds(2), tmp_path, stack=2)
-    assert record.stacked == {2}
-    assert {outcome.stacked for outcome in record.outcomes.values()} == {2}
-
-
 def test_a_trial_that_took_its_worker_with_it_is_stored_as_lost(tmp_path):
     (config,), record = seeds(1), Record()
     account_for_missing(plan([config]), Settings(results=str(tmp_path)), record)
@@ -172,7 +163,7 @@ def test_a_trial_that_took_its_worker_with_it_is_stored_as_lost(tmp_path):
 def test_a_listener_that_fails_ends_nothing():
     record, said = Record(), list[str]()
     record.say = said.append
-    replay([("begin", "x", 1), ("finished", None), ("say", "on")], record)
+    replay([("begin", "x"), ("finished", None), ("say", "on")], record)
     assert record.events == [("begin", "x")]
     assert said[0].startswith("progress line: AttributeError")
     assert said[1] == "on"
@@ -184,13 +175,3 @@ def test_a_listener_that_fails_ends_nothing():
 def test_an_unknown_name_is_refused(name, hint, tmp_path):
     with pytest.raises(ValueError, match=rf"^--executor '{name}' is unknown\. {hint}"):
         LaunchOptions(results=str(tmp_path), scale="smoke", executor=name)
-
-
-@pytest.mark.parametrize("name", EXECUTORS)
-def test_only_an_executor_in_this_process_can_be_cut_into_slices(name, tmp_path):
-    options = {"results": str(tmp_path), "scale": "smoke", "executor": name, "slice": 1.0}
-    if EXECUTORS[name].in_process:
-        assert LaunchOptions(**options).num_slots == 1
-    else:
-        with pytest.raises(ValueError, match=r"^--slice needs --executor inline$"):
-            LaunchOptions(**options)

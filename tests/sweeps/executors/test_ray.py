@@ -47,26 +47,6 @@ def test_plain_python_on_an_embedded_ray_and_the_second_run_starts_nothing(tmp_p
     assert len(Store(tmp_path).shards()) == 12
 
 
-def test_trials_of_equal_shapes_train_as_stacks_in_a_worker(tmp_path):
-    command = sweep_command("--no-mlflow", "--stack", "3")
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    check_complete(tmp_path, done.stdout)
-    stacked = Store(tmp_path).load(record="trial", columns=["stacked"]).column("stacked")
-    assert 1 not in stacked.to_pylist(), "the two seeds of a cell at least are together"
-
-
-def test_auto_asks_a_worker_whether_stacks_pay(tmp_path):
-    command = sweep_command("--no-mlflow", "--no-report", "--seeds", "1", "--stack", "auto")
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert {shard.status for shard in Store(tmp_path).shards()} == {"ok"}
-
-
 def test_a_killed_worker_costs_one_attempt_and_no_trial(tmp_path):
     """SIGKILL of the process that trains: recorded as lost, run again, table complete."""
     command = sweep_command("--no-mlflow", "--seeds", "2")

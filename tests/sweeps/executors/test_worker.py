@@ -23,7 +23,7 @@ def test_the_first_event_is_sent_at_once_and_the_rest_together(monkeypatch):
             reporter.begin(name)
         reporter.say("over")
         assert len(sent) == 1
-    begun = [("begin", name, 1) for name in ("first", "a", "b")]
+    begun = [("begin", name) for name in ("first", "a", "b")]
     assert sent == [begun[:1], [*begun[1:], ("say", "over")]]
 
 
