@@ -5,11 +5,12 @@ import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from sweeps.engine.launch.leases import LaunchLease, running_trials
+from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.store.address import find_trial, stored_addresses
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.requests import ask_to_cancel, ask_to_resume, asked_to_cancel
+from sweeps.engine.trial.running import running_trials
 
 
 def cancel_trials(results: str | None, names: Sequence[str]) -> int:

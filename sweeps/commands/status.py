@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from pcore.cli.text import plural
 from sweeps.commands.catalogue import Listed
-from sweeps.engine.launch.leases import LaunchLease, running_trials
+from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial.running import running_trials
 from sweeps.engine.trial.sources import is_same_code
 
 COLUMNS: tuple[str, ...] = (
