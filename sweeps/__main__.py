@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from pcore.cli.parser import Parser
+from pcore.cli.text import plain_output
 from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import (
     Listed,
@@ -47,6 +48,7 @@ class Command(NamedTuple):
     needs_store: bool = False
 
 
+@plain_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. The exit codes are those of a sweep script."""
     try:
@@ -140,14 +142,6 @@ COMMANDS = {
     "replicate": Command(
         "rerun a sample of stored trials into another folder and compare", "replicate:replicate"
     ),
-    "cancel": Command(
-        "end running or waiting trials, from any terminal; their state is kept",
-        "cancel:cancel_trials",
-        True,
-    ),
-    "resume": Command(
-        "undo cancel: the next launch continues these trials", "cancel:resume_trials", True
-    ),
     "verify": Command("read every file of the store and list damaged ones", "verify:verify_store"),
     "merge": Command(
         "add the results of one folder to another: rows, views, weights, states",
@@ -214,8 +208,6 @@ def _add_names(add: Adders) -> None:
         add[name]("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     add["why"]("text", metavar="TRIAL", help=TRIAL)
     add["why"]("--json", dest="as_json", action="store_true", help="everything, for programs")
-    for name in ("cancel", "resume"):
-        add[name]("names", nargs="+", metavar="TRIAL", help=TRIAL)
 
 
 def _add_trained(add: Adders) -> None:

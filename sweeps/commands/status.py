@@ -8,9 +8,9 @@ from sweeps.commands.catalogue import Listed
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
+from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.running import running_trials
-from sweeps.engine.trial.sources import is_same_code
 
 COLUMNS: tuple[str, ...] = (
     "cell",
@@ -20,7 +20,6 @@ COLUMNS: tuple[str, ...] = (
     "running",
     "missing",
     "failed",
-    "cancelled",
     "stale",
 )
 
@@ -53,7 +52,7 @@ def _sweep_status(sweep: Listed, store: Store) -> str:
         failed = count["failed"] + count["retry"] + count["stopped"]
         known = [count[state] for state in ("done", "diverged", "running", "missing")]
         old = sum(same.get(name) is False for name in members)
-        rows.append((label, *map(str, (len(members), *known, failed, count["cancelled"], old))))
+        rows.append((label, *map(str, (len(members), *known, failed, old))))
     total = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(COLUMNS))]
     rows.append(("all", *total))
     text = f"{sweep.sweep} [{sweep.scale}]: {sweep.title}\n\n{align(rows)}"
@@ -74,8 +73,7 @@ def _store_status(store: Store) -> str:
         names = view.column("trial_id").unique().to_pylist()
         count = Counter(known.get(name, "missing") for name in names)
         shown = [count.pop(state, 0) for state in ("ok", "diverged", "running", "missing")]
-        cancelled = count.pop("cancelled", 0)
-        numbers = (len(names), *shown, count.total(), cancelled)
+        numbers = (len(names), *shown, count.total())
         rows.append((sweep, scale, *map(str, numbers)))
     return align(rows, num_text=2)
 

@@ -39,10 +39,7 @@ class LaunchOptions:
     device: str = "cpu"  # cpu or cuda
     resources: Resources = field(default_factory=Resources)  # of one trial
     compile: "Compile" = "auto"
-    time_limit: float | None = None  # seconds of one attempt
     diagnose: int = 0  # examples per length for analysing a finished model; 0: no analysis
-    slice: float | None = None  # seconds until an inline launch saves its state and stops
-    budget: float | None = None  # seconds of wall time that whole replicates must fit into
     retry_errors: bool = False
     tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.target.find_target`
     mlflow: bool = True
@@ -54,9 +51,6 @@ class LaunchOptions:
             hint = nearest(self.executor, EXECUTORS)
             raise ValueError(f"--executor {self.executor!r} is unknown.{hint}")
         executor = self.make_executor()
-        if self.slice and not executor.in_process:
-            names = " or ".join(name for name, cls in EXECUTORS.items() if cls.in_process)
-            raise ValueError(f"--slice needs --executor {names}")
         if executor.is_local and self.resources.cpus > max(1, have := os.cpu_count() or 1):
             raise ValueError(f"--cpus-per-trial {self.resources.cpus:g}: this machine has {have}")
         if self.device != "cpu":
@@ -169,7 +163,6 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="compile training steps with torch.compile; auto: on a GPU (default: auto)",
     )
-    add("--time-limit", type=parse_duration, help="for one attempt at a trial, e.g. 90s, 20m, 3h")
     add(
         "--diagnose",
         type=parse_examples,
@@ -177,11 +170,10 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         help="analyse finished models (attention, causes of failure) on N examples per length; "
         f"0: no analysis (default: {NUM_EXAMPLES}, at smoke scale 0)",
     )
-    add("--slice", type=parse_duration, help="inline only: save and stop after this time, e.g. 8m")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `add_executor` and `add_hooks`, and those for name, budget and retries."""
+    """Add the flags of `add_executor` and `add_hooks`, and those for name and retries."""
     add_executor(parser)
     add = parser.add_argument
     add(
@@ -189,8 +181,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         type=parse_name,
         help="of the sweep that --set and its like make (default: made of what they say)",
     )
-    add("--budget", type=parse_duration, help="run as many whole replicates as fit, e.g. 2h")
-    add("--retry-errors", action="store_true", help="rerun failed and cancelled trials")
+    add("--retry-errors", action="store_true", help="rerun failed trials")
     add_hooks(parser)
 
 
@@ -277,16 +268,14 @@ def open_existing(results: str | None) -> "Store":
     return store
 
 
-def make_settings(options: LaunchOptions, store: "Store", launch: str, began: float) -> "Settings":
-    """Settings of every attempt. began: `time.monotonic()` at the start of the launch."""
+def make_settings(options: LaunchOptions, store: "Store", launch: str) -> "Settings":
+    """Settings of every attempt."""
     from sweeps.engine.trial.attempt import Settings
 
     return Settings(
         results=store.root,
         device=options.device,
         num_threads=options.num_threads,
-        time_limit=options.time_limit,
-        slice_end=began + options.slice if options.slice else None,
         launch=launch,
         diagnose=options.diagnose,
         compile=options.compile,

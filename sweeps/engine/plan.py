@@ -1,24 +1,22 @@
 """Plans a sweep: the trials that the store does not hold, with their predicted price."""
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pcore.cli import text
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.changes import describe_replaced
 from sweeps.engine.spec import Scale, Sweep, Trial
+from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
-from sweeps.engine.trial.requests import resumed_trials
-from sweeps.engine.trial.sources import is_same_code
 
 if TYPE_CHECKING:  # it imports torch, which `status` does not need
     from sweeps.engine.prices.price import Price
 
-State = Literal["done", "diverged", "missing", "retry", "failed", "stopped", "cancelled"]
+State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,9 +24,9 @@ class PlannedTrial:
     """A trial of the sweep and what the store says of it. price: None for trials that need not run.
 
     done = an ok row set exists; diverged = final, counts as a failure; missing = never finished;
-    retry = the last attempt was lost, ran out of memory or time, or failed in other code than
+    retry = the last attempt was lost, ran out of memory, was ended, or failed in other code than
     today's; failed = it raised an error in this very code; stopped = never finished, and two trials
-    of its cell failed with the same error; cancelled = somebody ended it and did not take it back.
+    of its cell failed with the same error.
     """
 
     trial: Trial
@@ -110,13 +108,10 @@ def trial_states(
     twice = Counter((cells[name], text) for name, text in errors.items())
     stopped_cells = {cell for (cell, _), count in twice.items() if count >= SAME_ERROR}
     states: dict[str, State] = {}
-    resumed = visible.keys() if retry_errors else resumed_trials(store.folder)
     for name, cell in cells.items():
         shard = visible.get(name)
         if shard is not None and shard.finished:
             states[name] = "done" if shard.status == "ok" else "diverged"
-        elif shard is not None and shard.status == "cancelled" and name not in resumed:
-            states[name] = "cancelled"
         elif name in errors:
             states[name] = "failed"
         elif cell in stopped_cells:
@@ -152,39 +147,6 @@ def launch_order(plans: Iterable[Plan], num_slots: int) -> list[PlannedTrial]:
         return pending
     pending.sort(key=lambda p: -(p.price.seconds if p.price else 0))
     return pending[-1:] + pending[:-1]
-
-
-def fit_budget(
-    plans: Sequence[Plan], num_slots: int, budget: float, start: float = 0.0
-) -> list[Plan]:
-    """The plans with the largest number of whole replicates (pairs of seeds, from the first on)
-    that fits into `budget` seconds, of which `start` pass before the first trial starts.
-
-    Raises ValueError if not even one does.
-    """
-    wall = predict_wall(launch_order(plans, num_slots), num_slots, start)
-    if wall <= budget:
-        return list(plans)
-    most = max(_num_replicates(plan) for plan in plans)
-    for count in range(most - 1, 0, -1):
-        fewer = [_first_replicates(plan, count) for plan in plans]
-        wall = predict_wall(launch_order(fewer, num_slots), num_slots, start)
-        if wall <= budget:
-            return fewer
-    raise ValueError(
-        f"one replicate alone is predicted to take {format_seconds(wall)} on "
-        f"{plural(num_slots, 'slot')}, more than the budget of {format_seconds(budget)}"
-    )
-
-
-def _num_replicates(plan: Plan) -> int:
-    return max(Counter(p.trial.cell.label for p in plan.trials).values())
-
-
-def _first_replicates(plan: Plan, count: int) -> Plan:
-    groups = itertools.groupby(plan.trials, key=lambda p: p.trial.cell.label)
-    kept = [p for _, members in groups for p in itertools.islice(members, count)]
-    return replace(plan, trials=tuple(kept))
 
 
 def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
@@ -231,12 +193,9 @@ def count_states(plan: Plan) -> str:
     """ "12 trials, 8 finished, 4 to run", and how many are not run again because they failed."""
     finished = sum(p.finished for p in plan.trials)
     left = [p.state for p in plan.trials if p.state in ("failed", "stopped")]
-    cancelled = sum(p.state == "cancelled" for p in plan.trials)
     text = f"{plural(len(plan.trials), 'trial')}, {finished} finished, {len(plan.to_run)} to run"
     if left:
         text += f", {len(left)} not run again after an error (--retry-errors does)"
-    if cancelled:
-        text += f", {cancelled} cancelled (resume or --retry-errors runs them)"
     return text
 
 

@@ -453,17 +453,6 @@ def test_its_trials_have_a_view_that_is_not_one_of_a_sweep(tmp_path, capsys):
     assert command(["verify", *where]) == 0
 
 
-def test_a_slice_ends_a_search_and_the_next_one_goes_on(tmp_path, capfd):
-    cut, whole = tmp_path / "cut", tmp_path / "whole"
-    assert main(real_search(), [*QUIET, "--results", str(cut), "--slice", "0.001s"]) == 1
-    printed = capfd.readouterr().out
-    assert printed.count("round ") == 1
-    assert "the slice is over; the same command resumes" in printed
-    assert "failed:" not in printed
-    assert run_real(cut) == run_real(whole) == 0
-    assert best_of("tiny", "smoke", cut) == best_of("tiny", "smoke", whole)
-
-
 class Heard(Hook):
     """What a search tells hooks."""
 

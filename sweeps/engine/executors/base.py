@@ -69,11 +69,10 @@ class Executor(ABC):
     4. `progress` is told of every trial's end once, whatever that was. An executor whose workers
        can die ends with `account_for_missing` (`worker.py`), which stores trials that took their
        worker with them as lost.
-    5. `run` returns when no trial is left or the slice is over; Ctrl-C passes through it. Failures
-       of trials are outcomes, not exceptions. Retries are the scheduler's, which calls `run` again.
+    5. `run` returns when no trial is left; Ctrl-C passes through it. Failures of trials are
+       outcomes, not exceptions. Retries are the scheduler's, which calls `run` again.
 
-    in_process: whether trials run in the launching process; only then can `--slice` end them, and
-        must the GPU be here.
+    in_process: whether trials run in the launching process; only then must the GPU be here.
     start_seconds: for starting and stopping it, as `--plan` predicts.
     """
 

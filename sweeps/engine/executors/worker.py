@@ -17,7 +17,7 @@ def run_trials(
     policy: Policy,
     tell: Callable[[Outcome], None],
 ) -> None:
-    """Run trials one after another in this process, each to its end, until the slice is over.
+    """Run trials one after another in this process, each to its end.
 
     Finished trials come out as done, those that the policy stops as stopped.
     """
@@ -29,8 +29,6 @@ def run_trials(
         outcome = run_attempt(config, settings)
         policy.record(cell, outcome.status, outcome.error)
         tell(outcome)
-        if outcome.status == "paused":
-            return
 
 
 def account_for_missing(

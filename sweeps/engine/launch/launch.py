@@ -20,7 +20,6 @@ from sweeps.engine.plan import (
     PlannedTrial,
     count_states,
     describe_sweep,
-    fit_budget,
     launch_order,
     make_plan,
     predict_wall,
@@ -116,11 +115,11 @@ def _predicted_and_taken(
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
-    """The plans of these sweeps, reduced to the budget if there is one. Raises ValueError for what
-    cannot work, and for the name of another sweep in the store.
+    """The plans of these sweeps. Raises ValueError for what cannot work, and for the name of
+    another sweep in the store.
     """
     check_names(sweeps, store)
-    plans = [
+    return [
         make_plan(
             sweep,
             options.scale,
@@ -133,15 +132,6 @@ def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -
         )
         for sweep in sweeps
     ]
-    if options.budget:
-        asked = sum(len(plan.trials) for plan in plans)
-        plans = fit_budget(plans, options.num_slots, options.budget, options.start_seconds)
-        if (kept := sum(len(plan.trials) for plan in plans)) < asked:
-            print(
-                f"the budget of {format_seconds(options.budget)} holds {kept} of {asked} trials: "
-                "fewer replicates of every cell"
-            )
-    return plans
 
 
 def view_rows(plan: Plan) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.failures import last_line
 from sweeps.engine.trial.running import Observer, Running
 
-SIGNS = {"ok": "ok", "done": "ok", "paused": "paused"}
+SIGNS = {"ok": "ok", "done": "ok"}
 LOOK = 2.0  # seconds between two looks at what runs
 BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
 
@@ -95,13 +95,12 @@ class Progress:
         """The state of the sweep in one line."""
         with self.lock:
             statuses = [outcome.status for outcome in self.outcomes.values()]
-            cancelled, done = statuses.count("cancelled"), sum(s in SIGNS for s in statuses)
-            failed, total = len(statuses) - cancelled - done, len(self.pending)
+            done = sum(status in SIGNS for status in statuses)
+            failed, total = len(statuses) - done, len(self.pending)
             elapsed = format_seconds(time.monotonic() - self.started)
             left = self._seconds_left()
             about = f", about {format_seconds(left)} left" if left is not None else ""
             counts = f"{done}/{total} done, {len(self.running)} running, {failed} failed"
-            counts += f", {cancelled} cancelled" if cancelled else ""
             return f"{self.name}: {counts}, {elapsed} so far{about}"
 
     def _seconds_left(self) -> float | None:

@@ -23,22 +23,17 @@ from sweeps.engine.trial.markers import GIVEN_UP, remove_markers
 WAIT_POLL = 2.0  # seconds between two checks of trials that another launch runs
 
 
-class SliceOver(Exception):
-    """The slice of a launch of single configurations is over; their states are saved."""
-
-
 class Scheduler:
     """Runs the trials of one launch, in passes, until none is left to run or to retry."""
 
     def __init__(self, options: LaunchOptions, store: Store):
         self.options, self.store = options, store
         self.executor = options.make_executor()
-        self.began = time.monotonic()
         self.tries: Counter[str] = Counter()
         self.outcomes: dict[str, Outcome] = {}  # of the latest attempt at each trial
 
     def run(self, title: str, pending: Sequence[PlannedTrial]) -> bool:
-        """False if the launch ended early: the slice is over or results cannot be written."""
+        """False if the launch ended early: results cannot be written."""
         with LaunchLease(self.store.folder, say=_print) as lease:
             remove_markers(self.store)
             while left := self._left(pending):
@@ -47,7 +42,7 @@ class Scheduler:
                 if mine := self._unfinished(mine):  # another launch may have run them meanwhile
                     with self._pass(title, mine, lease.name) as (settings, progress):
                         self.executor.run(mine, settings, progress)
-                    if any(self._ended_launch(p.trial.id) for p in mine):
+                    if any(self._is_unsaved(p.trial.id) for p in mine):
                         return False
                 elif taken:
                     self._wait(lease, taken)
@@ -71,15 +66,15 @@ class Scheduler:
             return False
         return outcome.status in RETRIED and self.tries[name] < MAX_TRIES
 
-    def _ended_launch(self, name: str) -> bool:
-        return name in self.outcomes and self.outcomes[name].status in ("paused", "unsaved")
+    def _is_unsaved(self, name: str) -> bool:
+        return name in self.outcomes and self.outcomes[name].status == "unsaved"
 
     @contextlib.contextmanager
     def _pass(
         self, title: str, mine: Sequence[PlannedTrial], launch: str
     ) -> Generator[tuple[Settings, Progress]]:
         """What the executor needs to run these trials once."""
-        settings = make_settings(self.options, self.store, launch, self.began)
+        settings = make_settings(self.options, self.store, launch)
         with (
             self.executor.session(self.store) as num_slots,
             Progress(title, mine, num_slots, self._record, self.store.folder) as progress,
@@ -122,18 +117,12 @@ def execute_configs(
     configs: Mapping[str, TrialConfig],
     options: LaunchOptions,
     store: Store,
-    began: float,
 ) -> None:
     """Run configurations that belong to no sweep, by label, in one launch; on return each is in the
-    store, whatever became of it. began: `time.monotonic()` when the slice did, if there is one.
-
-    Raises ValueError if the results folder cannot be written, SliceOver.
+    store, whatever became of it. Raises ValueError if the results folder cannot be written.
     """
     scheduler = Scheduler(options, store)
-    scheduler.began = began
-    complete = scheduler.run(title, plan_configs(configs))
+    scheduler.run(title, plan_configs(configs))
     for outcome in scheduler.outcomes.values():
         if outcome.status == "unsaved":
             raise ValueError(outcome.error)
-    if not complete:
-        raise SliceOver

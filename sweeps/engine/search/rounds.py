@@ -8,13 +8,12 @@ used.
 import argparse
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.cli.parser import Parser, find_own_code
-from pcore.cli.text import plural
+from pcore.cli.text import plain_output, plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import (
@@ -109,6 +108,7 @@ def _conclude(arms: "Sequence[Arm]") -> tuple[Best, list[str]]:
 # The command line ---------------------------------------------------------------------------------
 
 
+@plain_output()
 def main(search: Search, argv: Sequence[str] | None = None) -> int:
     """Run a search from the command line. Exit codes: 0 no configuration failed, 1 some did, 2
     refused, 130 interrupted.
@@ -151,9 +151,9 @@ def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> 
     """Run a search, followed by hooks and the mirror, and keep its winners; its exit code."""
     from sweeps.engine.launch.hooks import Launch, load_hook  # torch: not for --help
     from sweeps.engine.launch.launch import told, view_rows
-    from sweeps.engine.launch.scheduler import SliceOver, execute_configs
+    from sweeps.engine.launch.scheduler import execute_configs
 
-    store, asked, began = Store(options.results), dict[str, TrialConfig](), time.monotonic()
+    store, asked = Store(options.results), dict[str, TrialConfig]()
     print(f"\nresults: {store.root}", flush=True)
     plans = [_plan(search, options.scale, asked)]
     launch = Launch(plans=plans, store=store)
@@ -167,22 +167,18 @@ def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> 
 
         def execute(configs: Mapping[str, TrialConfig]) -> None:
             store.write_view(view_rows(plans[0]), "searches")
-            execute_configs(launch.title, configs, options, store, began)
+            execute_configs(launch.title, configs, options, store)
 
-        try:
-            best, failed = run_search(
-                search,
-                options.scale,
-                store.root,
-                execute,
-                budget=budget,
-                width=width,
-                say=lambda line: print(line, flush=True),
-                note=note,
-            )
-        except SliceOver:
-            ended.append(FAILED)
-            return FAILED
+        best, failed = run_search(
+            search,
+            options.scale,
+            store.root,
+            execute,
+            budget=budget,
+            width=width,
+            say=lambda line: print(line, flush=True),
+            note=note,
+        )
         store.write_view(view_rows(plans[0]), "searches")
         file = write_best(store.root, search.name, options.scale, best)
         _report(search, options, f"{store.root}/{file}", best, failed)

@@ -18,8 +18,6 @@ PATTERNS = {
     "state": rf"checkpoints/{TRIAL}/state\.pt",
     "weights": rf"checkpoints/{TRIAL}/(?:last|best|oracle)\.pt",
     "marker": rf"running/{TRIAL}\.json",
-    "request": rf"cancelled/{TRIAL}\.txt",
-    "resumption": rf"resumed/{TRIAL}\.txt",
     "launch": r"launches/[0-9a-f]{12}\.(?:json|beat)",
     "search": r"searches/[^/]+\.json",
     "search view": r"searches/(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)\.parquet",

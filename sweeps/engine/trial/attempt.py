@@ -6,8 +6,13 @@ While it runs, a marker says who runs it (see `markers`), and its state is kept 
 """
 
 import json
+import signal
+import sys
+import threading
 import time
 import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -30,12 +35,9 @@ from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 from sweeps.engine.trial.markers import GIVEN_UP, MAX_LOST, record_lost
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
-from sweeps.engine.trial.requests import asked_to_cancel, forget_request
 from sweeps.engine.trial.running import running
 
 Compile: TypeAlias = Literal["auto", "on", "off"]
-ASK_SECONDS = 1.0  # between two looks for a request to cancel a trial
-Action: TypeAlias = Literal["continue", "save", "paused", "timeout"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,10 +48,6 @@ class Settings:
     device: str = "cpu"  # cpu or cuda
     num_threads: int = 1  # torch threads of a trial
     checkpoint_every: float = 30.0  # seconds between saved states
-    time_limit: float | None = None  # seconds of one attempt; then timeout, and its state stays
-    # `time.monotonic()` at which an attempt in this process saves its state and stops without a
-    # shard, to be continued by a later launch.
-    slice_end: float | None = None
     launch: str = ""  # name of the launch that runs the trials
     diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
     compile: Compile = "auto"  # training steps with torch.compile; auto: on a GPU
@@ -67,8 +65,8 @@ class Outcome:
     """How an attempt ended.
 
     status: that of its shard, or one without a shard: `done` if the store had the trial already,
-    `paused`, `unsaved` if the results folder could not be written, `stopped` if it was not started
-    because other trials failed.
+    `unsaved` if the results folder could not be written, `stopped` if it was not started because
+    other trials failed.
     """
 
     trial_id: str
@@ -81,7 +79,9 @@ class Outcome:
 
 def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
     """Run one trial to its end and write its shard, however it ends. No shard is written only
-    after an interrupt, at the end of a slice and if the results folder cannot be written.
+    after an interrupt and if the results folder cannot be written.
+
+    SIGINT and SIGTERM save the state at the next report, then raise KeyboardInterrupt.
     """
     store, name = Store(settings.results), trial_id(config)
     device, compile = settings.device, settings.compiled
@@ -92,15 +92,21 @@ def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
         with (
             running(store.folder, name, settings.launch, attempt.tell),
             process_settings(settings.num_threads),
+            delayed_interrupt() as interrupted,
         ):
+            saved = time.monotonic()
             try:
-                state, timer = attempt.resume(), Timer(settings)
+                state = attempt.resume()
                 for report in train(config, device=device, state=state, compile=compile):
                     attempt.take(report)
                     if report.finished:
                         break
-                    if outcome := attempt.end_if_due(timer.next_action(), timer.may_ask()):
-                        return outcome
+                    if interrupted.is_set():
+                        attempt.save()
+                        raise KeyboardInterrupt
+                    if time.monotonic() - saved > settings.checkpoint_every:
+                        attempt.save()
+                        saved = time.monotonic()
                 return attempt.finish("ok")
             except StorageFailed:
                 raise
@@ -121,43 +127,37 @@ def admit(config: TrialConfig, settings: Settings, store: Store) -> Outcome | No
     shard = store.visible_shard(name)
     if shard is not None and shard.finished:
         return Outcome(trial_id=name, status="done", seconds=0.0)
-    num_lost = record_lost(store, config, settings.launch)
-    if reason := asked_to_cancel(store.folder, name):
-        facts = {**code_provenance(), "error": reason, "launch": settings.launch or None}
-        store.write(config, "cancelled", facts)
-        forget_request(store.folder, name)
-        return Outcome(trial_id=name, status="cancelled", seconds=0.0, error=reason)
-    if num_lost >= MAX_LOST:
+    if record_lost(store, config, settings.launch) >= MAX_LOST:
         return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)
     return None
 
 
-class Timer:
-    """Says when states have to be saved and attempts have to end."""
+@contextmanager
+def delayed_interrupt() -> Generator[threading.Event]:
+    """Within the block the first SIGINT or SIGTERM sets the event, a second one interrupts. Other
+    threads than the main one get no signals.
+    """
+    asked = threading.Event()
 
-    def __init__(self, settings: Settings):
-        self.settings, self.began = settings, time.monotonic()
-        self.saved, self.asked = self.began, self.began
+    def ask(number: int, frame: object) -> None:
+        del number, frame
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        text = "the state is saved at the next report; once more ends without it"
+        print(f"\n{text}", file=sys.stderr, flush=True)
 
-    def next_action(self) -> Action:
-        """What the caller has to do now: save a state; paused, timeout: save it and stop."""
-        now, limit, end = time.monotonic(), self.settings.time_limit, self.settings.slice_end
-        if end is not None and now > end:
-            return "paused"
-        if limit is not None and now - self.began > limit:
-            return "timeout"
-        if now - self.saved <= self.settings.checkpoint_every:
-            return "continue"
-        self.saved = now
-        return "save"
-
-    def may_ask(self) -> bool:
-        """Whether it is time to check for cancel requests."""
-        now = time.monotonic()
-        if now - self.asked <= ASK_SECONDS:
-            return False
-        self.asked = now
-        return True
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if asked.is_set():  # after the last report: this trial is finished, no other one begins
+        raise KeyboardInterrupt
 
 
 class Attempt:
@@ -223,24 +223,6 @@ class Attempt:
         assert self.last is not None
         data = pack_state(self.config, self.last.state() | {"curve": self.curve})
         self.store.folder.write(f"{self.folder}/state.pt", data)
-
-    def end_if_due(self, action: Action, may_ask: bool) -> Outcome | None:
-        """Save or end the attempt as the timer says; its outcome if it ended. Before its first
-        report it has no state to save.
-        """
-        begun = self.last is not None
-        if begun and action != "continue":
-            self.save()
-        if action == "paused":
-            return Outcome(trial_id=self.name, status="paused", seconds=self.seconds)
-        if action == "timeout":
-            return self.finish("timeout", f"stopped after {self.settings.time_limit:.0f} s")
-        if begun and may_ask and (reason := asked_to_cancel(self.store.folder, self.name)):
-            self.save()
-            outcome = self.finish("cancelled", reason)
-            forget_request(self.store.folder, self.name)
-            return outcome
-        return None
 
     def fail(self, error: Exception) -> Outcome:
         """End an attempt whose training raised this."""

@@ -1,6 +1,6 @@
 """What happens after a failure: which trials are retried, and which are not started.
 
-lost, oom and timeout are retried a bounded number of times per launch. An error is a bug or a bad
+lost and oom are retried a bounded number of times per launch. An error is a bug or a bad
 configuration: the same one twice in a cell stops the rest of that cell, the same one in several
 cells before anything succeeded stops the launch, and a results folder that cannot be written stops
 it at once. diverged is a result.
@@ -11,8 +11,8 @@ from typing import Self
 
 from pcore.config import TrialConfig, trial_id, without_seeds
 
-RETRIED = ("lost", "oom", "timeout")
-MAX_TRIES = 3  # of an oom or a timeout in one launch
+RETRIED = ("lost", "oom")
+MAX_TRIES = 3  # of an oom in one launch
 SAME_ERROR = 2  # times in one cell until its other trials are stopped
 SAME_ERROR_EVERYWHERE = 5  # cells with nothing finished until all trials are stopped
 

@@ -1,10 +1,13 @@
 """A sweep of two tiny cells, run inline in this process."""
 
+import signal
 from pathlib import Path
 
+from pcore.config import TrialConfig
 from sweeps.baseline import addition
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Sweep, arms, grid
+from sweeps.engine.trial.attempt import Outcome, Settings, run_attempt
 
 CONFIG = addition("smoke")
 TIMING = [
@@ -31,3 +34,12 @@ def run(sweep: Sweep, results: Path, *flags: str, report: bool = False) -> int:
     arguments = ["--scale", "smoke", "--executor", "inline", "--no-mlflow", "--results"]
     silent = () if report else ("--no-report",)
     return main(sweep, [*arguments, str(results), *silent, *flags])
+
+
+def interrupt_attempt(
+    config: TrialConfig, results: Path | str, number: int = signal.SIGTERM
+) -> Outcome:
+    """Run a trial to its next report, at which it is asked to end: raises KeyboardInterrupt."""
+    return run_attempt(
+        config, Settings(results=str(results)), lambda report: signal.raise_signal(number)
+    )

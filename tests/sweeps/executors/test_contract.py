@@ -119,16 +119,6 @@ def test_an_unknown_name_is_refused(name, hint, tmp_path):
         LaunchOptions(results=str(tmp_path), scale="smoke", executor=name)
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
-def test_only_an_executor_in_this_process_can_be_cut_into_slices(name, tmp_path):
-    options = {"results": str(tmp_path), "scale": "smoke", "executor": name, "slice": 1.0}
-    if EXECUTORS[name].in_process:
-        assert LaunchOptions(**options).num_slots == 1
-    else:
-        with pytest.raises(ValueError, match=r"^--slice needs --executor inline$"):
-            LaunchOptions(**options)
-
-
 def test_failures_of_other_workers_count_after_a_while_and_own_ones_at_once(monkeypatch):
     from sweeps.engine.executors import ray_tune
 

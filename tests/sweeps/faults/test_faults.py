@@ -186,23 +186,6 @@ def test_out_of_memory_for_good_is_given_up_in_this_launch_and_tried_by_the_next
     assert run(tmp_path, "--seeds", "1", arms=1, steps=2)[0] == 0
 
 
-def test_a_trial_over_its_time_limit_goes_on_from_its_state(tmp_path):
-    """Each attempt gets to the next report: at 50, 100, 150, 200 and 220 steps, then evaluation;
-    three attempts are made in a launch.
-    """
-    flags = ("--seeds", "1", "--time-limit", "0.1s")
-    code, output = run(tmp_path, *flags, arms=1, steps=220, slow=0.2)
-    assert code == 1
-    check_says(output, "TIMEOUT", "stopped after 0 s", "timeout: arm0, seed 0")
-    code, output = run(tmp_path, *flags, arms=1, steps=220, slow=0.2)
-    assert code == 0, output
-    assert statuses(tmp_path) == {"timeout": 5, "ok": 1}
-    table = Store(tmp_path).load(record="trial", columns=["first_step"])
-    assert table.to_pylist() == [{"first_step": 220}]
-    assert run(tmp_path / "whole", "--seeds", "1", arms=1, steps=220)[0] == 0
-    assert rows(tmp_path) == rows(tmp_path / "whole")
-
-
 def test_a_clock_that_jumps_by_years_changes_no_row(tmp_path, undisturbed):
     code, output = run(tmp_path, **LONG, slow=0.2, clock=86400 * 4000)
     assert code == 0, output

@@ -13,7 +13,6 @@ import torch
 
 from analysis.__main__ import main as analyse
 from pcore.config import override, trial_id
-from pcore.evaluation.test_sets import evaluation_lengths
 from pcore.model.checkpoint import load_model
 from sweeps.engine.options import parse_duration
 from sweeps.engine.plan import make_plan
@@ -25,7 +24,7 @@ from sweeps.engine.trial import attempt, provenance
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from sweeps.engine.trial.markers import MAX_LOST, record_lost
 from sweeps.engine.trial.processes import this_process
-from tests.support.sweeps.tiny import CONFIG, TIMING, make_sweep, run
+from tests.support.sweeps.tiny import CONFIG, TIMING, interrupt_attempt, make_sweep, run
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,19 +116,19 @@ def test_out_of_memory_has_its_own_status(tmp_path, monkeypatch):
     assert run_attempt(CONFIG, Settings(results=str(tmp_path))).status == "oom"
 
 
-def test_a_paused_trial_continues_exactly(tmp_path):
-    """A run cut into slices ends with the rows of an uncut one."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_trial_continues_exactly(tmp_path, number):
+    """A run that ends after every report has the rows of a whole one."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     config = override(CONFIG, {"optim.num_steps": 170})
     for folder in (whole, cut):
         Store(folder).prepare()
     assert run_attempt(config, Settings(results=str(whole))).status == "ok"
-    statuses = []
-    while statuses[-1:] != ["ok"]:
-        settings = Settings(results=str(cut), slice_end=time.monotonic())
-        statuses.append(run_attempt(config, settings).status)
     evaluated = len(Store(whole).load(record="evaluation"))
-    assert statuses == [*["paused"] * (4 + evaluated), "ok"], "after each report, each length too"
+    for _ in range(4 + evaluated):  # after each report, each length too
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_attempt(config, cut, number)
+    assert run_attempt(config, Settings(results=str(cut))).status == "ok"
 
     def rows(folder):
         table = Store(folder).load().drop_columns(["seconds", *TIMING])
@@ -143,27 +142,23 @@ def test_a_paused_trial_continues_exactly(tmp_path):
         assert torch.equal(a, b)
 
 
-def test_a_timeout_keeps_the_state_for_a_longer_try(tmp_path):
-    Store(tmp_path).prepare()
-    config = override(CONFIG, {"optim.num_steps": 170})
-    assert run_attempt(config, Settings(results=str(tmp_path), time_limit=1e-9)).status == "timeout"
-    assert run_attempt(config, Settings(results=str(tmp_path))).status == "ok"
-    row = Store(tmp_path).load(record="trial").to_pylist()[0]
-    assert row["first_step"] == 50
+def test_a_second_interrupt_ends_at_once_and_one_at_the_end_begins_no_other_trial(tmp_path):
+    def twice(report):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
+    def at_the_end(report):
+        if report.finished:
+            signal.raise_signal(signal.SIGINT)
 
-def test_a_timeout_in_evaluation_leaves_no_half_of_it_among_the_rows(tmp_path):
-    store, settings = Store(tmp_path), Settings(results=str(tmp_path), time_limit=1e-9)
-    store.prepare()
-    config, statuses = override(CONFIG, {"optim.num_steps": 60}), []
-    while statuses[-1:] != ["ok"]:
-        statuses.append(run_attempt(config, settings).status)
-    unfinished = [shard for shard in store.shards() if shard.status == "timeout"]
-    assert len(unfinished) == len(statuses) - 1 > 3
-    assert len(store.load_shards(unfinished, "evaluation")) == 0
-    whole = store.load(record="evaluation")
-    assert len(whole) == sum(map(len, evaluation_lengths(config).values()))
-    assert store.load(record="report").column("step").to_pylist() == [50, 60]
+    settings, handler = Settings(results=str(tmp_path)), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run_attempt(CONFIG, settings, twice)
+    assert not list(tmp_path.rglob("state.pt"))
+    with pytest.raises(KeyboardInterrupt):
+        run_attempt(CONFIG, settings, at_the_end)
+    assert run_attempt(CONFIG, settings).status == "done"
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_path):

@@ -1,9 +1,7 @@
-"""Slices on two machines add up: rows of merged stores are those of one uninterrupted run."""
+"""Parts on two machines add up: rows of merged stores are those of one uninterrupted run."""
 
 import io
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,7 @@ from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from tests.support.sweeps.commands import ROOT
-from tests.support.sweeps.tiny import CONFIG, TIMING, make_sweep, run
+from tests.support.sweeps.tiny import CONFIG, TIMING, interrupt_attempt, make_sweep, run
 
 MEASURED = ["seconds", "host", "launch"]
 
@@ -47,44 +44,26 @@ def slow_sweep() -> Sweep:
         arm=arms({"one": {}, "two": {"model.num_layers": 2}}),
     )
     seeds = {"smoke": "1", "laptop": "1", "paper": "1"}
-    return Sweep(name="s", title="Sliced", claim="A claim.", cells=lambda s: cells, seeds=seeds)
+    return Sweep(name="s", title="In parts", claim="A claim.", cells=lambda s: cells, seeds=seeds)
 
 
 @pytest.mark.slow
-def test_slices_on_two_machines_give_the_rows_of_one_run(tmp_path, capfd):
+def test_parts_on_two_machines_give_the_rows_of_one_run(tmp_path):
     """Each goes on with the trial that the other one left."""
     whole, one, two = (tmp_path / name for name in ("whole", "one", "two"))
     assert run(slow_sweep(), whole) == 0
-    machines, codes = itertools.cycle([(one, two), (two, one)]), list[int]()
-    for here, there in machines:
-        codes.append(run(slow_sweep(), here, "--slice", "0.05"))
-        merge(here, there)
-        if codes[-1] == 0:
-            break
-    assert len(codes) > 4, "there were slices"
-    assert rows(one) == rows(two) == rows(whole)
-    assert {s.trial_id for s in Store(one).shards()} == {s.trial_id for s in Store(whole).shards()}
-    assert "the slice is over" in capfd.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_the_headline_command_in_slices_on_two_machines(tmp_path):
-    """The command of docs/paper_scale.md at smoke scale: the rows of an unsliced run."""
-    flags = "--scale smoke --executor inline --no-mlflow --no-report"
-    command = [sys.executable, "-m", "sweeps", "run", "--for", "headline", *flags.split()]
-
-    def launch(folder: Path, *more: str) -> int:
-        arguments = [*command, "--results", str(folder), *more]
-        return subprocess.run(arguments, cwd=ROOT, stdout=subprocess.DEVNULL).returncode
-
-    whole, one, two = (tmp_path / name for name in ("whole", "one", "two"))
-    assert launch(whole) == 0
+    trials, parts = slow_sweep().trials("smoke"), 0
     for here, there in itertools.cycle([(one, two), (two, one)]):
-        code = launch(here, "--slice", "2s")
-        merge(here, there)
-        if code == 0:
+        left = [trial for trial in trials if trial.id not in Store(here).visible()]
+        if not left:
             break
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_attempt(left[0].config, here)
+        merge(here, there)
+        parts += 1
+    assert parts > 4
+    merge(two, one)
+    assert run(slow_sweep(), one) == 0
     assert rows(one) == rows(two) == rows(whole)
 
 
@@ -143,10 +122,11 @@ def test_equal_weights_in_other_bytes_are_no_difference(tmp_path, capfd):
     name = f"checkpoints/{trial_id(CONFIG)}/last.pt"
     folders = [Store(tmp_path / number).folder for number in ("one", "two", "three")]
     for folder, tensors in zip(folders, (weights, weights, other), strict=True):
-        out = io.BytesIO()
-        payload = torch.load(io.BytesIO(pack_model(CONFIG, tensors, policy="last", step=3)))
-        torch.save(payload, out, _use_new_zipfile_serialization=folder is not folders[0])
-        folder.write(name, out.getvalue())
+        data = pack_model(CONFIG, tensors, policy="last", step=3)
+        if folder is folders[0]:  # a file, not a buffer: its parts have another name
+            torch.save(torch.load(io.BytesIO(data)), tmp_path / "other.pt")
+            data = (tmp_path / "other.pt").read_bytes()
+        folder.write(name, data)
     one, two, three = (tmp_path / number for number in ("one", "two", "three"))
     assert (one / name).read_bytes() != (two / name).read_bytes()
     assert merge(one, two) == 0
@@ -158,7 +138,8 @@ def test_equal_weights_in_other_bytes_are_no_difference(tmp_path, capfd):
 def test_a_state_of_a_finished_trial_is_left_behind(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     config = override(CONFIG, {"optim.num_steps": 170})
-    assert run_attempt(config, Settings(results=str(one), slice_end=0.0)).status == "paused"
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_attempt(config, one)
     assert run_attempt(config, Settings(results=str(two))).status == "ok"
     merge(one, two)
     assert not [name for name in files(two) if name.endswith("state.pt")]
@@ -167,9 +148,9 @@ def test_a_state_of_a_finished_trial_is_left_behind(tmp_path):
 def test_of_two_states_the_further_one_is_kept(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     config = override(CONFIG, {"optim.num_steps": 170})
-    for folder, slices in ((one, 2), (two, 1)):
-        for _ in range(slices):
-            run_attempt(config, Settings(results=str(folder), slice_end=0.0))
+    for folder in (one, one, two):
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_attempt(config, folder)
     (state,) = [name for name in files(one) if name.endswith("state.pt")]
     further, behind = files(one)[state], files(two)[state]
     assert (read_progress(further), read_progress(behind)) == ((100, 0), (50, 0))

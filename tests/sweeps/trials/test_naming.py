@@ -72,8 +72,6 @@ def test_a_sweep_with_a_name_is_found_under_it(tmp_path, capfd):
         assert "  one  " in printed
     assert command("why", tmp_path, "wide/one/seed 0") == 0
     assert "wide [smoke]/one/seed 0, data seed 0" in capfd.readouterr().out
-    assert command("cancel", tmp_path, "wide/one/seed 0") == 2
-    assert "finished" in capfd.readouterr().err
     results = load_sweep(tmp_path, "wide", "smoke")
     again = "python -m sweeps run tiny --set model.d_ff=16 --name wide"
     assert results.command == f"{again} --scale smoke"

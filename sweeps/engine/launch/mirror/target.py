@@ -21,7 +21,7 @@ from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_apart, find_reports
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.sources import ROOT
+from sweeps.engine.store.sources import ROOT
 
 PATIENCE = 60.0  # seconds without a sign of life after which the end of a launch waits no longer
 ESCAPED = {"%": "%25", "?": "%3F"}  # what means something in the address of a database
