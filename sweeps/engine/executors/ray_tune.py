@@ -27,7 +27,7 @@ from pcore.config import flatten, unflatten
 from sweeps.engine.executors.base import Policy, Resources, Tracker
 from sweeps.engine.executors.worker import account_for_missing, run_trials
 from sweeps.engine.plan import PlannedTrial
-from sweeps.engine.trial.attempt import Settings
+from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import FailurePolicy
 from sweeps.engine.trial.markers import MAX_LOST
 
@@ -74,8 +74,13 @@ def run_one(
     parameters: dict[str, Any], texts: Sequence[str], settings: Settings, policy: Policy
 ) -> None:
     """Runs in a worker. Own code that a trial names is that of the sweep the user launched."""
-    config = unflatten(json.loads(texts[parameters["number"]]), trust_code=True)
-    run_trials([config], settings, policy, lambda outcome: tune.report({"outcome": outcome}))
+    number: int = parameters["number"]
+    config = unflatten(json.loads(texts[number]), trust_code=True)
+
+    def tell(outcome: Outcome) -> None:
+        tune.report({"outcome": outcome})
+
+    run_trials([config], settings, policy, tell)
 
 
 def shown_name(planned: PlannedTrial) -> str:

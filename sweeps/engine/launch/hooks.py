@@ -94,7 +94,8 @@ class _Listener:
         store = Store(launch.store.root)  # its own: stores are not shared between threads
         self.watch, self.reports = Watch(store), Reports(store)
         self.begun: dict[str, str] = {}  # the attempt that the hook knows of, by trial
-        self.over, self.code = threading.Event(), None
+        self.code: int | None = None
+        self.over = threading.Event()
         self.thread = threading.Thread(target=self._work, daemon=True)
         self.thread.start()
 

@@ -16,7 +16,7 @@ from sweeps.engine.store.schema import REPORT
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.running import Observer, Row, Running
 
-UNTRAINED = dict.fromkeys(REPORT, 0) | {"loss": math.nan}  # a constructed model
+UNTRAINED: Row = dict.fromkeys(REPORT, 0) | {"loss": math.nan}  # a constructed model
 MEASURED = ("checkpoint", "length", "second_length", "range", "num_correct", "num_examples")
 
 
@@ -118,7 +118,7 @@ class Reports:
             if row["step"] > last
         ]
         if len(results) > count:
-            at = {key: curve[-1][key] for key in REPORT} if curve else UNTRAINED
+            at: Row = {key: curve[-1][key] for key in REPORT} if curve else UNTRAINED
             new = (Measured(**{key: row[key] for key in MEASURED}) for row in results[count:])
             reports.append(TrialReport(num_steps=num_steps, measured=tuple(new), **at))
         self.told[name] = (curve[-1]["step"] if curve else last, len(results))

@@ -15,14 +15,14 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_apart, find_reports
-from sweeps.engine.store.names import Shard
+from sweeps.engine.store.names import Shard, Views
 from sweeps.engine.store.store import Store
-from sweeps.engine.store.sources import ROOT
 
+ROOT = Path(__file__).resolve().parents[4]
 PATIENCE = 60.0  # seconds without a sign of life after which the end of a launch waits no longer
 ESCAPED = {"%": "%25", "?": "%3F"}  # what means something in the address of a database
 View = tuple[str, str]  # sweep, scale
@@ -52,8 +52,8 @@ def find_shown(store: Store, views: Iterable[View]) -> list[Shown]:
     """These views of the store, of sweeps or searches; those that do not exist yet are left out."""
     found = list[Shown]()
     for sweep, scale in views:
-        kinds = ("views", "searches")
-        kind = next((k for k in kinds if store.folder.exists(f"{k}/{sweep}-{scale}.parquet")), None)
+        file, kinds = f"{sweep}-{scale}.parquet", get_args(Views)
+        kind: Views | None = next((k for k in kinds if store.folder.exists(f"{k}/{file}")), None)
         if kind is None:
             continue
         rows = store.load_view(sweep, scale, kind).to_pylist()
