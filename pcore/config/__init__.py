@@ -19,7 +19,7 @@ from pcore.config.flat import (
     unflatten,
     without_seeds,
 )
-from pcore.config import derive_seed, make_generator
+from pcore.config.seeding import derive_seed, make_generator
 from pcore.config.trial import (
     DataConfig,
     EvalConfig,
