@@ -150,24 +150,24 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
 def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> int:
     """Run a search, followed by hooks and the mirror, and keep its winners; its exit code."""
     from sweeps.engine.launch.hooks import Launch, load_hook  # torch: not for --help
-    from sweeps.engine.launch.launch import own_hooks, told, view_rows
+    from sweeps.engine.launch.launch import told, view_rows
     from sweeps.engine.launch.scheduler import execute_configs
 
     store, asked = Store(options.results), dict[str, TrialConfig]()
     print(f"\nresults: {store.root}", flush=True)
     plans = [_plan(search, options.scale, asked)]
     launch = Launch(plans=plans, store=store)
-    hooks = [*map(load_hook, options.hooks), *own_hooks(launch, options, search=True)]
+    hooks = [load_hook(name) for name in options.hooks]
 
     def note(jobs: Mapping[str, TrialConfig]) -> None:
         asked.update(jobs)
         plans[0] = _plan(search, options.scale, asked)
 
-    with told(launch, hooks) as (listeners, ended), options.make_executor().session(store):
+    with told(launch, hooks, options) as ended, options.make_executor().session(store):
 
         def execute(configs: Mapping[str, TrialConfig]) -> None:
             store.write_view(view_rows(plans[0]), "searches")
-            execute_configs(launch.title, configs, options, store, listeners)
+            execute_configs(launch.title, configs, options, store)
 
         best, failed = run_search(
             search,
