@@ -14,7 +14,7 @@ from sweeps.engine.trial.failures import SAME_ERROR, last_line
 from sweeps.engine.trial.sources import is_same_code
 
 if TYPE_CHECKING:  # it imports torch, which `status` does not need
-    from sweeps.engine.prices.price import Price
+    from sweeps.engine.price import Price
 
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 
@@ -44,14 +44,11 @@ class PlannedTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """All trials of a sweep at a scale, in the order of its cells. note: how well measured
-    cells predict one another; empty if no price comes from them.
-    """
+    """All trials of a sweep at a scale, in the order of its cells."""
 
     sweep: Sweep
     scale: Scale
     trials: tuple[PlannedTrial, ...]
-    note: str = ""
 
     @property
     def to_run(self) -> list[PlannedTrial]:
@@ -77,10 +74,10 @@ def make_plan(
 ) -> Plan:
     """Expand, check and compare with the store.
 
-    priced: False skips the prices and the probe that they may need. retry_errors: run failed trials
-    again. num_threads: of a trial. local: trials will run on this host.
+    priced: False skips the prices, for which rows are read. retry_errors: run failed trials again.
+    num_threads: of a trial. local: trials will run on this host.
     """
-    from sweeps.engine.prices.price import price_cells
+    from sweeps.engine.price import price_cells
 
     trials = sweep.trials(scale, seeds)
     states = trial_states({t.id: t.cell.id for t in trials}, store, retry_errors)
@@ -90,13 +87,11 @@ def make_plan(
         PlannedTrial(
             trial=trial,
             state=states[trial.id],
-            price=prices.by_cell.get(trial.cell.id)
-            if states[trial.id] in ("missing", "retry")
-            else None,
+            price=prices.get(trial.cell.id) if states[trial.id] in ("missing", "retry") else None,
         )
         for trial in trials
     ]
-    return Plan(sweep=sweep, scale=scale, trials=tuple(planned), note=prices.note)
+    return Plan(sweep=sweep, scale=scale, trials=tuple(planned))
 
 
 def trial_states(
@@ -179,7 +174,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
         f"predicted: {format_seconds(plan.seconds)} of one slot, "
         f"about {format_seconds(wall)} on {plural(num_slots, 'slot')}",
     ]
-    return "\n".join([*lines, plan.note] if plan.note else lines)
+    return "\n".join(lines)
 
 
 def describe_sweep(plan: Plan, *facts: str) -> list[str]:

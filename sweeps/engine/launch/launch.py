@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from pcore.cli.text import format_seconds, plural
@@ -16,18 +16,15 @@ from sweeps.engine.naming import check_names
 from sweeps.engine.options import FAILED, LaunchOptions
 from sweeps.engine.plan import (
     Plan,
-    PlannedTrial,
     count_states,
     describe_sweep,
     launch_order,
     make_plan,
     predict_wall,
 )
-from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.location import check_not_published, find_reports
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.provenance import code_provenance
 
 BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
@@ -60,7 +57,6 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     if pending:
         wall = predict_wall(pending, num_slots, options.start_seconds)
         print(f"predicted: {format_seconds(wall)} on {plural(num_slots, 'slot')}")
-        print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
         sys.stdout.flush()
     launch = Launch(plans=plans, store=store)
     with told(launch, [*hooks, *own_hooks(launch, options)]) as (listeners, ended):
@@ -70,9 +66,6 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
             store.pack()
         code = _report(plans, store, options, scheduler)
         ended.append(code if complete else FAILED)
-    pairs = _predicted_and_taken(pending, scheduler.outcomes)
-    if pairs and options.scale != "smoke":  # there most of the time is what comes before training
-        print(describe_error(pairs))
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
     return ended[0]
@@ -104,20 +97,6 @@ def own_hooks(launch: Launch, options: LaunchOptions, search: bool = False) -> l
     if options.notify:
         hooks.append(Notify(options.notify))
     return hooks
-
-
-def _predicted_and_taken(
-    pending: Sequence[PlannedTrial], outcomes: Mapping[str, Outcome]
-) -> list[tuple[float, float]]:
-    """Seconds of the trials that this launch ran from their first step to their end, alone: a
-    price is that of a trial by itself.
-    """
-    pairs = [(p.price, outcomes[p.trial.id]) for p in pending if p.trial.id in outcomes]
-    return [
-        (price.seconds, outcome.seconds)
-        for price, outcome in pairs
-        if price and outcome.status == "ok" and outcome.first_step == 0
-    ]
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
