@@ -29,6 +29,7 @@ from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import PUBLISHED
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW, schema
+from sweeps.engine.store.sources import version_of
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
@@ -377,8 +378,9 @@ def _name_asked(rows: pd.DataFrame, questions: dict[str, str | None]) -> pd.Seri
 def _name_all_questions(trials: pd.DataFrame) -> dict[str, str | None]:
     """`_name_questions` of each trial, asked once for all trials of a task and code version."""
     names = [c for c in trials.columns if c == "code_hash" or c.startswith("task.")]
-    kinds = trials.groupby(names, dropna=False, sort=False).ngroup()
-    first = trials.loc[~kinds.duplicated(), names]
+    asked = trials[names].assign(code_hash=trials["code_hash"].map(version_of, na_action="ignore"))
+    kinds = asked.groupby(names, dropna=False, sort=False).ngroup()
+    first = asked[~kinds.duplicated()]
     questions = [_name_questions(run) for _, run in first.iterrows()]  # in the order of kinds
     ids = zip(trials["trial_id"], kinds, strict=True)
     return {str(name): questions[kind] for name, kind in ids}

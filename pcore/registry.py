@@ -9,7 +9,9 @@ import inspect
 import string
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 LETTERS = frozenset(string.ascii_letters + "_")  # ranges of lengths, 5-200:5, have none
+_READING: ContextVar[str | None] = ContextVar("_READING", default=None)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -34,8 +37,8 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
     """The class that `name` stands for: an entry of the table, or own code that derives from the
     base of all entries.
 
-    Nothing is called, whatever the name: it may come from a file that somebody else wrote. Raises
-    ValueError with the nearest right name.
+    Nothing is called, whatever the name: it may come from a file that somebody else wrote. Inside
+    `reading`, nothing is imported either. Raises ValueError with the nearest right name.
     """
     if name in table:
         return table[name]
@@ -43,6 +46,11 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
     if not colon:
         raise ValueError(
             f"unknown {kind} {name!r}.{nearest(name, table)} Own code: 'package.module:Class'."
+        )
+    if (file := _READING.get()) and module_name not in sys.modules:
+        raise ValueError(
+            f"{file} names own code, {kind} {name!r}, which would be imported and run: "
+            "give --trust-code if you trust it"
         )
     try:
         module = importlib.import_module(module_name)
@@ -60,6 +68,20 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
         wanted = "a class" if base is object else f"a subclass of {base.__module__}:{base.__name__}"
         raise ValueError(f"{kind} {name!r} is not {wanted}")
     return cls
+
+
+@contextmanager
+def reading(file: str) -> Generator[None]:
+    """Inside, names come out of a file, and who wrote it is not known: `resolve` imports nothing.
+
+    Own code that this process has imported already is found: the user's own script or command line
+    named it.
+    """
+    token = _READING.set(file)
+    try:
+        yield
+    finally:
+        _READING.reset(token)
 
 
 def _common_base(table: Mapping[str, type]) -> type:
@@ -86,36 +108,17 @@ def describe_error(error: Exception) -> str:
 
 
 def own_code(flat: Mapping[str, object]) -> dict[str, str]:
-    """The values of a flat dictionary that name code of somebody's own, by field."""
-    texts = {field: value for field, value in flat.items() if isinstance(value, str)}
+    """The values of a flat dictionary that look like names of somebody's own code, by field: to be
+    shown, or read without importing it."""
+    texts = {field: str(value) for field, value in flat.items()}
     return {field: t for field, t in texts.items() if ":" in t and set(t) & LETTERS}
 
 
-def check_loaded(flat: Mapping[str, object], where: str = "a file") -> None:
-    """Raise ValueError if a flat dictionary out of a file names own code that this process has not
-    imported: importing runs it, and who wrote the file is not known. What the user's own script or
-    command line names has been imported by then.
-    """
-    for field, name in own_code(flat).items():
-        if name.partition(":")[0] not in sys.modules:
-            raise ValueError(
-                f"{where} names own code, {field}={name}, which would be imported and run: "
-                "give --trust-code if you trust it"
-            )
-
-
-def own_code_hashes(names: Mapping[str, str]) -> dict[str, str]:
-    """{"<field>.source": hash} for those fields whose value is a class of the user's own code; of
-    several names, separated by commas, the hashes of own code in their order.
-    """
-    own = {
-        field: [part for part in dict.fromkeys(text.split(",")) if ":" in part]
-        for field, text in names.items()
-    }
+def own_code_hashes(named: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """{"<field>.source": hashes of the own code that a field names, in its order, by commas}."""
     return {
-        f"{field}.source": ",".join(source_hash(resolve(name, {}, field)) for name in found)
-        for field, found in own.items()
-        if found
+        f"{field}.source": ",".join(source_hash(resolve(name, {}, field)) for name in names)
+        for field, names in named.items()
     }
 
 

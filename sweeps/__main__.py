@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from pcore.cli.parser import Parser
+from pcore.cli.text import plain_output
 from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import (
     Listed,
@@ -47,6 +48,7 @@ class Command(NamedTuple):
     needs_store: bool = False
 
 
+@plain_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. The exit codes are those of a sweep script."""
     try:

@@ -22,6 +22,7 @@ from analysis.claims.hyperparameters import compare_settings, unexplained
 from analysis.load import COUNTED, Results
 from analysis.statistics.intervals import median_floor
 from analysis.statistics.training import drawn_lengths
+from sweeps.engine.store.sources import version_of
 
 LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
 LEAST_EXAMPLES = 200  # of a run at a length
@@ -194,7 +195,7 @@ def check_rows(results: Results, cells: Sequence[str]) -> None:
     chosen = results.trials["cell"].isin(cells)
     counted = chosen & results.trials["status"].isin(COUNTED)
     ran = results.trials.loc[counted, ["cell", "cell_id", "code_hash"]]
-    codes = sorted(ran["code_hash"].dropna().unique())
+    codes = sorted(ran["code_hash"].dropna().map(version_of).unique())
     if len(codes) > 1:
         raise ValueError(f"rows of {len(codes)} versions of the code: {', '.join(codes)}")
     for cell, count in ran.groupby("cell")["cell_id"].nunique().items():

@@ -8,6 +8,7 @@ from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.intervals import Cover, Design, cover, shared_seeds
 from pcore.cli.text import plural
+from sweeps.engine.store.sources import version_of
 
 POLICIES = {
     "last": "last = after the final step, no selection",
@@ -182,8 +183,8 @@ def _describe_code(trials: pd.DataFrame) -> Iterator[str]:
         f"pcore {code}, commit {commit} ({plural(len(rows), 'trial')})"
         for (code, commit), rows in groups
     ]
-    differ = versions["code"].nunique() > 1
-    mixture = f"MIXED, {versions['code'].nunique()} versions of pcore: " if differ else ""
+    different = ran["code_hash"].map(version_of, na_action="ignore").nunique()
+    mixture = f"MIXED, {different} versions of pcore: " if different > 1 else ""
     kinds = ran[[name for name in MACHINE if name in ran]].drop_duplicates()
     machines = sorted({_machine(run) for _, run in kinds.iterrows()})
     yield f"Code: {mixture}{'; '.join(parts)}. Device: {', '.join(machines)}."

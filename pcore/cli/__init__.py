@@ -22,9 +22,11 @@ from pcore.cli.parser import (
     find_own_code,
     first_line,
 )
+from pcore.cli.text import plain_output
 from pcore.registry import nearest
 
 
+@plain_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)

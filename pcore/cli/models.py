@@ -9,7 +9,6 @@ from pcore.config import TrialConfig, unflatten
 from pcore.encodings import Learned, find_encoding
 from pcore.model.checkpoint import read_settings, unpack_model
 from pcore.model.transformer import Transformer
-from pcore.registry import check_loaded
 from pcore.training.validate import check_sizes, validate
 
 SMALL = 256  # d_model up to which one thread is fastest
@@ -103,9 +102,7 @@ def open_model(
         raise ValueError(f"no checkpoint at {file}")
     data, name = file.read_bytes(), str(file)
     flat = read_settings(data, name)
-    if not trust_code:
-        check_loaded(flat, name)
-    check_trial(unflatten(flat, trust_code=trust_code), training=False)
+    check_trial(unflatten(flat, trust_code=trust_code, file=name), training=False)
     model, config = unpack_model(data, name, trust_code=trust_code)
     set_threads(None, config)
     return model.to(device), config

@@ -1,6 +1,44 @@
-"""Text for terminals: aligned columns, durations and counts."""
+"""Text for terminals: what is safe to print, aligned columns, durations and counts."""
 
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO
+
+OWN_LINE = re.compile(r"\r(\x1b\[2K)?")  # begins a progress line: back to the start, erase
+# What a terminal obeys, and what turns the direction of writing.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text with control characters, but tabs and ends of lines, written out: \\u001b."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+@contextmanager
+def plain_output() -> Generator[None]:
+    """While it lasts, nothing printed can command the terminal, or fail for a character that it
+    lacks: labels, hosts and errors in rows are other people's text.
+    """
+    with redirect_stdout(_Plain(sys.stdout)), redirect_stderr(_Plain(sys.stderr)):
+        yield
+
+
+class _Plain:
+    """A stream that writes plain text."""
+
+    def __init__(self, stream: TextIO):
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        start = found[0] if (found := OWN_LINE.match(text)) else ""
+        shown, coding = start + plain(text[len(start) :]), self.stream.encoding or "utf-8"
+        self.stream.write(shown.encode(coding, "backslashreplace").decode(coding))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def align(

@@ -16,10 +16,10 @@ from pcore.cli.models import check_trial, choose_device, set_threads
 from pcore.cli.own_code import find_task
 from pcore.cli.parser import FAILED, INTERRUPTED, add_device, command_parser, fixed_flags
 from pcore.cli.screen import ProgressLine, format_results, format_trial
-from pcore.config import TrialConfig, flatten, known_fields, override, trial_id
+from pcore.config import TrialConfig, flatten, known_fields, named_code, override, trial_id
 from pcore.evaluation.test_sets import evaluation_lengths
 from pcore.model.checkpoint import load_state, save_model, save_state
-from pcore.registry import describe_error, nearest, own_code
+from pcore.registry import describe_error, nearest
 from pcore.training.train import Diverged, Report
 from pcore.training.train import train as train_trial
 
@@ -81,9 +81,10 @@ def train(words: list[str]) -> int:
         print(f"pcore: {error}", file=sys.stderr)
         return FAILED
     except Exception as error:
-        if not (names := own_code(flatten(config))):
+        if not (own := named_code(config)):
             raise
-        raise ValueError(f"{', '.join(names.values())}: {describe_error(error)}") from error
+        names = ", ".join(name for names in own.values() for name in names)
+        raise ValueError(f"{names}: {describe_error(error)}") from error
     if not report.finished:
         return INTERRUPTED
     _print_results(report, args.preset)

@@ -5,6 +5,7 @@ Parquet columns and hash input. `unflatten` reads it back, fills defaults, coerc
 (`lr=1` and `lr=1.0` are one trial) and refuses unknown names with the nearest right one.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -21,7 +22,7 @@ from pcore.config.trial import (
     PositionConfig,
     TrialConfig,
 )
-from pcore.registry import check_loaded, name_of, nearest, own_code_hashes, resolve
+from pcore.registry import name_of, nearest, own_code_hashes, reading, resolve
 from pcore.tasks import TASKS, Task
 
 # Part of every trial's identity; raise it when the same configuration would give other numbers.
@@ -56,16 +57,33 @@ def flatten(config: TrialConfig) -> dict[str, Scalar]:
     return flat | {name: getattr(config, name) for name in SEEDS}
 
 
-def unflatten(flat: Mapping[str, Any], *, trust_code: bool = False) -> TrialConfig:
+def unflatten(
+    flat: Mapping[str, Any], *, trust_code: bool = False, file: str = "a file"
+) -> TrialConfig:
     """The trial of a flat dictionary; missing names take their defaults.
 
-    trust_code: import own code that it names. Raises ValueError for code that is neither trusted
-    nor imported already, for an unknown name (naming the nearest) and for a value that its
-    annotation does not admit.
+    trust_code: import own code that it names. file: what it was read from, for messages. Raises
+    ValueError for code that is neither trusted nor imported already, for an unknown name (naming
+    the nearest) and for a value that its annotation does not admit.
     """
-    if not trust_code:
-        check_loaded(flat)
-    return override(TrialConfig(), flat)
+    with contextlib.nullcontext() if trust_code else reading(file):
+        config = override(TrialConfig(), flat)
+        for field, names in named_code(config).items():
+            for name in names:
+                resolve(name, {}, field)
+    return config
+
+
+def named_code(config: TrialConfig) -> dict[str, list[str]]:
+    """The names of own code in a trial, by field; fields without any are left out."""
+    values = {
+        "task.name": (name_of(type(config.task), TASKS),),
+        "position.encoding": (config.position.encoding,),
+        "model.attention": (config.model.attention,),
+        "model.mixer": config.model.mixer,
+    }
+    named = {f: [n for n in dict.fromkeys(names) if ":" in n] for f, names in values.items()}
+    return {field: names for field, names in named.items() if names}
 
 
 def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
@@ -116,8 +134,7 @@ def canonical(config: TrialConfig) -> str:
         for f in dataclasses.fields(values):
             if "absent" in f.metadata and getattr(values, f.name) == f.metadata["absent"]:
                 del flat[f"{group}.{f.name}"]
-    names = {name: str(flat[name]) for name in OWN_CODE if name in flat}
-    content = flat | own_code_hashes(names) | {"numerics": NUMERICS}
+    content = flat | own_code_hashes(named_code(config)) | {"numerics": NUMERICS}
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 

@@ -8,16 +8,15 @@ its configuration, so that `pcore solve FILE` needs nothing else.
 import io
 import os
 import uuid
-import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pcore.config import TrialConfig, flatten, trial_id, unflatten
+from pcore.config import TrialConfig, flatten, named_code, trial_id, unflatten
 from pcore.model.transformer import Transformer, make_model
-from pcore.registry import check_loaded
 
 
 def save_model(
@@ -61,12 +60,12 @@ def unpack_model(
     finite.
     """
     payload = _read(data, name)
-    if not trust_code:
-        check_loaded(payload["config"], name)
-    config = unflatten(payload["config"], trust_code=trust_code)
+    config = unflatten(payload["config"], trust_code=trust_code, file=name)
     if config.model.kind == "constructed":
         raise ValueError(f"{name} is a constructed model: see `pcore construct`")
     try:
+        if not named_code(config):  # which may need values of tensors
+            _check_size(config, len(data), name)
         model = make_model(config)
         model.load_state_dict(payload["model"])
     except (RuntimeError, TypeError, AttributeError, KeyError, ZeroDivisionError) as error:
@@ -79,9 +78,7 @@ def unpack_model(
 
 def _read(data: bytes, name: str) -> dict[str, Any]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of files in some older form
-            payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        payload = load_archive(data)
     except Exception as error:  # torch raises many kinds, and recommends to run such a file
         raise ValueError(f"{name} is not a readable checkpoint ({type(error).__name__})") from error
     if not isinstance(payload, dict) or not isinstance(payload.get("config"), dict):
@@ -112,7 +109,7 @@ def pack_state(config: TrialConfig, state: dict[str, Any]) -> bytes:
 def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
     """The state to resume a trial from; None if it is damaged or belongs to another trial."""
     try:
-        payload = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        payload = load_archive(data)
     except Exception:  # torch raises many kinds for a damaged file
         return None
     if not isinstance(payload, dict) or payload.get("trial_id") != trial_id(config):
@@ -123,10 +120,42 @@ def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
 def read_progress(data: bytes) -> tuple[int, int]:
     """Steps made and results found in the bytes of a state; (-1, 0) if it is damaged."""
     try:
-        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)["state"]
+        state = load_archive(data)["state"]
         return int(state["step"]), len(state.get("results", ()))
     except Exception:
         return -1, 0
+
+
+def load_archive(data: bytes) -> Any:
+    """What `torch.save` wrote; it takes no more memory than a few times these bytes.
+
+    torch gets a copy of the parts that were looked at, since readers of zip files differ about
+    damaged ones. Raises errors of many kinds.
+    """
+    copied = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(copied, "w") as copy:
+        parts = archive.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("some parts are compressed, which torch never writes")
+        if len({part.filename for part in parts}) < len(parts):
+            raise ValueError("two parts have the same name")
+        if sum(part.file_size for part in parts) > len(data):
+            raise ValueError("its parts are larger than the file")
+        for part in parts:
+            copy.writestr(part, archive.read(part))  # checks the sum that torch ignores
+    copied.seek(0)
+    return torch.load(copied, map_location="cpu", weights_only=True)
+
+
+def _check_size(config: TrialConfig, num_bytes: int, name: str) -> None:
+    """Raise ValueError if the weights of a trial, which are not made for this, need more bytes."""
+    with torch.device("meta"):
+        weights = make_model(config).state_dict().values()
+    if (needed := sum(tensor.nbytes for tensor in weights)) > num_bytes:
+        raise ValueError(
+            f"{name}: weights and configuration do not fit: {needed:,} bytes of weights are more "
+            f"than the {num_bytes:,} of the file"
+        )
 
 
 def _pack(payload: dict[str, Any]) -> bytes:

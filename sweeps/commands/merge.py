@@ -8,13 +8,12 @@ so that the next slice can resume anywhere. Not copied: packs (rebuilt), markers
 MLflow, reports.
 """
 
-import io
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from pcore.model.checkpoint import read_progress
+from pcore.model.checkpoint import load_archive, read_progress
 from sweeps.engine.naming import SEPARATOR
 from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import name_once, read_view
@@ -158,10 +157,7 @@ def _alike(source: Folder, target: Folder, name: str) -> bool:
 def _has_same_weights(ours: bytes, theirs: bytes) -> bool:
     """Whether two checkpoints are the same model: bytes around its tensors vary with versions."""
     try:
-        one, other = (
-            torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-            for data in (ours, theirs)
-        )
+        one, other = (load_archive(data) for data in (ours, theirs))
         names = one["model"].keys() == other["model"].keys()
         told = all(one[key] == other[key] for key in ("config", "policy", "step"))
         return (

@@ -8,8 +8,8 @@ from sweeps.commands.catalogue import Listed
 from sweeps.engine.launch.leases import LaunchLease, running_trials
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
+from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.sources import is_same_code
 
 COLUMNS: tuple[str, ...] = (
     "cell",

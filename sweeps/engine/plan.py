@@ -9,9 +9,9 @@ from pcore.cli import text
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.changes import describe_replaced
 from sweeps.engine.spec import Scale, Sweep, Trial
+from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
-from sweeps.engine.trial.sources import is_same_code
 
 if TYPE_CHECKING:  # it imports torch, which `status` does not need
     from sweeps.engine.price import Price

@@ -57,10 +57,36 @@ def test_a_flat_dictionary_reads_back_as_the_trial(changes):
 
 
 @pytest.mark.parametrize("name", ["nowhere.yet:Thing", ".os:abort", "nowhere:a.b", ":x", "é:x"])
-@pytest.mark.parametrize("field", ["task.name", "position.encoding", "model.anything_later"])
+@pytest.mark.parametrize("field", ["task.name", "position.encoding", "model.attention"])
 def test_own_code_in_data_is_refused_before_it_is_looked_for(field, name):
-    with pytest.raises(ValueError, match=f"names own code, {field}="):
-        unflatten({field: name})
+    kind = field.removesuffix(".name")
+    with pytest.raises(ValueError, match=f"rows names own code, {kind} '{name}'"):
+        unflatten({field: name}, file="rows")
+
+
+KNOWN = "pcore.model.mixing:GatedLinear"
+
+
+@pytest.mark.parametrize(
+    "mixers",
+    [
+        f"{KNOWN},evil:Evil",
+        ["attention", "evil:Evil"],
+        (KNOWN, "evil:Evil"),
+        [f"{KNOWN},evil:Evil"],
+        [f"os:path,{KNOWN}", "evil:Evil"],
+        "attention, evil:Evil",
+        ["evil:Evil,attention"],
+    ],
+    ids=str,
+)
+def test_no_form_of_a_list_of_mixers_imports_what_data_names(mixers, tmp_path, monkeypatch):
+    (tmp_path / "evil.py").write_text("open('imported', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=r"names own code|has no"):
+        trial_id(unflatten({"model.mixer": mixers}))
+    assert not (tmp_path / "imported").exists()
 
 
 def test_ranges_of_lengths_are_not_taken_for_code():

@@ -92,7 +92,7 @@ def test_no_command_imports_what_a_row_names(store, unseen, capsys, main, words)
     assert "Traceback" not in out + err
     if words[0] in ("diagnose", "measure"):
         assert code == 1
-        assert "names own code, task.name=stranger:Sums" in err
+        assert "names own code, task 'stranger:Sums'" in err
     else:
         assert code == 0
 
@@ -129,12 +129,20 @@ def test_attention_imports_what_is_trusted_only(store, unseen, capsys, main):
     assert unseen()
 
 
-def test_winners_of_a_search_are_fields_and_no_code(tmp_path):
-    winner = {"arm": {"position.encoding": "stranger:Mine", "near_score": 1.0}}
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("position.encoding", "stranger:Mine"),
+        ("model.mixer", ["attention", "stranger:Mine"]),
+        ("model.mixer", ["os:path,stranger:Mine"]),
+    ],
+)
+def test_winners_of_a_search_are_fields_and_no_code(tmp_path, field, value):
+    winner = {"arm": {field: value, "near_score": 1.0}}
     text = json.dumps(winner).encode()
     Folder(tmp_path).write("searches/lr_search-smoke.json", text)
     with pytest.raises(
-        ValueError, match=r"lr_search-smoke\.json names own code, position.encoding"
+        ValueError, match=rf"lr_search-smoke\.json names own code, {field}|'os:path,stranger:Mine'"
     ):
         best_of("lr_search", "smoke", tmp_path)
 
@@ -145,3 +153,13 @@ def test_code_that_the_user_named_is_found_in_rows(store):
     config = unflatten(json.loads(row["config_json"]))
     assert type(config.task).__name__ == "Sums"
     assert list(train(config))[-1].finished
+
+
+def test_what_rows_say_of_themselves_commands_no_terminal(tmp_path, capsys):
+    store, config = Store(tmp_path), override(addition("smoke"), SMALL)
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    store.write(config, "error", {"host": evil, "code_hash": evil, "error": evil}, [], [])
+    assert sweeps.main(["why", trial_id(config), "--results", store.root]) == 0
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err
+    assert out.count("\\u001b]0;owned\\u0007") == 3

@@ -28,8 +28,8 @@ import pcore
 from pcore.cli.parser import first_line
 from sweeps.engine.executors.base import Resources
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.sources import hash_sources
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.sources import hash_sources
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pcore.cli.parser import Parser, close_output, find_own_code, first_line
+from pcore.cli.text import plain_output
 from sweeps.engine.changes import change_sweeps, given_changes
 from sweeps.engine.options import (
     FAILED,
@@ -30,6 +31,7 @@ OPTION_OF_PCORE = re.compile(r"unrecognized arguments: .*?--([a-z]+\.[a-z_0-9]+)
 EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 
+@plain_output()
 def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     """Run a sweep from the command line. Exit codes: 0 all trials finished, 1 some did not, 2
     refused, 130 interrupted.

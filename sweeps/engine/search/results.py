@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pcore.cli.text import plural
-from pcore.registry import check_loaded
+from pcore.config import OWN_CODE, unflatten
 from sweeps.engine.plan import align
 from sweeps.engine.search.space import Choice, Space
 from sweeps.engine.spec import Scale
@@ -143,7 +143,7 @@ def best_of(
             "best_of does not see --results"
         ) from None
     for changes in best.values():
-        check_loaded(changes, f"{folder}/{file}")
+        unflatten({k: v for k, v in changes.items() if k in OWN_CODE}, file=f"{folder}/{file}")
     return best
 
 

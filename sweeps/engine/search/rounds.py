@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.cli.parser import Parser, find_own_code
-from pcore.cli.text import format_seconds, plural
+from pcore.cli.text import format_seconds, plain_output, plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import (
@@ -115,6 +115,7 @@ def _conclude(arms: "Sequence[Arm]") -> tuple[Best, list[str]]:
 # The command line ---------------------------------------------------------------------------------
 
 
+@plain_output()
 def main(search: Search, argv: Sequence[str] | None = None) -> int:
     """Run a search from the command line. Exit codes: 0 no configuration failed, 1 some did, 2
     refused, 130 interrupted.

@@ -208,6 +208,8 @@ def check_checkpoint(data: bytes) -> None:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in file.infolist()):
+                raise ValueError("it is compressed")
             broken = file.testzip()
     except Exception as error:  # zipfile raises many kinds for a damaged file
         raise BadFile(f"no readable checkpoint: {error}") from error

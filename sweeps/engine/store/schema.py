@@ -36,7 +36,7 @@ TRIAL = {  # record == "trial"
     "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
     "started_at": pa.string(),  # UTC, ISO 8601
     "code_version": pa.string(),
-    "code_hash": pa.string(),  # of the definitions of pcore, see `sweeps.engine.trial.sources`
+    "code_hash": pa.string(),  # of the definitions of pcore, see `sweeps.engine.store.sources`
     "git_commit": pa.string(),
     "git_dirty": pa.bool_(),
     "lock_hash": pa.string(),

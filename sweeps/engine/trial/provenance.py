@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
-from sweeps.engine.trial.sources import ROOT, hash_sources
+from sweeps.engine.store.sources import hash_sources
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @functools.cache

@@ -1,6 +1,10 @@
 """What cannot work is refused in one sentence with exit code 2, before anything runs."""
 
+import copy
+import io
 import sys
+import time
+import zipfile
 
 import jaxtyping
 import pytest
@@ -8,6 +12,7 @@ import torch
 
 from pcore.cli import models
 from pcore.config import TrialConfig, override
+from pcore.model.checkpoint import load_archive
 from pcore.model.transformer import make_model
 
 
@@ -163,6 +168,12 @@ def widen(payload):
     payload["config"]["model.d_model"] = 10**12
 
 
+def pretend(payload):
+    """Gigabytes of weights, those of one matrix as one number on the disk."""
+    payload["config"] |= {"model.d_model": 10_000, "model.d_ff": 20_000}
+    payload["model"]["blocks.0.feed_forward.w0"] = torch.ones(1, 1).expand(20_000, 10_000)
+
+
 BROKEN = {
     "weights of another shape": (
         lambda payload: payload["model"].update(embedding=torch.zeros(3, 3)),
@@ -179,6 +190,7 @@ BROKEN = {
         "unknown field 'model.depth'",
     ),
     "too large a model": (widen, "model.d_model=1000000000000 is above 100000"),
+    "more weights than bytes": (pretend, "bytes of weights are more than the"),
     "no configuration": (lambda payload: payload.pop("config"), "is not a model checkpoint of"),
     "text for a configuration": (
         lambda payload: payload.update(config="none"),
@@ -193,6 +205,29 @@ def test_a_broken_checkpoint_is_one_sentence(save, pcore, command, fault):
     change, message = BROKEN[fault]
     name, *rest = command
     assert_refused(pcore(name, change_payload(save(), change), *rest), message)
+
+
+@pytest.mark.parametrize("pack", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_a_file_of_compressed_zeros_is_refused_before_it_is_inflated(save, pcore, pack):
+    file = save()
+    with zipfile.ZipFile(file, "a", pack) as archive, archive.open("archive/x", "w") as part:
+        for _ in range(200):  # 200 MB
+            part.write(bytes(2**20))
+    begin = time.process_time()
+    assert_refused(pcore("solve", file, "1+1"), "is not a readable checkpoint (ValueError)")
+    assert time.process_time() - begin < 0.5
+
+
+def test_a_file_whose_parts_are_larger_than_it_is_refused():
+    """Many entries of a directory may name the same bytes."""
+    torch.save({"config": {}, "model": torch.zeros(10**5)}, file := io.BytesIO())
+    with zipfile.ZipFile(file, "a") as archive:
+        for number, part in enumerate(2 * archive.filelist):
+            archive.filelist.append(part := copy.copy(part))
+            part.filename = f"more{number}"
+        archive._didModify = True
+    with pytest.raises(ValueError, match="its parts are larger than the file"):
+        load_archive(file.getvalue())
 
 
 # Code -------------------------------------------------------------------------------------------
@@ -233,11 +268,13 @@ COMMANDS = (("solve", "1"), ("attention",), ("explain",))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("field", ["task.name", "position.encoding"])
+@pytest.mark.parametrize("field", ["task.name", "position.encoding", "model.mixer"])
 def test_code_that_a_checkpoint_names_is_not_imported(save, pcore, folder, command, field):
-    file = change_payload(save(), name_code(field, "own_task:Mine"))
+    value = ["attention", "own_task:Mine"] if field == "model.mixer" else "own_task:Mine"
+    file = change_payload(save(), name_code(field, value))
     name, *rest = command
-    assert_refused(pcore(name, file, *rest), f"names own code, {field}=own_task:Mine")
+    named = f"names own code, {field.removesuffix('.name')} 'own_task:Mine'"
+    assert_refused(pcore(name, file, *rest), named)
     assert not (folder / "imported").exists()
 
 

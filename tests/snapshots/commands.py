@@ -1,0 +1,67 @@
+"""The command lines of the snapshot, by program."""
+
+from collections.abc import Iterable
+
+AT = ("--results", "results/published/laptop")
+OPTIONS = {  # of `analysis table`, on the laptop store
+    "lengths": ("depth_ablation", "--lengths", "18,24"),
+    "trained-lengths": ("depth_ablation", "--lengths", "12,15"),
+    "only": ("encoding_ablation", "--only", "*coupling*", "--only", "NoPE*"),
+    "checkpoint": ("train_length_ablation", "--checkpoint", "best"),
+    "metric": ("depth_ablation", "--metric", "token_accuracy"),
+}
+PRINTED = tuple(
+    ("analysis.__main__", *words)
+    for words in (
+        ("trace", "depth_ablation", "NoPE, 3 layers", "18", *AT),
+        ("select", "found_coupling", *AT),
+        ("compare", "results/published/replication", AT[1], "thousand_digits"),
+        ("compare", "results/published/rounding", AT[1], "thousand_digits", "--by-length"),
+        ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation/RoPE, 3 layers", *AT),
+    )
+)
+
+
+def _at_store(*lines: str) -> Iterable[tuple[str, ...]]:
+    return ((*line.split(), *AT) for line in lines)
+
+
+def _split(*lines: str) -> Iterable[tuple[str, ...]]:
+    return (tuple(line.split()) for line in lines)
+
+
+REFUSED = {
+    "analysis.__main__": (
+        *_split("", "table", "report --sweeps", "trace depth_ablation"),
+        *_split("table depth_ablation --results results/nowhere", "compare a"),
+        *_split("table depth_ablation --lengths 1,a"),
+        *_split("attention nothing.pt", "fill nothing.md"),
+        *_at_store("table depth", "table packing_search", "table depth_ablation --scale paper"),
+        *_at_store("table depth_ablation --checkpoint first", "table width_ablation"),
+        *_at_store("table depth_ablation --only nothing", "table depth_ablation --lengths 19"),
+        *_at_store("table depth_ablation --metric nothing", "trace depth_ablation NoPE 18"),
+        *_at_store("search depth_ablation", "report depth", "select depth_ablation"),
+        *_at_store("compare depth_ablation encoding", "compare depth_ablation/a heads_ablation"),
+        *_at_store("report --checkpoint first depth_ablation", "report --scale smoke"),
+        ("trace", "depth_ablation", "NoPE, 3 layers", "19", *AT),
+        ("compare", "depth_ablation/NoPE, 3 layers/seed 0", "depth_ablation", *AT),
+    ),
+    "sweeps.__main__": (
+        *_split("", "plan", "run", "plan depth", "plan --for table9", "list --all"),
+        *_split("plan depth_ablation --seeds 0"),
+        *_split("plan depth_ablation --set model.num_layer=2", "plan no/such_sweep.py"),
+        *_split("plan depth_ablation --set model.num_layers=two", "plan depth_ablation --set x"),
+        *_split("plan depth_ablation --set model.dropout=0.1", "merge results/nowhere also"),
+        *_split("status depth_ablation --results results/nowhere", "verify --results nowhere"),
+        *_at_store("why", "why depth_ablation/none/seed", "trials depth"),
+        *_at_store("measure nothing depth_ablation", "replicate"),
+    ),
+    "pcore.cli": (
+        *_split("slove", "show", "show adition 1+2", "show addition 1*2", "show addition"),
+        *_split("solve nothing.pt 1+2", "train --model.num_layer 2", "train --preset large"),
+        *_split("train --model.num_layers 0", "train --model.num_layers two"),
+        *_split("train --position.max_positions 5", "train --optim.learning_rate -1"),
+        *_split("ceiling 0", "construct adder", "explain nothing.pt"),
+        *_split("attention nothing.pt"),
+    ),
+}

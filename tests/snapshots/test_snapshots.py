@@ -1,0 +1,22 @@
+"""The published store says what it said when tests/snapshots was last written.
+
+A difference is listed with its reason in MENDS.md, and the snapshot written again in that commit
+(`python -m tests.snapshots`); anything else is a mistake.
+"""
+
+import pytest
+
+from tests.snapshots.write import FOLDER, PARTS
+
+SLOW = ("figures", "rows", "tables", "verdicts")
+
+
+@pytest.mark.parametrize(
+    "part", [pytest.param(p, marks=[pytest.mark.slow] * (p in SLOW)) for p in PARTS]
+)
+def test_the_published_store_says_what_it_said(part: str):
+    kept = {file.stem: file.read_text(encoding="utf-8") for file in (FOLDER / part).glob("*.txt")}
+    now = dict(PARTS[part]())
+    assert sorted(now) == sorted(kept)
+    for name, text in now.items():
+        assert text.splitlines() == kept[name].splitlines(), f"{part}/{name}.txt"
