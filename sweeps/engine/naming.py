@@ -85,17 +85,22 @@ def write_command(script: str, parts: Mapping[str, Sequence[str]], name: str | N
 
 
 def check_names(sweeps: Iterable[Sweep], store: "Store") -> None:
-    """Raise ValueError if a sweep has the name of another one in the store, and would take the
-    place of its view. A name made of the changes says which sweep it is, like that of a script.
+    """Raise ValueError if a sweep has the name of another one in the store, whose view it would
+    join.
     """
-    own = [s for s in sweeps if SEPARATOR not in s.name and not is_script(s.name)]
-    stored = [*store.views().items(), *store.views("searches").items()] if own else []
-    for sweep in own:
-        for (name, scale), rows in stored:
-            command = rows.column("command")[0].as_py() or ""
-            if name == sweep.name and command != sweep.command:
-                made_by = f"{command} --scale {scale}" if command else "a script of this name"
+    from sweeps.engine.store.views import is_same_sweep
+
+    names = [(views, said) for views in ("views", "searches") for said in store.names(views)]
+    for sweep in sweeps:
+        for views, (name, scale) in names:
+            if name != sweep.name or not (rows := store.launches(name, scale, views)):
+                continue
+            newest = max(rows, key=lambda row: row["launched_at"] or "")
+            ours = {"command": sweep.command or None, "script": sweep.script}
+            if not is_same_sweep(ours, newest):
+                command = newest["command"] and f"{newest['command']} --scale {scale}"
+                made_by = command or newest["script"] or "a script"
                 raise ValueError(
                     f"{store.root} has another sweep {name!r} [{scale}], made by: {made_by}; "
-                    "choose another name"
+                    f"choose another name, or remove it first: python -m sweeps forget {name}"
                 )

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
@@ -84,6 +85,11 @@ class Sweep:
     cells: Callable[[Scale], Sequence[Cell]]
     seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
     command: str = ""  # of a changed sweep: what runs it, without a scale
+    script: str = field(init=False)  # name of the file that lists the cells; empty if unknown
+
+    def __post_init__(self) -> None:
+        code = getattr(self.cells, "__code__", None)
+        object.__setattr__(self, "script", Path(code.co_filename).name if code else "")
 
     def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
         """Every trial of the sweep at a scale, checked; a constructed model has one, since it does

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pcore.cli.text import format_seconds, plural
@@ -124,6 +125,7 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
     order = {
         label: i for i, label in enumerate(dict.fromkeys(p.trial.cell.label for p in plan.trials))
     }
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return [
         {
             "sweep": plan.sweep.name,
@@ -137,6 +139,9 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
             "trial_id": planned.trial.id,
             "seed": planned.trial.config.seed,
             "data_seed": planned.trial.config.data_seed,
+            "cell_id": planned.trial.cell.id,
+            "script": plan.sweep.script or None,
+            "launched_at": now,
         }
         for planned in plan.trials
     ]

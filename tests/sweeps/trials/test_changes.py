@@ -214,7 +214,7 @@ def test_the_order_of_sets_does_not_matter_to_the_name():
 
 def test_trials_that_equal_a_baseline_are_not_run_again(tmp_path, capfd):
     assert run(make_sweep(), tmp_path) == 0
-    before = Store(tmp_path).folder.read("views/tiny-smoke.parquet")
+    before = Store(tmp_path).load_view("tiny", "smoke")
     baseline = CONFIG.optim.learning_rate
     flags = ["--axis", f"{RATE}={baseline},0.002"]
     assert run(make_sweep(), tmp_path, *flags, "--plan") == 0
@@ -222,7 +222,7 @@ def test_trials_that_equal_a_baseline_are_not_run_again(tmp_path, capfd):
     assert run(make_sweep(), tmp_path, *flags) == 0
     store = Store(tmp_path)
     assert len(store.shards()) == 8
-    assert store.folder.read("views/tiny-smoke.parquet") == before
+    assert store.load_view("tiny", "smoke") == before
     name = f"tiny~{RATE}=0.001,0.002"
     assert store.view_names() == [("tiny", "smoke"), (name, "smoke")]
     rows = store.load_view(name, "smoke").to_pylist()

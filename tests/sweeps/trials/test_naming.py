@@ -131,7 +131,7 @@ def test_the_name_of_another_sweep_in_the_store_is_refused_before_any_trial(
     tmp_path, capsys, monkeypatch, flag
 ):
     assert run(make_sweep(one={}), tmp_path, *SET, "--name", "wide", "--seeds", "1") == 0
-    before = Store(tmp_path).folder.read("views/wide-smoke.parquet")
+    before = _rows(tmp_path)
     monkeypatch.setattr("sweeps.engine.launch.launch.make_plan", pytest.fail)
     capsys.readouterr()
     other = ["--set", "model.d_ff=32", "--name", "wide"]
@@ -140,10 +140,10 @@ def test_the_name_of_another_sweep_in_the_store_is_refused_before_any_trial(
         f"{tmp_path} has another sweep 'wide' [smoke], made by: python -m sweeps run tiny "
         "--set model.d_ff=16 --name wide --scale smoke; choose another name"
     ) in capsys.readouterr().err
-    assert Store(tmp_path).folder.read("views/wide-smoke.parquet") == before
+    assert _rows(tmp_path) == before
     Store(tmp_path).write_view([row | {"sweep": "own", "command": None} for row in _rows(tmp_path)])
     assert run(make_sweep(one={}), tmp_path, *other[:3], "own", flag) == 2
-    assert "made by: a script of this name" in capsys.readouterr().err
+    assert "made by: a script; choose another name" in capsys.readouterr().err
 
 
 def _rows(folder) -> list[dict]:
@@ -157,10 +157,10 @@ def test_views_of_one_name_and_other_cells_are_not_joined(tmp_path, capsys):
         assert run(make_sweep(one={}), folder, *flags) == 0
     before = _rows(other)
     assert merge_stores(str(one), str(other)) == 0
-    assert "1 differ and stay as they were\n  views/wide-smoke.parquet" in capsys.readouterr().out
+    assert "wide-smoke: INTO has another sweep of this name" in capsys.readouterr().out
     assert _rows(other) == before
     flags = ["--set", "model.d_ff=16", "--name", "wide", "--seeds", "1@7"]
     assert run(make_sweep(one={}), tmp_path / "more", *flags) == 0
     assert merge_stores(str(tmp_path / "more"), str(one)) == 0
-    assert "1 now list the trials of both" in capsys.readouterr().out
+    assert "views: 1 grew" in capsys.readouterr().out
     assert len(_rows(one)) == 2
