@@ -10,7 +10,6 @@ from pcore.config import canonical, flatten, trial_id, unflatten
 from pcore.registry import own_code
 from sweeps.commands.catalogue import Listed, find_sweep, sweep_names
 from sweeps.engine.launch.leases import running_trials
-from sweeps.engine.naming import SEPARATOR
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
 from sweeps.engine.spec import SCALES, Trial
@@ -98,7 +97,7 @@ def _planned_addresses(text: str) -> dict[TrialAddress, Trial]:
     """What scripts would run: that of the sweep of an address, or all of them."""
     names, sweep = sweep_names(), parse_address(text).sweep
     if "/" in text:
-        names = [sweep] if sweep.partition(SEPARATOR)[0] in names else []
+        names = [sweep] if sweep in names else []
     return {
         TrialAddress(name, scale, t.cell.label, t.config.seed, t.config.data_seed, t.id): t
         for name in names

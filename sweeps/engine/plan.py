@@ -1,5 +1,6 @@
 """Plans a sweep: the trials that the store does not hold, with their predicted price."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from sweeps.engine.trial.failures import SAME_ERROR, last_line
 if TYPE_CHECKING:  # it imports torch, which `status` does not need
     from sweeps.engine.price import Price
 
+MAX_ROWS = 200  # of a printed plan
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 
 
@@ -152,7 +154,8 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
 
     lines = [*describe_sweep(plan), ""]
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]
-    for label, members in _by_cell(plan.trials).items():
+    cells = _by_cell(plan.trials)
+    for label, members in itertools.islice(cells.items(), MAX_ROWS):
         run = [p for p in members if p.to_run]
         price = run[0].price if run else None
         rows.append(
@@ -167,6 +170,8 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
             )
         )
     lines.append(align(rows))
+    if len(cells) > MAX_ROWS:
+        lines.append(f"  ... and {len(cells) - MAX_ROWS:,} more cells")
     wall = predict_wall(launch_order([plan], num_slots), num_slots, start)
     lines += [
         "",

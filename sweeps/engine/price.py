@@ -2,16 +2,17 @@
 and operations take on a typical core, times how much slower the cells measured here were.
 """
 
+import functools
 import socket
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 import torch
 
 from pcore.cli.text import plural
-from pcore.config import TrialConfig
+from pcore.config import OptimConfig, TrialConfig
 from pcore.evaluation.flops import count_flops, count_train_flops
 from sweeps.engine.store.store import Store
 
@@ -59,6 +60,13 @@ def typical_seconds(num_steps: int, operations: float) -> float:
 
 def typical_trial_seconds(config: TrialConfig) -> float:
     """Of a whole trial. Every second length is an evaluation of its own."""
+    optim = config.optim
+    same = replace(OptimConfig(), num_steps=optim.num_steps, batch_size=optim.batch_size)
+    return _typical_seconds(replace(config, optim=same, seed=0, data_seed=0))
+
+
+@functools.cache
+def _typical_seconds(config: TrialConfig) -> float:
     if config.model.kind == "constructed":  # evaluated only
         return typical_seconds(0, count_flops(config))
     training = count_train_flops(config)

@@ -1,4 +1,4 @@
-"""Names of changed sweeps: short ones by themselves, `--name`, and commands that know both."""
+"""Names of changed sweeps, and commands that know them."""
 
 import shlex
 
@@ -8,7 +8,6 @@ from analysis.load import load_sweep
 from sweeps.__main__ import main as sweeps_command
 from sweeps.commands.merge import merge_stores
 from sweeps.engine.changes import Changes, change_sweeps, parse_added, parse_axis, parse_set
-from sweeps.engine.naming import MAX_NAME
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.store import Store
 from tests.support.sweeps.tiny import make_sweep, run
@@ -27,20 +26,6 @@ def named(sweep: Sweep, *added: str, name: str | None = None) -> Sweep:
 
 def command(name: str, results, *words: str) -> int:
     return sweeps_command([name, *words, "--results", str(results)])
-
-
-def test_a_name_made_of_the_changes_stays_readable():
-    script = make_sweep()
-    name = named(script, LONG).name
-    assert name.startswith("tiny~add=mine+")
-    assert len(name) < 30
-    assert named(script, LONG.replace("=8", "=4")).name != name
-    long = Changes(
-        axes=[parse_axis("optim.learning_rate=" + ",".join(f"0.0{i}" for i in range(99)))]
-    )
-    (sweep,) = change_sweeps([script], long)
-    assert sweep.name.startswith("tiny~optim.learning_rate=0,0.01,0.02,")
-    assert len(sweep.name) == MAX_NAME
 
 
 def test_the_command_of_a_changed_sweep_makes_it_again(tmp_path):
@@ -83,14 +68,6 @@ def test_a_sweep_with_a_name_is_found_under_it(tmp_path, capfd):
         assert told in capfd.readouterr().err
     assert command("status", tmp_path, "wide") == 2
     assert f"{tmp_path} has 'wide' at --scale smoke only" in capfd.readouterr().err
-
-
-def test_a_name_that_ends_in_a_hash_is_known_to_the_store(tmp_path, capfd):
-    added = ["--add", "mine=one+model.d_ff=16"]
-    assert run(make_sweep(), tmp_path, *added, "--only", "one", "--seeds", "1") == 0
-    ((name, _),) = Store(tmp_path).view_names()
-    assert command("status", tmp_path, name, "--scale", "smoke") == 0
-    assert "  mine  " in capfd.readouterr().out
 
 
 def test_the_same_command_runs_again_and_takes_more_seeds(tmp_path):
