@@ -8,7 +8,7 @@ no link is followed. Not copied: packs (rebuilt), what says who runs a trial, ML
 
 from collections.abc import Iterator
 
-from pcore.model.checkpoint import read_progress
+from pcore.checkpoint import read_progress
 from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import name_once
 from sweeps.engine.store.location import find_existing, find_results

@@ -13,7 +13,7 @@ import torch
 
 from pcore.cli.text import plural
 from pcore.config import OptimConfig, TrialConfig
-from pcore.evaluation.flops import count_flops, count_train_flops
+from pcore.flops import count_flops, count_train_flops
 from sweeps.engine.store.store import Store
 
 STEP_SECONDS = 4e-3  # of a training step, beside its operations: one core of a 2024 server

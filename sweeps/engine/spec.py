@@ -214,7 +214,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """Raise ValueError for a cell that cannot work, a label used twice or a configuration listed
     twice.
     """
-    from pcore.training.validate import validate  # imports torch, and `--help` checks nothing
+    from pcore.validation import validate  # imports torch, and `--help` checks nothing
 
     problems: dict[str, ValueError] = {}
     by_label: dict[str, Cell] = {}

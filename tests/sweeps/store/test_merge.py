@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pcore.checkpoint import read_progress
 from pcore.config import override
-from pcore.model.checkpoint import read_progress
 from sweeps.__main__ import main as sweeps_main
 from sweeps.commands.merge import merge_stores
 from sweeps.engine.spec import Sweep, arms, grid
