@@ -77,7 +77,7 @@ def _list_sweeps(given: argparse.Namespace) -> int:
 
 
 def _plan(given: argparse.Namespace) -> int:
-    return show_plan(_to_run(given), read_options(given))
+    return show_plan(_to_run(given, plan=True), read_options(given))
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -88,13 +88,13 @@ def _run(given: argparse.Namespace) -> int:
     return run_sweeps(_to_run(given), read_options(given))
 
 
-def _to_run(given: argparse.Namespace) -> list[Sweep]:
+def _to_run(given: argparse.Namespace, plan: bool = False) -> list[Sweep]:
     tables = [sweep for table in given.tables for sweep in find_table(table)]
     if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
     store = open_store(given.results)
     sweeps = [*(find_to_run(name, store) for name in given.sweeps), *tables]
-    return change_sweeps(sweeps, given_changes(given))
+    return change_sweeps(sweeps, given_changes(given), to_run=not plan)
 
 
 def _listed(given: argparse.Namespace) -> list[Listed]:

@@ -179,7 +179,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add(
         "--name",
         type=parse_name,
-        help="of the sweep that --set and its like make (default: made of what they say)",
+        help="of the sweep that --set and its like make",
     )
     add("--retry-errors", action="store_true", help="rerun failed trials")
     add_hooks(parser)

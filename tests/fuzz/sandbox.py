@@ -127,7 +127,6 @@ def nothing_computes() -> Generator[None]:
     with contextlib.ExitStack() as stack:
         for name in COMPUTES:
             stack.enter_context(_replaced(name, accept))
-        stack.enter_context(_replaced("sweeps.engine.prices.price:probe", lambda *rest: 0.001))
         stack.enter_context(_replaced("sweeps.commands.doctor:_cluster", lambda *rest: ()))
         yield
 

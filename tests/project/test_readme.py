@@ -107,6 +107,7 @@ def test_rows_of_own_code_are_kept_and_not_run_again(own_code, own, monkeypatch,
     monkeypatch.syspath_prepend(str(own_code))
     cell = ["--only", "NoPE, 2 layers", "--seeds", "1", "--scale", "smoke", "--set", own]
     quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--results", "results"]
+    quiet += ["--name", "mine"]
     for to_run in ("1 to run", "0 to run"):
         assert run_script(depth_ablation.SWEEP, [*cell, *quiet]) == 0
         assert to_run in capsys.readouterr().out

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.cli.parser import Parser, find_own_code
-from pcore.cli.text import plain_output, plural
+from pcore.cli.text import format_seconds, plain_output, plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import (
@@ -27,7 +27,14 @@ from sweeps.engine.options import (
 )
 from sweeps.engine.plan import Plan
 from sweeps.engine.search.results import format_best, read_scores, untried, write_best
-from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms
+from sweeps.engine.search.space import (
+    HALVING,
+    Budget,
+    Search,
+    format_budget,
+    prepare_arms,
+    rung_steps,
+)
 from sweeps.engine.spec import SCALES, Scale, Sweep
 from sweeps.engine.store.location import check_not_published
 from sweeps.engine.store.store import Store
@@ -139,12 +146,29 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
             budget = replace(budget, configurations=given.configurations)
         arms = prepare_arms(search, options.scale, budget)
         print(format_budget(search, options.scale, budget, arms), flush=True)
-        from sweeps.engine.search.predict import predict  # torch and optuna: not for --help
-
-        print(predict(search, arms, budget, given.width, options), flush=True)
+        print(_predict(arms, budget, options), flush=True)
         return 0 if given.plan else _run(search, options, budget, given.width)
     except EXPECTED as error:
         return exit_code(search.name, error)
+
+
+def _predict(arms: Mapping[str, TrialConfig], budget: Budget, options: LaunchOptions) -> str:
+    """How long a search takes of which nothing is stored; how many go on is not known before."""
+    from sweeps.engine.price import price_cells  # torch: not for --help
+
+    store, halved, most = Store(options.results), 0.0, 0.0
+    prices = price_cells(arms, store, options.device, options.num_threads, options.is_local)
+    for label, price in prices.items():
+        steps = rung_steps(arms[label], budget.rungs)
+        seconds = [budget.configurations * price.seconds * s / steps[-1] for s in steps]
+        halved += sum(s / HALVING**rung for rung, s in enumerate(seconds))
+        most += sum(seconds)
+    num_slots = options.num_slots
+    return (
+        f"predicted, what is stored included: about {format_seconds(halved / num_slots)} on "
+        f"{plural(num_slots, 'slot')} if a third of each rung goes on, at most "
+        f"{format_seconds(most / num_slots)}"
+    )
 
 
 def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> int:

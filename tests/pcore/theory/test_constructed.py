@@ -1,6 +1,7 @@
 """Constructed models as trials: exact up to the theorem's bound, with ids, rows and one report."""
 
 import pytest
+from sweeps.engine.prices.price import price_cells
 
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id, unflatten
@@ -11,7 +12,6 @@ from pcore.training import train
 from pcore.validation import validate
 from sweeps.__main__ import main
 from sweeps.baseline import addition, constructed
-from sweeps.engine.prices.price import price_cells
 from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
