@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pcore.config import TrialConfig, flatten, named_code, trial_id, unflatten
+from pcore.config import TrialConfig, check_bounds, flatten, named_code, trial_id, unflatten
 from pcore.evaluation import LengthResult
 from pcore.model import Transformer, make_model
 
@@ -65,6 +65,7 @@ def unpack_model(
     """
     payload = _read(data, name)
     config = unflatten(payload["config"], trust_code=trust_code, file=name)
+    check_bounds(config)
     if config.model.kind == "constructed":
         raise ValueError(f"{name} is a constructed model: see `pcore construct`")
     try:
