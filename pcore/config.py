@@ -340,11 +340,16 @@ def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     return dataclasses.replace(config, **replaced, **by_group[""])
 
 
+@functools.cache
+def _annotations(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 def known_fields(task: type[Task]) -> dict[str, Any]:
     """Every dotted name that a trial of this task has, with its annotation."""
     fields: dict[str, Any] = {}
     for group, cls in {"task": task, **GROUPS}.items():
-        hints = get_type_hints(cls)
+        hints = _annotations(cls)
         fields |= {f"{group}.{f.name}": hints[f.name] for f in dataclasses.fields(cls)}
     return {"task.name": str, **fields, **dict.fromkeys(SEEDS, int)}
 

@@ -13,11 +13,11 @@ from pcore.config import (
     format_numbers,
 )
 from pcore.encodings import ENCODINGS, Encoding, find_encoding
-from pcore.encodings.disjoint_starts import needed_ids
 from pcore.encodings.position_ids import (
     draws_apart,
     level_names,
     max_relative_ids,
+    needed_ids,
     num_levels,
 )
 from pcore.evaluation import evaluation_lengths

@@ -15,7 +15,7 @@ from pcore import data as data_module
 from pcore.batch import NO_TARGET, cut_batch, find_rows, phases
 from pcore.config import TrialConfig, canonical, make_generator, override, trial_id, unflatten
 from pcore.data import TrainingData
-from pcore.encodings.disjoint_starts import GAP, draw_apart, needed_ids
+from pcore.encodings.position_ids import GAP, draw_apart, needed_ids
 from pcore.flops import count_train_flops
 from pcore.model import make_model
 from pcore.training import mean_loss, train

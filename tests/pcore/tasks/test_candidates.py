@@ -15,10 +15,8 @@ from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
 from pcore.tasks.candidates import CANDIDATES, candidate_ids
 from pcore.tasks.commands import Commands
-from pcore.tasks.copying import Copy, Reverse
-from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.parity import Parity
+from pcore.tasks.strings import Copy, Mirror, Parity, Reverse
 from pcore.training import train
 from pcore.validation import validate
 from tests.support.task_oracles import VARIANTS, ids_of, make_rng

@@ -5,7 +5,7 @@ import pytest
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id, unflatten
 from pcore.tasks.addition import Addition
-from pcore.tasks.copying import Copy
+from pcore.tasks.strings import Copy
 from pcore.theory.constructed import find_construction
 from pcore.training import train
 from pcore.validation import validate
