@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 from pcore.cli.text import plural
 from sweeps.commands.catalogue import Listed
-from sweeps.engine.launch.leases import LaunchLease, running_trials
+from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
 from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial.running import running_trials
 
 COLUMNS: tuple[str, ...] = (
     "cell",

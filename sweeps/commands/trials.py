@@ -9,7 +9,6 @@ from pcore.cli.text import format_seconds, plural
 from pcore.config import canonical, flatten, trial_id, unflatten
 from pcore.registry import own_code
 from sweeps.commands.catalogue import Listed, find_sweep, sweep_names
-from sweeps.engine.launch.leases import running_trials
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
 from sweeps.engine.spec import SCALES, Trial
@@ -23,6 +22,7 @@ from sweeps.engine.store.address import (
 from sweeps.engine.store.schema import COUNTS, TRIAL
 from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial.running import running_trials
 
 COLUMNS = ("cell", "trial", "seed", "data seed", "state", "train", "near", "test", "weights")
 RANGES = ("train", "near", "test")

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pcore.cli.text import format_seconds, plural
-from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
+from sweeps.engine.launch.hooks import Hook, Hooks, Launch, load_hook
+from sweeps.engine.launch.mirror.target import Follower, find_target, is_shown
 from sweeps.engine.launch.scheduler import Scheduler
 from sweeps.engine.naming import check_names
 from sweeps.engine.options import FAILED, LaunchOptions
@@ -47,7 +48,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     store.prepare()
     store.pack()
     for plan in plans:
-        store.write_view(view_rows(plan))
+        store.write_view(view_rows(plan), "searches" if plan.sweep.is_search else "views")
         print("\n  ".join(describe_sweep(plan, count_states(plan))))
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
@@ -60,8 +61,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
         print(f"predicted: {format_seconds(wall)} on {plural(num_slots, 'slot')}")
         sys.stdout.flush()
     launch = Launch(plans=plans, store=store)
-    with told(launch, [*hooks, *own_hooks(launch, options)]) as (listeners, ended):
-        scheduler = Scheduler(options, store, listeners)
+    with told(launch, hooks, options, busy=bool(pending)) as ended:
+        scheduler = Scheduler(options, store)
         complete = not pending or scheduler.run(launch.title, pending)
         if pending:
             store.pack()
@@ -73,31 +74,24 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
 
 
 @contextlib.contextmanager
-def told(launch: Launch, hooks: Sequence[Hook]) -> Generator[tuple[Hooks, list[int]]]:
-    """Tell hooks of a launch from its start to its end; the block appends its exit code."""
-    listeners, ended = Hooks(hooks), list[int]()
-    listeners.tell(lambda hook: hook.on_launch(launch))
+def told(
+    launch: Launch, hooks: Sequence[Hook], options: LaunchOptions, busy: bool = True
+) -> Generator[list[int]]:
+    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit code.
+    busy: whether trials will run.
+    """
+    listeners, ended = Hooks(launch, hooks), list[int]()
+    views = [(plan.sweep.name, plan.scale) for plan in launch.plans]
+    store, target = launch.store, find_target(launch.store, options.tracking_uri)
+    mirror = Follower(target, views) if options.mlflow and busy else None
     try:
-        yield listeners, ended
+        yield ended
     finally:
-        code = ended[0] if ended else None
-        listeners.tell(lambda hook: hook.on_end(launch, code))
-        listeners.close(math.inf if ended else BROKEN_OFF)
-
-
-def own_hooks(launch: Launch, options: LaunchOptions, search: bool = False) -> list[Hook]:
-    """The hooks of the engine: the mirror, and the --notify command. search: of a search."""
-    hooks: list[Hook] = []
-    if options.mlflow:
-        from sweeps.engine.launch.mirror.hook import Mirror
-        from sweeps.engine.launch.mirror.target import find_target
-
-        folders = [report_folder(plan, launch.store) for plan in launch.plans]
-        target = find_target(launch.store, options.tracking_uri)
-        hooks.append(Mirror(target, folders, search))
-    if options.notify:
-        hooks.append(Notify(options.notify))
-    return hooks
+        listeners.close(ended[0] if ended else None, math.inf if ended else BROKEN_OFF)
+        if mirror is None and options.mlflow and ended and not is_shown(target, store, views):
+            mirror = Follower(target, views)
+        if mirror:
+            mirror.close(wait=bool(ended))
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
@@ -157,7 +151,7 @@ def _report(
 ) -> int:
     """Draw tables and figures with a command that can be repeated, and report failures."""
     failed = False
-    for plan in plans:
+    for plan in (plan for plan in plans if not plan.sweep.is_search):
         command = ["-m", "analysis", "table", plan.sweep.name, "--scale", plan.scale]
         command += ["--results", store.root]
         if options.report:

@@ -14,12 +14,11 @@ from sweeps.baseline import addition
 from sweeps.commands import catalogue, trials
 from sweeps.engine.executors import Resources
 from sweeps.engine.launch.launch import view_rows
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
-from sweeps.engine.trial.markers import running_marker
+from sweeps.engine.trial.running import running
 
 CONFIG = override(addition("smoke"), {"optim.num_steps": 2, "eval.num_examples": 2})
 CELLS = {"one": {}, "two": {"model.num_layers": 2}}
@@ -126,9 +125,9 @@ def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypat
     assert ["all", "4", "2", "0", "0", "1", "1", "1"] in lines
 
 
-def test_a_trial_is_running_while_its_launch_lives(tmp_path, capsys, tiny):
+def test_a_trial_is_running_while_its_process_lives(tmp_path, capsys, tiny):
     store = Store(tmp_path)
-    done, running, waiting, _ = tiny.trials("smoke")
+    done, busy, waiting, _ = tiny.trials("smoke")
     store.write(done.config, "ok", {}, [], [ROW])
     store.write_view(view_rows(make_plan(tiny, "smoke", None, store, priced=False)))
 
@@ -138,21 +137,23 @@ def test_a_trial_is_running_while_its_launch_lives(tmp_path, capsys, tiny):
 
     def states() -> list[str]:
         listed = {words[1]: words[4] for words in shown("trials", "tiny", "--scale", "smoke")[3:7]}
-        return [listed[trial.id] for trial in (done, running, waiting)]
+        return [listed[trial.id] for trial in (done, busy, waiting)]
 
     with (
-        running_marker(store.folder, done.id, ""),  # about to be removed
-        running_marker(store.folder, running.id, ""),
+        running(store.folder, done.id, "", dict),  # about to be removed
+        running(store.folder, busy.id, "", dict),
     ):
-        with LaunchLease(store.folder) as lease:
-            lease.claim([done.id, running.id, waiting.id])
-            assert states() == ["done", "running", "missing"]
-            cell = ["one", "2", "1", "0", "1", "0", "0", "0"]
-            assert cell in shown("status", "tiny", "--scale", "smoke")
-            assert ["tiny", "smoke", "4", "1", "0", "1", "2", "0"] in shown("status")
-            assert ["trial", f"{running.id}:", "running"] in shown("why", running.id)
+        assert states() == ["done", "running", "missing"]
+        cell = ["one", "2", "1", "0", "1", "0", "0", "0"]
+        assert cell in shown("status", "tiny", "--scale", "smoke")
+        assert ["tiny", "smoke", "4", "1", "0", "1", "2", "0"] in shown("status")
+        assert ["trial", f"{busy.id}:", "running"] in shown("why", busy.id)
+        file = tmp_path / "running" / f"{busy.id}.json"
+        owner = json.loads(file.read_text())
+        owner["process"]["born"] = "before"  # another process of this number
+        file.write_text(json.dumps(owner))
         assert states() == ["done", "missing", "missing"]
-        assert ["trial", f"{running.id}:", "never", "run"] in shown("why", running.id)
+        assert ["trial", f"{busy.id}:", "never", "run"] in shown("why", busy.id)
 
 
 def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tiny):
@@ -328,10 +329,10 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
 ):
     from mlflow.tracking import MlflowClient
 
-    from sweeps.engine.launch.mirror import hook
+    from sweeps.engine.launch.mirror import target
     from sweeps.engine.launch.mirror.target import local_uri
 
-    monkeypatch.setattr(hook, "PATIENCE", 240.0)  # a busy machine makes a database in a minute
+    monkeypatch.setattr(target, "PATIENCE", 240.0)  # a busy machine makes a database in a minute
     store = Store(tmp_path)
     flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]
     assert command("run", tmp_path, "tiny", *flags) == 0
