@@ -113,24 +113,24 @@ def _listed(given: argparse.Namespace) -> list[Listed]:
 
 
 def _status(given: argparse.Namespace) -> int:
-    from sweeps.commands.status import show_status
+    from sweeps.commands.show import show_status
 
     return show_status(given.results, _listed(given))
 
 
 def _trials(given: argparse.Namespace) -> int:
-    from sweeps.commands.trials import show_trials
+    from sweeps.commands.show import show_trials
 
-    return show_trials(given.results, _listed(given))
+    return show_trials(given.results, _listed(given), all_seeds=given.seeds is None)
 
 
 COMMANDS = {
     "list": Command("list all sweeps and tables", _list_sweeps),
     "plan": Command("show missing trials, their predicted time and cost; run nothing", _plan),
     "run": Command("run the missing trials of these sweeps, or of a table, in one launch", _run),
-    "status": Command("done, missing, failed and stale trials per cell; launches", _status, True),
+    "status": Command("done, missing, failed and stale trials per cell; what runs", _status, True),
     "trials": Command("id, seeds, state, result and weights of each trial", _trials, True),
-    "why": Command("result, uses and attempts of one trial", "trials:show_trial", True),
+    "why": Command("result, uses and attempts of one trial", "show:show_trial", True),
     "diagnose": Command(
         "analyse trained models: attention, causes of failure", "trained:diagnose_trials", True
     ),

@@ -18,7 +18,7 @@ from pcore.config import override
 from pcore.flops import count_train_flops
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import list_sweep
-from sweeps.commands.status import show_status
+from sweeps.commands.show import show_status
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan

@@ -557,9 +557,7 @@ def test_the_published_packing_search_has_nothing_left_to_run():
     assert not replay.next_cells(store)
     best, failed = replay.conclude()
     assert not failed
-    stored = json.loads(
-        (ROOT / "results/published/laptop/searches/packing_search-laptop.json").read_text()
-    )
+    stored = json.loads(store.folder.read("searches/packing_search-laptop.json"))
     assert {arm: won["tried"] for arm, won in best.items()} == {
         arm: won["tried"] for arm, won in stored.items()
     }

@@ -192,8 +192,11 @@ class Attempt:
         except (FileNotFoundError, BadFile):
             return None
         state = unpack_state(data, self.config)
-        if state:
-            self.first_step, self.curve = state["step"], state.pop("curve")
+        curve = state.pop("curve", None) if state else None
+        if not isinstance(curve, list) or any(set(row) != set(REPORT) for row in curve):
+            return None
+        assert state is not None
+        self.first_step, self.curve = state["step"], curve
         return state
 
     def take(self, report: Report) -> None:
