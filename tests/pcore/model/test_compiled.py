@@ -15,11 +15,12 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pcore import data
 from pcore.batch import NO_TARGET, make_batch, static_shape
 from pcore.checkpoint import load_model, save_model
 from pcore.config import make_generator, override
 from pcore.data import TrainingData
-from pcore.training import MAX_SHAPES, Run, compile_loss, data, train
+from pcore.training import MAX_SHAPES, Run, compile_loss, train
 from sweeps import ten_thousand_digits
 from sweeps.engine.options import (
     add_results,
