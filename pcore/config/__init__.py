@@ -4,6 +4,7 @@ from pcore.config.flat import (
     GROUPS,
     NUMERICS,
     OWN_CODE,
+    RETIRED,
     SEEDS,
     Scalar,
     canonical,
@@ -18,6 +19,7 @@ from pcore.config.flat import (
     unflatten,
     without_seeds,
 )
+from pcore.config.seeding import derive_seed, make_generator
 from pcore.config.trial import (
     DataConfig,
     EvalConfig,
@@ -31,6 +33,7 @@ __all__ = [
     "GROUPS",
     "NUMERICS",
     "OWN_CODE",
+    "RETIRED",
     "SEEDS",
     "DataConfig",
     "EvalConfig",
@@ -41,9 +44,11 @@ __all__ = [
     "TrialConfig",
     "canonical",
     "coerce",
+    "derive_seed",
     "flatten",
     "format_numbers",
     "known_fields",
+    "make_generator",
     "named_code",
     "override",
     "stored_type",

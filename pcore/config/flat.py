@@ -40,6 +40,8 @@ GROUPS: dict[str, type] = {
     "eval": EvalConfig,
 }
 SEEDS = ("seed", "data_seed")
+# Fields that are gone, with the value at which they changed nothing: older rows have them.
+RETIRED: dict[str, Scalar] = {"eval.stop_error": 0.0}
 # Fields whose value can be a class of the user's own, `package.module:Class`.
 OWN_CODE = ("task.name", "position.encoding", "model.attention", "model.mixer")
 
@@ -97,8 +99,10 @@ def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     by_group: dict[str, dict[str, Any]] = {group: {} for group in ("task", *GROUPS, "")}
     known = known_fields(type(task))
     for name, value in changes.items():
-        if name == "task.name":
+        if name == "task.name" or (name in RETIRED and value == RETIRED[name]):
             continue
+        if name in RETIRED:
+            raise ValueError(f"{name}={value!r}: this field is gone")
         if name not in known:
             raise ValueError(f"unknown field {name!r}.{nearest(name, known)}")
         group, _, leaf = name.rpartition(".")

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from pcore.config import known_fields, stored_type
+from pcore.config import RETIRED, known_fields, stored_type
 from pcore.tasks import TASKS
 
 Status = Literal["ok", "diverged", "oom", "timeout", "error", "lost", "cancelled"]
@@ -32,7 +32,7 @@ TRIAL = {  # record == "trial"
     "train_seconds": pa.float64(),
     "eval_seconds": pa.float64(),
     "train_tokens": pa.int64(),  # of the whole training, padding of batches not counted
-    "train_flops": pa.float64(),  # of the whole training, as `pcore.evaluation.flops` counts them
+    "train_flops": pa.float64(),  # of the whole training, as `pcore.flops` counts them
     "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
     "started_at": pa.string(),  # UTC, ISO 8601
     "code_version": pa.string(),
@@ -110,6 +110,7 @@ def schema() -> pa.Schema:
     for task in TASKS.values():
         for name, annotation in known_fields(task).items():
             columns.setdefault(name, ARROW[stored_type(annotation)])
+    columns |= {name: ARROW[stored_type(type(value))] for name, value in RETIRED.items()}
     return pa.schema(list((columns | TRIAL | REPORT | EVALUATION).items()))
 
 
