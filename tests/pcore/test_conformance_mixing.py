@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from pcore.conformance import Check, check_attention, check_mixer
-from pcore.mixing import ATTENTIONS, MIXERS, Attention, GatedLinear, Mixer, Softmax
+from pcore.mixing import ATTENTIONS, Attention, GatedLinear, Mixer, Softmax
+from pcore.model import MIXERS
 
 HERE = __name__
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
@@ -107,14 +108,6 @@ class DeadParameter(Softmax):
         self.unused = nn.Parameter(torch.ones(3))
 
 
-class Cubic(Softmax):
-    """Compares all keys of a query with each other."""
-
-    def forward(self, scores, visible, queries):
-        pairs = scores.unsqueeze(4) - scores.unsqueeze(3)
-        return super().forward(scores + 0 * pairs.mean(dim=4), visible, queries)
-
-
 class Forgets(GatedLinear):
     """Its state is lost between two steps of decoding."""
 
@@ -139,7 +132,6 @@ class SeesPadding(Mixer):
         (LooseTensor, "gradient reaches parameters"),
         (SaysSeparable, "rows cut = rows padded"),
         (DeadParameter, "gradient reaches parameters"),
-        (Cubic, "work grows as attention's"),
         (Forgets, "cached = uncached decoding"),
         (SeesPadding, "padding invariance"),
     ],
