@@ -4,10 +4,9 @@ from pathlib import Path
 
 import torch
 
-from pcore.checkpoint import read_settings, unpack_model
-from pcore.config import TrialConfig, unflatten
+from pcore.checkpoint import unpack_model
+from pcore.config import TrialConfig
 from pcore.model import Transformer
-from pcore.validation import check_sizes
 
 SMALL = 256  # d_model up to which one thread is fastest
 
@@ -38,17 +37,13 @@ def set_threads(number: int | None, config: TrialConfig) -> None:
 def open_model(
     file: Path, device: torch.device, *, trust_code: bool = False
 ) -> tuple[Transformer, TrialConfig]:
-    """The model of a checkpoint on a device. Raises ValueError as `unpack_model`, and for sizes
-    that cannot be meant.
-    """
+    """The model of a checkpoint on a device. Raises ValueError as `unpack_model`."""
     if file.is_dir():
         names = sorted(path.name for path in file.glob("*.pt"))
         hint = f"; it holds {', '.join(names[:5])}" if names else ""
         raise ValueError(f"{file} is a folder, not a checkpoint file{hint}")
     if not file.is_file():
         raise ValueError(f"no checkpoint at {file}")
-    data, name = file.read_bytes(), str(file)
-    check_sizes(unflatten(read_settings(data, name), trust_code=trust_code, file=name))
-    model, config = unpack_model(data, name, trust_code=trust_code)
+    model, config = unpack_model(file.read_bytes(), str(file), trust_code=trust_code)
     set_threads(None, config)
     return model.to(device), config

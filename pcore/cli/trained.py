@@ -17,7 +17,7 @@ from pathlib import Path
 from pcore.cli.models import choose_device, open_model
 from pcore.cli.parser import STDIN, Parser, add_device, command_parser, strip_equals
 from pcore.cli.text import align
-from pcore.config import TrialConfig
+from pcore.config import MAX_LENGTH, TrialConfig, check_bounds
 from pcore.decoding import Solution
 from pcore.decoding import solve as solve_query
 from pcore.diagnosis.attention import AttentionMap, Head, average_attention
@@ -32,7 +32,7 @@ from pcore.model import Transformer
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.multiplication import Multiplication
-from pcore.validation import MAX_LENGTH, check_sizes, task_name
+from pcore.validation import task_name
 
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
 NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass
@@ -264,5 +264,5 @@ def _open(args: argparse.Namespace) -> tuple[Transformer, TrialConfig]:
     device = choose_device(args.device)
     model, config = open_model(args.checkpoint, device, trust_code=args.trust_code)
     config = with_examples(config, examples)
-    check_sizes(config)
+    check_bounds(config)
     return model, config
