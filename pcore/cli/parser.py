@@ -57,7 +57,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if found := re.match(r"unrecognized arguments: (-[-\w.]*[A-Za-z][-\w.]*)", message):
-            raise ValueError(f"unknown option {found[1]}.{self._nearest(found[1])}")
+            hint = self._nearest(found[1])
+            if "Did you mean" in hint:  # not all that there are
+                raise ValueError(f"unknown option {found[1]}.{hint}")
         raise ValueError(f"{message} (see {self.prog} --help)")
 
     def _nearest(self, flag: str) -> str:

@@ -27,7 +27,7 @@ def assert_refused(answer, message):
         (["show", "additon", "1+1"], "unknown task 'additon'. Did you mean 'addition'?"),
         (["show", "addition", "1+1", "--zero-pda"], "Did you mean '--zero-pad'?"),
         (["show", "addition", "1+1", "--strat", "2"], "Did you mean '--start'?"),
-        (["show", "addition", "1+1", "-z"], "unknown option -z"),
+        (["show", "addition", "1+1", "-z"], "unrecognized arguments: -z"),
         (["show", "addition", "1+2", "--num-operands", "3"], "'1+2' has 2 operands"),
         (["show", "addition", "1+2", "--num-operands"], "expected one argument"),
         (["show", "addition", "1+2", "--num-operands", "x"], "--num_operands='x' is not a valid"),
