@@ -16,7 +16,7 @@ from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.training import drawn_lengths
 from analysis.tables.notes import NEAR, UNFITTED, describe, explain_unfitted
-from pcore.evaluation.stopping import SOLVED
+from pcore.evaluation import SOLVED
 
 DASH = "–"
 

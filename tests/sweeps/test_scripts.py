@@ -9,7 +9,7 @@ import pytest
 
 from pcore.config import TrialConfig, override
 from pcore.encodings.position_ids import num_levels
-from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.evaluation import evaluation_lengths
 from pcore.tasks.addition import Addition
 from sweeps.baseline import core, coupling
 from sweeps.commands.catalogue import find_sweep, sweep_names

@@ -18,7 +18,7 @@ import pcore
 
 KIND = "a2:"  # begins the hashes of this kind; older ones are `a1:` and plain hex digits
 # Where training begins; the first that exists.
-ROOTS = (("pcore.train", "train"), ("pcore.training.train", "train"))
+ROOTS = (("pcore.train", "train"), ("pcore.training", "train"))
 # The hashes whose numbers are those of the code with this hash, and why. An entry needs
 # `python -m sweeps replicate` of a stratified sample (tasks, encodings, mixers, packed and alone)
 # to say "identical". If the code changes, no entry holds until the first one names the new hash.

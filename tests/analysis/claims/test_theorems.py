@@ -11,7 +11,7 @@ from analysis.claims.evidence import LEAST_EXAMPLES
 from analysis.claims.published import CLAIMS
 from analysis.claims.theorems import AttendsAsProven, BelowCeiling, CountedCeiling, ExactToBound
 from analysis.load import RUN, Results
-from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.evaluation import evaluation_lengths
 from sweeps.commands.catalogue import find_sweep
 from tests.support.rows.claim_rows import make_results, reach
 from tests.support.rows.claim_worlds import outcome
