@@ -58,7 +58,7 @@ class LaunchOptions:
 
     def make_executor(self) -> Executor:
         """The executor of this launch."""
-        return EXECUTORS[self.executor](self.resources, self.ray_address)
+        return Executor(name=self.executor, resources=self.resources, address=self.ray_address)
 
     @property
     def num_slots(self) -> int:
@@ -141,7 +141,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--executor",
-        choices=tuple(EXECUTORS),
+        choices=EXECUTORS,
         help="default: ray; at smoke scale without a cluster: inline",
     )
     add("--ray-address", help="cluster to join (default: $RAY_ADDRESS, else an embedded one)")
