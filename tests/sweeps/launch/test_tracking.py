@@ -150,7 +150,7 @@ def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store, 
     begin({10: 2.0, 15: 1.5}, "2026-01-01", born="long ago")  # its process is gone
     live.update()
     assert shown() == ("KILLED", "KILLED", [(10, 2.0), (15, 1.5)])
-    monkeypatch.setattr(running, "PATIENCE", -0.9)
+    monkeypatch.setattr(running, "PATIENCE", 0.0)
     begin({10: 2.0}, "2026-01-01", place="elsewhere")  # silent: after a while it is dead
     once = mirror(Store(store.root))
     assert shown()[0] == "RUNNING"
