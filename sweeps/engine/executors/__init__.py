@@ -52,6 +52,12 @@ class Tracker(Protocol):
         ...
 
 
+def count_cpus() -> int:
+    """CPUs that this process may use: containers, Slurm and taskset leave it some."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Executor:
     """Runs trials one after another in this process (inline), or on the Ray cluster at an address,
@@ -77,7 +83,7 @@ class Executor:
     @property
     def num_slots(self) -> int:
         """Trials that will run at once, as far as known before a session."""
-        return 1 if self.in_process else max(1, int((os.cpu_count() or 1) // self.resources.cpus))
+        return 1 if self.in_process else max(1, int(count_cpus() // self.resources.cpus))
 
     @property
     def start_seconds(self) -> float:
