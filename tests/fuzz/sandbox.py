@@ -27,7 +27,7 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symli
 HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
-    "sweeps.engine.executors:Ray.session",
+    "sweeps.engine.executors:Executor.session",
     "sweeps.commands.trained:write_diagnosis",
     "sweeps.commands.trained:measure",
     "sweeps.engine.launch.mirror.process:Mirror",
