@@ -27,7 +27,6 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symli
 HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
-    "sweeps.engine.launch.scheduler:execute_configs",
     "sweeps.engine.executors:Ray.session",
     "sweeps.commands.trained:write_diagnosis",
     "sweeps.commands.trained:measure",
@@ -44,8 +43,8 @@ COMPUTES = (
     "pcore.diagnosis.attention:attention_weights",
     "pcore.conformance.tasks:memorise",
     "analysis.figures.style:save",
-    "analysis.report.write:draw_section",
-    "analysis.report.browse.write:_make",
+    "analysis.report.files:draw_files",
+    "analysis.report.page:make_page",
 )
 
 
