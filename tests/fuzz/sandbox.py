@@ -37,7 +37,6 @@ COMPUTES = (
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",
-    "pcore.cli.theory:exact_lengths",
     "pcore.theory.ceilings:count_ceiling",
     "pcore.cli.trained:analyse_failures",
     "pcore.diagnosis.attention:attention_weights",
