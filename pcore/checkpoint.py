@@ -21,7 +21,7 @@ from pcore.encodings import Learned, Residues, find_encoding
 from pcore.evaluation import LengthResult
 from pcore.model import Transformer, make_model
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # that AdamW keeps of every weight
+CUDA_STREAM = 16  # bytes of the state of random numbers on a GPU, which a CPU cannot check
 
 
 def save_model(
@@ -130,8 +130,9 @@ def _fits(state: dict[str, Any], config: TrialConfig) -> bool:
         return {name: weight.shape for name, weight in weights.items()} == shapes and finite
 
     optimizer, data, kept = state["optimizer"], state["data"], state["candidates"]
-    found = [optimizer["state"][number] for number in range(len(moments))]
-    streams = {"start", "content" if config.data.num_examples is None else "order"}
+    for name in ("start", "content" if config.data.num_examples is None else "order"):
+        if len(data[name]) != CUDA_STREAM:
+            torch.Generator().set_state(data[name])
     for values in state["results"]:
         LengthResult.from_plain(values)
     return (
@@ -139,8 +140,11 @@ def _fits(state: dict[str, Any], config: TrialConfig) -> bool:
         and state["loss_sum"].shape == ()
         and hold(state["model"])
         and optimizer["param_groups"][0]["params"] == list(range(len(moments)))
-        and all([moment[name].shape for moment in found] == moments for name in MOMENTS)
-        and all(data[name].dtype == torch.uint8 and data[name].dim() == 1 for name in streams)
+        and all(
+            moment[name].shape == moments[number]
+            for number, moment in optimizer["state"].items()
+            for name in ("exp_avg", "exp_avg_sq")
+        )
         and 0 <= data.get("cursor", 0) <= (config.data.num_examples or 0)
         and kept.keys() == set(config.eval.checkpoints) - {"last"}
         and all(not part["weights"] or hold(part["weights"]) for part in kept.values())
