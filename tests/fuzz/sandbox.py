@@ -33,7 +33,7 @@ COMPUTES = (
     "sweeps.engine.launch.mirror.process:Mirror",
     "sweeps.engine.launch.mirror.tracking:check_server",
     "sweeps.engine.launch.mirror.tracking:connect",
-    "sweeps.engine.launch.mirror.target:Follower",
+    "sweeps.engine.launch.launch:Follower",
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",
