@@ -27,7 +27,7 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symli
 HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
-    "sweeps.engine.executors:Ray.session",
+    "sweeps.engine.executors:Executor.session",
     "sweeps.commands.measure:write_diagnosis",
     "sweeps.commands.measure:measure",
     "sweeps.engine.launch.mirror.process:Mirror",
@@ -37,14 +37,13 @@ COMPUTES = (
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",
-    "pcore.cli.theory:exact_lengths",
     "pcore.theory.ceilings:count_ceiling",
     "pcore.cli.trained:analyse_failures",
     "pcore.diagnosis.attention:attention_weights",
     "pcore.conformance.tasks:memorise",
     "analysis.figures.style:save",
-    "analysis.report.write:draw_section",
-    "analysis.report.browse.write:_make",
+    "analysis.report.files:draw_files",
+    "analysis.report.page:make_page",
 )
 
 

@@ -107,7 +107,10 @@ def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path
     assert main(["measure", "mechanism", "--results", str(tmp_path), "--examples", "10"]) == 0
     assert "2 trained models: 1 measured now, 1 before, 0 without weights" in capfd.readouterr().out
     assert set(MECHANISMS.names(store.folder)) == set(names)
-    assert main(["measure", "mechanism", "--results", str(tmp_path), "--examples", "10", "--force"]) == 0
+    assert (
+        main(["measure", "mechanism", "--results", str(tmp_path), "--examples", "10", "--force"])
+        == 0
+    )
     assert MECHANISMS.load(store.folder, names[:1]) == kept  # from weights on disk: the same
 
 

@@ -118,7 +118,9 @@ def test_what_it_cannot_do_is_refused_before_any_compute(changes, message):
 
 
 def test_bits_of_a_trained_model_are_refused():
-    with pytest.raises(ValueError, match=r"model\.num_bits=4 needs model\.kind=constructed"):
+    with pytest.raises(
+        ValueError, match=r"model\.num_bits=4 has no meaning with model\.kind=trained"
+    ):
         validate(override(BASE, {"model.num_bits": 4}))
 
 
