@@ -28,8 +28,8 @@ HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
     "sweeps.engine.executors:Executor.session",
-    "sweeps.commands.trained:write_diagnosis",
-    "sweeps.commands.trained:measure",
+    "sweeps.commands.measure:write_diagnosis",
+    "sweeps.commands.measure:measure",
     "sweeps.engine.launch.mirror.process:Mirror",
     "sweeps.engine.launch.mirror.tracking:check_server",
     "sweeps.engine.launch.mirror.tracking:connect",
