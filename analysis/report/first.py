@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.claims.verdict import Verdict, VerdictRow
 from analysis.figures import style
+from analysis.findings import Verdict, VerdictRow
 from analysis.report.markup import Markup, element
 from analysis.tables.sweep_tables import percent, times
 from pcore.cli.text import plural

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.claims.evidence import LEAST_RUNS
-from analysis.claims.verdict import VerdictRow
 from analysis.configs import cell_configs
+from analysis.findings import LEAST_RUNS, VerdictRow
 from analysis.load import COUNTED
 from analysis.report.first import (
     TITLE,
@@ -140,7 +139,7 @@ def _show_table(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> Mark
         "Paper scale judges the published number. Laptop scale can support an ordering only (which "
         "arm is better), never a published number. On another CPU the same seed can be tens of "
         "points away (python -m sweeps replicate SWEEP), so nothing is decided by fewer than "
-        f"{LEAST_RUNS} runs of a cell. The rules are in analysis/claims/published.py and ours.py."
+        f"{LEAST_RUNS} runs of a cell. The rules are in analysis/findings.toml."
     )
     return element(
         "details",
@@ -169,7 +168,7 @@ def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Sectio
 
 def _link_claim(row: VerdictRow, sections: Sequence[Section]) -> Markup:
     target = _find_section(row, sections)
-    return element("a", row.claim, href=f"#{target}") if target else element("span", row.claim)
+    return element("a", row.finding, href=f"#{target}") if target else element("span", row.finding)
 
 
 def _find_section(row: VerdictRow, sections: Sequence[Section]) -> str | None:

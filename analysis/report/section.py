@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from analysis.claims.hyperparameters import settings_table
 from analysis.load import COUNTED, Results
 from analysis.report import section_tables
 from analysis.report.markup import Markup, element, inline_svg, join
 from analysis.report.model import SavedFigure, Section
 from analysis.report.samples import CellAnswers, ModelAnswer, pick_samples
+from analysis.settings import settings_table
 from pcore.cli.text import format_seconds, plural
 
 

@@ -39,8 +39,7 @@ def write_report(
     Verdicts are on all that the store holds. Raises ValueError if one of the views has no rows at
     this checkpoint policy.
     """
-    from analysis.claims.judge import is_judged, judge, verdict_table
-    from analysis.claims.published import CLAIMS
+    from analysis.findings import is_judged, judge, load_findings, verdict_table
 
     shown = [(*view, checkpoint) for view in views]
     judged = [(*v, "last") for v in store.view_names() if is_judged(*v) and v not in views]
@@ -55,7 +54,7 @@ def write_report(
         write_section(loaded[view], out.parent / f"{view[0]}-{view[1]}", stamps[view])
         for view in shown
     ]
-    verdicts = judge(CLAIMS, loaded.values())
+    verdicts = judge(load_findings(), loaded.values())
     texts = _render(verdict_table(verdicts), "verdicts")
     texts[out.name] = show_report(sections, verdicts, out)
     for name, text in texts.items():

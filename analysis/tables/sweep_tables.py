@@ -16,7 +16,6 @@ from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.training import drawn_lengths
 from analysis.tables.notes import NEAR, UNFITTED, describe, explain_unfitted
-from pcore.evaluation.stopping import SOLVED
 
 DASH = "–"
 
@@ -205,7 +204,7 @@ def _train_cell(row: dict[Hashable, Any]) -> TableCell:
 
 
 def _is_unfitted(row: Mapping[Hashable, Any]) -> bool:
-    return bool(row["train_median"] <= SOLVED)  # of nan: no
+    return not (pd.isna(row["train_median"]) or statistics.fits(row["train_median"]))
 
 
 def _worst_best(row: dict[Hashable, Any]) -> TableCell:

@@ -12,10 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.claims.judge import judge
-from analysis.claims.published import CLAIMS
 from analysis.configs import cell_configs
 from analysis.figures.shared.cell_styles import cell_method_colors, cell_shades, method_name
+from analysis.findings import judge, load_findings
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.report.browse.links import Block
 from analysis.report.browse.page import LENGTHS
@@ -31,7 +30,7 @@ SHORT = 8  # characters of a commit
 
 def make_block(stamp: str, sweep: str, views: Sequence[Results]) -> Block:
     """A sweep at all its scales; stamp: of the rows it is made from."""
-    claims = {number: claim for number, claim in enumerate(CLAIMS) if claim.sweep == sweep}
+    claims = {number: claim for number, claim in enumerate(load_findings()) if claim.sweep == sweep}
     return {
         "stamp": stamp,
         "sweep": sweep,
@@ -44,7 +43,9 @@ def make_block(stamp: str, sweep: str, views: Sequence[Results]) -> Block:
 def make_rest(stamp: str, sweeps: Iterable[str]) -> Block:
     """The verdicts on claims whose sweep is none of these: on what the store does not hold."""
     known = set(sweeps)
-    claims = {number: claim for number, claim in enumerate(CLAIMS) if claim.sweep not in known}
+    claims = {
+        number: claim for number, claim in enumerate(load_findings()) if claim.sweep not in known
+    }
     return {
         "stamp": stamp,
         "sweep": "",

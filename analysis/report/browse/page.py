@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from analysis.claims.verdict import VerdictRow
+from analysis.findings import VerdictRow
 from analysis.load import COUNTED
 from analysis.report.browse.links import Block, Links
 from analysis.report.first import (
@@ -162,7 +162,7 @@ def _draw_headline(rows: Sequence[Mapping[str, Any]], best: int) -> Iterator[Mar
 
 def _link_claim(row: VerdictRow) -> Markup:
     """The claim; a click filters the table."""
-    return element("a", row.claim, href="#", data_sweep=row.sweep, data_scale=row.scale)
+    return element("a", row.finding, href="#", data_sweep=row.sweep, data_scale=row.scale)
 
 
 def _show_cells(rows: Sequence[Mapping[str, Any]]) -> Markup:

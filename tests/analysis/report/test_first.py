@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from analysis.claims.verdict import Verdict, VerdictRow
+from analysis.findings import Verdict, VerdictRow
 from analysis.load import load_sweep
 from analysis.report import markup
 from analysis.report import page as report
@@ -35,12 +35,12 @@ FURTHEST = Candidate(
 def judged(verdict: Verdict, count: int = 1, scale: str = "laptop") -> list[VerdictRow]:
     """Claims with this verdict, named by it."""
     row = dataclasses.replace(VERDICTS[0], verdict=verdict, scale=scale)
-    return [dataclasses.replace(row, claim=f"{verdict} {number}") for number in range(count)]
+    return [dataclasses.replace(row, finding=f"{verdict} {number}") for number in range(count)]
 
 
 def claims_by_fold(rows: list[VerdictRow]) -> dict[str, list[str]]:
     """The claims shown whole (""), and those behind each summary."""
-    text = show_verdicts(rows, lambda row: markup.element("i", row.claim))
+    text = show_verdicts(rows, lambda row: markup.element("i", row.finding))
     folds = dict[str, list[str]]()
     for part in re.split(r"(?=<details>)|</details>", text):
         name = re.search("<summary>(.*?)</summary>", part)
@@ -62,7 +62,7 @@ def test_the_first_verdicts_are_shown_whole_and_what_speaks_against_a_claim_befo
 
 def test_the_verdicts_begin_with_how_many_claims_are_decided():
     def said(rows: list[VerdictRow]) -> str:
-        return Reader(show_verdicts(rows, lambda row: markup.element("i", row.claim))).all("p")[0]
+        return Reader(show_verdicts(rows, lambda row: markup.element("i", row.finding))).all("p")[0]
 
     rows = judged("holds", 2) + judged("reproduced", 1, "any") + judged("not separated", 2)
     rows += judged("not run at paper scale", 3, "") + judged("not run", 1, "")

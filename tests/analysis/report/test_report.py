@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis.claims.verdict import VerdictRow
+from analysis.findings import VerdictRow
 from analysis.load import Results, load_sweep
 from analysis.report import markup
 from analysis.report import page as report
@@ -29,7 +29,7 @@ RIGHT = ("12+34=", "046", "046", True)
 WRONG = ("<b>&1+34=", "04<5", "04>", False)
 VERDICTS = (
     VerdictRow(
-        claim="Coupling adds at twice the length & <more>",
+        finding="Coupling adds at twice the length & <more>",
         published="> 95 %",
         ours="EM@16 99.8 %",
         scale="laptop",
@@ -41,7 +41,7 @@ VERDICTS = (
         n=3,
     ),
     VerdictRow(
-        claim="Copy to 300",
+        finding="Copy to 300",
         published="near-perfect",
         ours="",
         scale="",

@@ -2,7 +2,7 @@
 
 import math
 
-from analysis.claims.evidence import LEAST_RUNS
+from analysis.findings import LEAST_RUNS
 from analysis.tables.sweep_tables import percent
 from sweeps import quickstart
 from sweeps.baseline import addition, core, packed
