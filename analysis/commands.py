@@ -10,7 +10,6 @@ from pathlib import Path
 from analysis import load
 from analysis.load import Results
 from analysis.tables import render
-from analysis.tables.change_tables import band_table, count_cells, length_change_table
 from analysis.tables.files import check_place, write_text
 from analysis.tables.sweep_tables import Table
 from sweeps.engine.store.address import parse_address
@@ -142,15 +141,15 @@ def make_page(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Compare two folders, sweeps or cells: what changed from A to B, by how much, how certain."""
     from analysis.statistics.comparisons import compare_results
+    from analysis.tables.comparison_table import change_table, count_cells
 
     (a, name_a), (b, name_b) = _operands(options)
     a, b = load.unchanged_labels(a, b.cells), load.unchanged_labels(b, a.cells)
     if not set(a.cells) & set(b.cells):
         hint = "name a cell of each: SWEEP/CELL"
         raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")
-    frame = compare_results(a, b)
-    shown = length_change_table if options.by_length else band_table
-    table = shown(frame, f"From A, {name_a}, to B, {name_b}")
+    frame = compare_results(a, b, options.by_length)
+    table = change_table(frame, f"From A, {name_a}, to B, {name_b}", options.by_length)
     if len({*a.cells, *b.cells}) > 1:
         table = replace(table, notes=(count_cells(a, b), *table.notes))
     few = "\n  ".join((table.title, *table.notes[:2]))
