@@ -1,20 +1,29 @@
-"""Tables and figures inside Markdown files, filled in from Parquet.
+"""Tables, figures and numbers inside Markdown files, filled in from Parquet.
 
 A block starts with a comment that names its content and ends with another:
 
     <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
     <!-- pcore selection SWEEP SCALE RESULTS -->          candidates and their near scores
     <!-- pcore figure SWEEP SCALE RESULTS NAME FILE -->   the figure NAME, written to FILE.png
+    <!-- pcore ranges SWEEP LENGTHS -->                   worst to best run, a line per cell
+    <!-- pcore runs SWEEP LENGTHS -->                     each run, a line per pair of seeds
+    <!-- pcore value SWEEP CELL LENGTH WHICH -->          a number: worst, median, best, ends, runs
     <!-- /pcore -->
 
-RESULTS is relative to the working folder, FILE to the folder of the Markdown file. The text between
-the two comments is replaced, so that no number is typed by hand.
+SWEEP SCALE RESULTS may be SWEEP alone: laptop, results/published/laptop; CELL is quoted if it has
+spaces, and may be a pattern; LENGTHS are separated by commas. RESULTS is relative to the working
+folder, FILE to the folder of the Markdown file. The text between the two comments is replaced, so
+that no number is typed by hand. A note that stands below an earlier table of the page is left out.
 """
 
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+
+import pandas as pd
 
 from analysis import load
 from analysis.figures import style
@@ -24,8 +33,18 @@ from analysis.tables import render, selection
 from analysis.tables import sweep_tables as tables
 from sweeps.engine.store.store import Store
 
-START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n")
+START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n?")
 END = "<!-- /pcore -->"
+PUBLISHED = ("laptop", "results/published/laptop")
+# How many words a block has after SWEEP SCALE RESULTS.
+EXTRA = {"table": 0, "selection": 0, "figure": 2, "ranges": 1, "runs": 1, "value": 3}
+WHICH: dict[str, Callable[[pd.Series], str]] = {
+    "worst": lambda shares: tables.percent(shares.min()),
+    "median": lambda shares: tables.percent(shares.median()),
+    "best": lambda shares: tables.percent(shares.max()),
+    "ends": lambda shares: _ends(shares),
+    "runs": lambda shares: str(len(shares)),
+}
 
 
 def fill(file: Path, draw: bool = True) -> str:
@@ -35,13 +54,21 @@ def fill(file: Path, draw: bool = True) -> str:
     Raises ValueError for a block that does not end, or that names what does not exist.
     """
     text, parts, read = file.read_text(encoding="utf-8"), list[str](), _read_once()
+    notes = set[str]()  # those that the page has said
     while start := START.search(text):
-        _, end, rest = text[start.end() :].partition(END)
-        if not end:
+        old, end, rest = text[start.end() :].partition(END)
+        if not end or START.search(old):
             raise ValueError(f"{file}: no {END} after {start[0].strip()}")
-        words = start["words"].split()
-        parts += [text[: start.end()], _fill_block(words, file, draw, read), END]
+        try:
+            filled = _fill_block(shlex.split(start["words"]), file, draw, read)
+        except ValueError as error:
+            raise ValueError(f"{file}: {start[0].strip()}: {error}") from None
+        lines = [line for line in filled.splitlines(keepends=True) if line not in notes]
+        notes |= {line for line in lines if line.startswith("- ")}
+        parts += [text[: start.end()], *lines, END]
         text = rest
+    if END in text:
+        raise ValueError(f"{file}: {END} without a beginning")
     return "".join([*parts, text])
 
 
@@ -57,30 +84,79 @@ def _read_once() -> Callable[[str, str, str], Results]:
 
 
 def _fill_block(
-    words: list[str], file: Path, draw: bool, read: Callable[[str, str, str], Results]
+    words: Sequence[str], file: Path, draw: bool, read: Callable[[str, str, str], Results]
 ) -> str:
-    kind, *names = words
-    if (kind, len(names)) not in (("table", 3), ("selection", 3), ("figure", 5)):
-        raise ValueError(
-            f"{file}: <!-- pcore {' '.join(words)} --> is neither table, selection nor figure"
-        )
-    results = read(*names[:3])
-    if kind == "table":
-        return render.render_markdown(tables.ablation_table(results))
-    if kind == "selection":
-        return render.render_markdown(selection.selection_table(results))
+    kind, sweep, *rest = *words, "", ""
+    rest = rest[:-2]
+    extra = EXTRA.get(kind)
+    if extra is None:
+        raise ValueError(f"no kind of block {kind!r}; there are {', '.join(EXTRA)}")
+    where = rest[: len(rest) - extra]
+    if len(where) not in (0, 2) or len(rest) < extra:
+        raise ValueError(f"{kind} has a sweep, a scale and a folder or neither, and {extra} words")
+    results = read(sweep, *(where or PUBLISHED))
+    given = rest[len(where) :]
+    match kind:
+        case "table":
+            return render.render_markdown(tables.ablation_table(results))
+        case "selection":
+            return render.render_markdown(selection.selection_table(results))
+        case "figure":
+            return _figure(results, given[0], given[1], file, draw)
+        case "value":
+            return _value(results, *given)
+        case _:
+            return _shares(results, [int(n) for n in given[0].split(",")], by_run=kind == "runs")
+
+
+def _value(results: Results, cell: str, length: str, which: str) -> str:
+    """One number over the runs of the cells that a pattern names, at a length or at all lengths of
+    a range."""
+    rows = results.evaluation
+    asked = rows["range"] == length if length.isalpha() else rows["length"] == int(length)
+    cells = [name for name in results.cells if name == cell or fnmatchcase(name, cell)]
+    shares = rows.loc[asked & rows["cell"].isin(cells), "exact_match"]
+    if shares.empty:
+        raise ValueError(f"no runs of {cell!r} at {length}")
+    if which not in WHICH:
+        raise ValueError(f"{which!r} is none of {', '.join(WHICH)}")
+    return WHICH[which](shares)
+
+
+def _shares(results: Results, lengths: Sequence[int], by_run: bool) -> str:
+    """Exact match in % at some lengths, as Markdown: of each run, or worst to best of each cell."""
+    rows = results.evaluation[results.evaluation["length"].isin(lengths)]
+    cell = ["cell"] if rows["cell"].nunique() > 1 or not by_run else []
+    keys = [*cell, "seed", "data_seed"] if by_run else cell
+    head = ", ".join([*cell, *(["model seed", "data seed"] if by_run else [])])
+    lines = list[str]()
+    for key, runs in rows.groupby(keys, sort=False):
+        at = {n: shares["exact_match"] for n, shares in runs.groupby("length")}
+        shown = [_ends(at[n]) if n in at else tables.DASH for n in lengths]
+        lines.append(f"| {', '.join(map(str, key))} | {' | '.join(shown)} |")
+    rule = "|:--|" + "--:|" * len(lengths)
+    return "\n".join([f"| {head} | {' | '.join(f'{n:,}' for n in lengths)} |", rule, *lines, ""])
+
+
+def _ends(shares: pd.Series) -> str:
+    """Worst to best in %, such as 98.1-100; one number if they agree."""
+    ends = (tables.percent(end).removesuffix(".0") for end in (shares.min(), shares.max()))
+    return "–".join(dict.fromkeys(ends))
+
+
+def _figure(results: Results, name: str, target: str, file: Path, draw: bool) -> str:
     others = list[str]()
     for drawn in draw_figures(results):  # no further than to the one that is asked for
-        if drawn.name == names[3]:
+        if drawn.name == name:
             break
         others.append(drawn.name)
     else:
         existing = ", ".join(others) or "none"
-        raise ValueError(f"{file}: {names[0]} has no figure {names[3]!r}; there: {existing}")
-    stem = file.parent / names[4]
+        raise ValueError(f"{results.sweep} has no figure {name!r}; there: {existing}")
+    stem = file.parent / target
     if not stem.resolve().is_relative_to(file.parent.resolve()):
-        raise ValueError(f"{file}: the figure {names[4]} would be outside of {file.parent}")
+        raise ValueError(f"the figure {target} would be outside of {file.parent}")
     if draw:
         style.save(drawn.figure, stem, kinds=("png",))
     title = results.title if results.title.endswith(("?", "!", ".")) else f"{results.title}."
-    return f"![{results.title}]({names[4]}.png)\n\n*{title} {drawn.caption}*\n"
+    return f"![{results.title}]({target}.png)\n\n*{title} {drawn.caption}*\n"

@@ -8,6 +8,7 @@
 `analysis.load` has the same sweep as several frames with everything that tables need.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,8 +63,14 @@ def read_rows(
 
 def _tidy(results: Results, checkpoint: str | None) -> pd.DataFrame:
     rows = results.evaluation if checkpoint else results.all_evaluation
-    configuration = [name for name in results.trials.columns if "." in name]
-    trials = results.trials[["cell", "trial_id", *TRIAL, *configuration]]
+    trials = results.trials.reset_index(drop=True)
+    flat = pd.DataFrame(
+        [json.loads(text) if isinstance(text, str) else {} for text in trials["config_json"]]
+    )
+    own = [name for name in flat.columns if name not in trials.columns]  # options of own tasks
+    trials = pd.concat([trials, flat[own]], axis=1)
+    configuration = [name for name in trials.columns if "." in name]
+    trials = trials[["cell", "trial_id", *TRIAL, *configuration]]
     places = cell_axes(results)
     columns = ["trial_id", *SEEDS, "status", *KEYS, *COUNTS, *metric_names(rows)]
     tidy = rows[[*CELL, *columns]].merge(trials, on=["cell", "trial_id"], validate="many_to_one")

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     lazy_torch = torch
 
+    from pcore.checkpoint import load_model, save_model
     from pcore.config import TrialConfig, flatten, override, trial_id, unflatten
-    from pcore.evaluation.evaluate import LengthResult, evaluate_lengths
-    from pcore.evaluation.generate import Solution, solve
-    from pcore.model.checkpoint import load_model, save_model
-    from pcore.model.transformer import Transformer, make_model
-    from pcore.training.train import Diverged, Report, train
-    from pcore.training.validate import validate
+    from pcore.decoding import Solution, solve
+    from pcore.evaluation import LengthResult, evaluate_lengths
+    from pcore.model import Transformer, make_model
+    from pcore.training import Diverged, Report, train
+    from pcore.validation import validate
 else:
 
     class _LazyTorch:
@@ -64,12 +64,12 @@ __all__ = [
 
 _HOMES = {
     "pcore.config": ("TrialConfig", "flatten", "override", "trial_id", "unflatten"),
-    "pcore.evaluation.evaluate": ("LengthResult", "evaluate_lengths"),
-    "pcore.evaluation.generate": ("Solution", "solve"),
-    "pcore.model.checkpoint": ("load_model", "save_model"),
-    "pcore.model.transformer": ("Transformer", "make_model"),
-    "pcore.training.train": ("Diverged", "Report", "train"),
-    "pcore.training.validate": ("validate",),
+    "pcore.evaluation": ("LengthResult", "evaluate_lengths"),
+    "pcore.decoding": ("Solution", "solve"),
+    "pcore.checkpoint": ("load_model", "save_model"),
+    "pcore.model": ("Transformer", "make_model"),
+    "pcore.training": ("Diverged", "Report", "train"),
+    "pcore.validation": ("validate",),
 }
 
 

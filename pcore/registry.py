@@ -3,6 +3,7 @@
 An entry of a table of contents, or `package.module:Class` from the user's own code.
 """
 
+import ast
 import hashlib
 import importlib
 import inspect
@@ -19,6 +20,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 LETTERS = frozenset(string.ascii_letters + "_")  # ranges of lengths, 5-200:5, have none
+# Packages of this repository, which are no own code.
+NOT_OWN = frozenset({"pcore", "sweeps", "analysis"})
 _READING: ContextVar[str | None] = ContextVar("_READING", default=None)
 
 
@@ -124,21 +127,63 @@ def own_code_hashes(named: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def source_hash(cls: type) -> str:
-    """16 hex digits of the source files of a class and of its bases, without those of pcore.
+    """16 hex digits of the source files of a class and of its bases, without those of pcore, and of
+    the modules beside them that they import, directly or not (`imports_beside`).
 
-    The whole file counts, so a helper beside the class does too; what it imports does not. Changes
-    in pcore itself are covered by its numerics version. Raises ValueError if there is no file.
+    Whole files count, so a helper function or a constant does too; installed packages do not.
+    Changes in pcore itself are covered by its numerics version. Raises ValueError if there is no
+    file.
     """
-    digest = hashlib.sha256()
+    own: dict[str, str] = {}
     for module_name in dict.fromkeys(base.__module__ for base in cls.__mro__):
         if module_name.partition(".")[0] in {"pcore", "torch", *sys.stdlib_module_names}:
             continue
         try:
-            source = inspect.getsource(importlib.import_module(module_name))
+            own[module_name] = inspect.getsource(importlib.import_module(module_name))
         except (OSError, TypeError) as error:
             raise ValueError(
                 f"{cls.__qualname__}: no source file for module {module_name!r}, "
                 "so its trials would have no identity: put the class in a file"
             ) from error
+    beside = {name: source for module in own for name, source in imports_beside(module).items()}
+    helpers = [(name, beside[name]) for name in sorted(beside.keys() - own.keys())]
+    digest = hashlib.sha256()
+    for module_name, source in [*own.items(), *helpers]:
         digest.update(f"{module_name}\x1f{source}\x1f".encode())
     return digest.hexdigest()[:16]
+
+
+def imports_beside(module_name: str) -> dict[str, str]:
+    """Sources by name of the modules that this one imports, directly or not, from the folder that
+    it was itself imported from; not those of this repository or of an installation of packages.
+    """
+    file = Path(inspect.getfile(sys.modules[module_name])).resolve()
+    is_package = file.name == "__init__.py"
+    root = file.parents[module_name.count(".") + is_package]
+    found: dict[str, str] = {}
+    queue = [(module_name, is_package, file)]
+    while queue:
+        for name in _imported(*queue.pop()):
+            path = root.joinpath(*name.split("."))
+            known = name in found or name == module_name or name.partition(".")[0] in NOT_OWN
+            if known or "site-packages" in path.parts:
+                continue
+            for file in (path.with_suffix(".py"), path / "__init__.py"):
+                if file.is_file():
+                    found[name] = file.read_text()
+                    queue.append((name, file.name == "__init__.py", file))
+    return found
+
+
+def _imported(module_name: str, is_package: bool, file: Path) -> list[str]:
+    """The names that the import statements of a file could mean, those of packages included."""
+    names: list[list[str]] = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parts = module_name.split(".")
+            package = parts[: len(parts) + is_package - node.level] if node.level else []
+            start = package + (node.module.split(".") if node.module else [])
+            names += [[*start, alias.name] for alias in node.names]
+    return sorted({".".join(name[:end]) for name in names for end in range(1, len(name) + 1)})

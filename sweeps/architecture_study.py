@@ -16,7 +16,7 @@ from typing import Any
 
 from pcore.cli.text import plural
 from pcore.config import TrialConfig, override
-from sweeps.baseline import many_operands, sharp
+from sweeps.baseline import log_length, many_operands
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -39,7 +39,7 @@ D_FF: dict[Scale, int] = {"smoke": 2, "laptop": 2, "paper": 4}  # times d_model
 
 def cells(scale: Scale) -> list[Cell]:
     """Layers times heads, the largest first; then one layer in other widths."""
-    base = override(many_operands(scale), sharp(scale))
+    base = override(many_operands(scale), log_length(scale))
     layers = {plural(n, "layer"): {"model.num_layers": n} for n in LAYERS[scale]}
     heads = {plural(n, "head"): _split(base, n) for n in HEADS[scale]}
     widths = {
@@ -84,7 +84,7 @@ SWEEP = Sweep(
     title="Addition of many operands: layers, heads and width",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ SWEEP = Sweep(
     title="Addition: what a one-layer model with two heads attends to",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ SWEEP = Sweep(
     title="Addition: sharper attention, with and without coupling",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ GPU; `analysis/claims/hyperparameters.toml` lists every difference, cell by cell
 Test sets have 1,000 to 2,000 examples per length instead of 100,000.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pcore.cli.text import plural
@@ -55,12 +55,15 @@ LAPTOP: dict[str, Any] = {
 }
 # `best` chooses on the train range; `oracle` is there only to compare with the published numbers.
 PAPER: dict[str, Any] = {"eval.checkpoints": ("last", "best", "oracle")}
-# So that EOS is found after long sums: attention that stays sharp as sequences grow.
-SHARP: dict[str, Any] = {
+# Attention that stays sharp as sequences grow.
+LOG_LENGTH: dict[str, Any] = {
     "model.attention_scale": "log-length",
     "model.query_init": "zero",
-    "eval.attention_factor": 1.6,
 }
+# Sharper still in evaluation, so that EOS is found after long sums. Chosen on sums of two numbers
+# and for these alone: a head that averages or counts, as other tasks need, is wrong even at trained
+# lengths if its weights are sharper than in training.
+SHARP = LOG_LENGTH | {"eval.attention_factor": 1.6}
 # At laptop scale, what each arm needs to fit the trained lengths; chosen on these alone.
 OTHERS: dict[str, dict[str, Any]] = {
     "NoPE": {"optim.num_steps": 2500, "optim.learning_rate": 3e-3},
@@ -326,16 +329,25 @@ def constructed(num_bits: int) -> dict[str, Any]:
 
 
 def sharp(scale: Scale) -> dict[str, Any]:
-    """Sharp attention for coupling arms of other tasks; as published (plain) at paper
+    """Sharp attention for coupling arms that add two numbers; as published (plain) at paper
     scale.
     """
     return {} if scale == "paper" else SHARP
 
 
-def coupling_by_depth(scale: Scale, depths: Iterable[int]) -> dict[str, dict[str, Any]]:
-    """Coupling with each of these numbers of layers, as arms in this order."""
+def log_length(scale: Scale) -> dict[str, Any]:
+    """Attention of coupling arms of other tasks, in evaluation that of training; as published
+    (plain) at paper scale.
+    """
+    return {} if scale == "paper" else LOG_LENGTH
+
+
+def coupling_by_depth(
+    depths: Iterable[int], attention: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Coupling with each of these numbers of layers and this attention, as arms in this order."""
     return {
-        f"coupling, {plural(depth, 'layer')}": {"model.num_layers": depth} | sharp(scale)
+        f"coupling, {plural(depth, 'layer')}": {"model.num_layers": depth, **attention}
         for depth in depths
     }
 

@@ -13,7 +13,7 @@ compare its arms with one another as well). Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import BASELINE_DEPTH, addition, sharp, without_coupling
+from sweeps.baseline import BASELINE_DEPTH, addition, log_length, without_coupling
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -32,7 +32,7 @@ PAPER_DEEP = {"model.num_heads": 8, "optim.batch_size": 500}
 def cells(scale: Scale) -> list[Cell]:
     """Both tasks: coupling with one layer, the others with one and with more."""
     base = override(addition(scale), {"task.name": "copy"} | SETTING[scale])
-    points: dict[str, dict[str, Any]] = {"coupling, 1 layer": sharp(scale)}
+    points: dict[str, dict[str, Any]] = {"coupling, 1 layer": log_length(scale)}
     for name, changes in without_coupling(base, 601 if scale == "paper" else 0).items():
         depth = BASELINE_DEPTH[scale]
         deep = {"model.num_layers": depth} | (PAPER_DEEP if scale == "paper" else {})
@@ -47,7 +47,7 @@ SWEEP = Sweep(
     title="Copy and reverse: position coupling next to NoPE and random-start APE",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4"},
 )
 
 if __name__ == "__main__":

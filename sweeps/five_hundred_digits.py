@@ -65,7 +65,7 @@ SWEEP = Sweep(
     title="Addition: to 500 digits with a table for 1000",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

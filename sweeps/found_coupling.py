@@ -91,7 +91,7 @@ SWEEP = Sweep(
     title="Finding a coupling: learned mixture and selection, next to the designed one",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ SWEEP = Sweep(
     title="Addition: position methods by depth and heads",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "4", "paper": "4"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4"},
 )
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ SWEEP = Sweep(
     title="Addition: operands of unequal lengths",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ lengths. All cells are compared with the first, coupling with a scratchpad. Cost
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import BASELINE_DEPTH, FIRE, addition, methods, sharp, without_coupling
+from sweeps.baseline import BASELINE_DEPTH, FIRE, addition, log_length, methods, without_coupling
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -52,7 +52,7 @@ def cells(scale: Scale) -> list[Cell]:
     for label, scratchpad in {"scratchpad": True, "no scratchpad": False}.items():
         shown = {"task.scratchpad": scratchpad}
         own = PAPER_PLAIN if scale == "paper" and not scratchpad else {}
-        points[f"{label}, coupling"] = shown | sharp(scale) | own
+        points[f"{label}, coupling"] = shown | log_length(scale) | own
         for name, changes in without_coupling(override(base, shown)).items():
             points[f"{label}, {name}"] = (
                 shown | changes | {"model.num_layers": BASELINE_DEPTH[scale]}
@@ -73,7 +73,7 @@ SWEEP = Sweep(
     title="Parity: position coupling with and without a scratchpad",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

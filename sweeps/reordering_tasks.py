@@ -14,7 +14,7 @@ with one another as well). Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import BASELINE_DEPTH, addition, sharp, without_coupling
+from sweeps.baseline import BASELINE_DEPTH, addition, log_length, without_coupling
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -66,7 +66,8 @@ def _cells(
     shape = {"task.name": task, "model.num_layers": BASELINE_DEPTH[scale]}
     base = override(addition(scale), shape | setting)
     points = {
-        f"{task}, coupled {label}": changes | sharp(scale) for label, changes in couplings.items()
+        f"{task}, coupled {label}": changes | log_length(scale)
+        for label, changes in couplings.items()
     }
     others = without_coupling(base, 601 if scale == "paper" else 0)
     points |= {f"{task}, {name}": changes for name, changes in others.items()}
@@ -78,7 +79,7 @@ SWEEP = Sweep(
     title="Sorting and commands: coupling without a fixed correspondence",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ SWEEP = Sweep(
     title="Addition: rotary encoding with coupled IDs and random scaling",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

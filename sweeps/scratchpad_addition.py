@@ -20,7 +20,7 @@ most with coupling. All cells are compared with the first, coupling with a scrat
 from typing import Any
 
 from pcore.config import TrialConfig
-from sweeps.baseline import FIRE, many_operands, sharp
+from sweeps.baseline import FIRE, log_length, many_operands
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -34,12 +34,12 @@ def cells(scale: Scale) -> list[Cell]:
     points: dict[str, dict[str, Any]] = {}
     for label, scratchpad in {"scratchpad": True, "no scratchpad": False}.items():
         shown = {"task.scratchpad": scratchpad}
-        points[f"{label}, coupling"] = shown | sharp(scale)
+        points[f"{label}, coupling"] = shown | log_length(scale)
         points[f"{label}, NoPE"] = shown | {"position.encoding": "none"}
         points[f"{label}, FIRE"] = shown | FIRE
     for size in SIZES[scale]:
         label = f"scratchpad, coupling, trained to {size} x {size}"
-        points[label] = _trained(base, size) | sharp(scale)
+        points[label] = _trained(base, size) | log_length(scale)
         points[label] |= PAPER_SIZES if scale == "paper" else {}
     return grid(base, arm=arms(points))
 
@@ -59,7 +59,7 @@ SWEEP = Sweep(
     title="Addition of many operands: scratchpad, both lengths tested",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ SWEEP = Sweep(
     title="Addition: initial rows of the position table, and weight decay",
     claim=__doc__,
     cells=cells,
-    seeds={"smoke": "2", "laptop": "3", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

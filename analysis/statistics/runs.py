@@ -24,7 +24,7 @@ import pandas as pd
 
 from analysis.load import CELL, RUN
 from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_interval
-from pcore.evaluation.stopping import SOLVED
+from pcore.evaluation import SOLVED
 
 SEEDS = ["seed", "data_seed"]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import torch
 
+from pcore.checkpoint import read_settings, unpack_model
 from pcore.config import TrialConfig, unflatten
 from pcore.encodings import Learned, find_encoding
-from pcore.model.checkpoint import read_settings, unpack_model
-from pcore.model.transformer import Transformer
-from pcore.training.validate import check_sizes, validate
+from pcore.model import Transformer
+from pcore.validation import check_sizes, validate
 
 SMALL = 256  # d_model up to which one thread is fastest
 GIB = 2**30

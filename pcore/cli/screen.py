@@ -8,11 +8,11 @@ import torch
 
 from pcore.cli.text import align, format_seconds
 from pcore.config import GROUPS, TrialConfig, flatten, trial_id
+from pcore.decoding import Solution
 from pcore.diagnosis.causes import percent
-from pcore.evaluation.evaluate import LengthResult
-from pcore.evaluation.generate import Solution
-from pcore.model.transformer import make_model
-from pcore.training.train import Report
+from pcore.evaluation import LengthResult
+from pcore.model import make_model
+from pcore.training import Report
 
 SECONDS_BETWEEN_LINES = 0.2
 

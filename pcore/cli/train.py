@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 
+from pcore.checkpoint import load_state, save_model, save_state
 from pcore.cli.flags import take_flags
 from pcore.cli.models import check_trial, choose_device, set_threads
 from pcore.cli.own_code import find_task
 from pcore.cli.parser import FAILED, INTERRUPTED, add_device, command_parser, fixed_flags
 from pcore.cli.screen import ProgressLine, format_results, format_trial
 from pcore.config import TrialConfig, flatten, known_fields, named_code, override, trial_id
-from pcore.evaluation.test_sets import evaluation_lengths
-from pcore.model.checkpoint import load_state, save_model, save_state
+from pcore.evaluation import evaluation_lengths
 from pcore.registry import describe_error, nearest
-from pcore.training.train import Diverged, Report
-from pcore.training.train import train as train_trial
+from pcore.training import Diverged, Report
+from pcore.training import train as train_trial
 
 HELP = """\
 Any field of the configuration is a flag by its dotted name (--model.num_layers 2,

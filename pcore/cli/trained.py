@@ -11,6 +11,7 @@ from pcore.cli.parser import STDIN, Parser, add_device, command_parser, strip_eq
 from pcore.cli.screen import format_solution
 from pcore.cli.text import align
 from pcore.config import TrialConfig
+from pcore.decoding import solve as solve_query
 from pcore.diagnosis.attention import AttentionMap, Head, average_attention
 from pcore.diagnosis.causes import name_causes, percent
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
@@ -18,10 +19,9 @@ from pcore.diagnosis.patterns import Likeness
 from pcore.diagnosis.precision import count_verdict_changes
 from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
-from pcore.evaluation.generate import solve as solve_query
-from pcore.evaluation.predict import with_examples
-from pcore.model.transformer import Transformer
-from pcore.training.validate import MAX_LENGTH, task_name
+from pcore.evaluation import with_examples
+from pcore.model import Transformer
+from pcore.validation import MAX_LENGTH, task_name
 
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
 NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass

@@ -5,8 +5,8 @@ Parquet columns and hash input. `unflatten` reads it back, fills defaults, coerc
 (`lr=1` and `lr=1.0` are one trial) and refuses unknown names with the nearest right one.
 """
 
-import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -40,6 +40,8 @@ GROUPS: dict[str, type] = {
     "eval": EvalConfig,
 }
 SEEDS = ("seed", "data_seed")
+# Fields that are gone, with the value at which they changed nothing: older rows have them.
+RETIRED: dict[str, Scalar] = {"eval.stop_error": 0.0}
 # Fields whose value can be a class of the user's own, `package.module:Class`.
 OWN_CODE = ("task.name", "position.encoding", "model.attention", "model.mixer")
 
@@ -49,6 +51,7 @@ def flatten(config: TrialConfig) -> dict[str, Scalar]:
 
     Tuples become text.
     """
+    check_options(type(config.task))
     flat: dict[str, Scalar] = {"task.name": name_of(type(config.task), TASKS)}
     for group in ("task", *GROUPS):
         values = getattr(config, group)
@@ -66,7 +69,9 @@ def unflatten(
     ValueError for code that is neither trusted nor imported already, for an unknown name (naming
     the nearest) and for a value that its annotation does not admit.
     """
-    with contextlib.nullcontext() if trust_code else reading(file):
+    if trust_code:
+        return override(TrialConfig(), flat)
+    with reading(file):
         config = override(TrialConfig(), flat)
         for field, names in named_code(config).items():
             for name in names:
@@ -94,8 +99,10 @@ def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     by_group: dict[str, dict[str, Any]] = {group: {} for group in ("task", *GROUPS, "")}
     known = known_fields(type(task))
     for name, value in changes.items():
-        if name == "task.name":
+        if name == "task.name" or (name in RETIRED and value == RETIRED[name]):
             continue
+        if name in RETIRED:
+            raise ValueError(f"{name}={value!r}: this field is gone")
         if name not in known:
             raise ValueError(f"unknown field {name!r}.{nearest(name, known)}")
         group, _, leaf = name.rpartition(".")
@@ -114,6 +121,30 @@ def known_fields(task: type[Task]) -> dict[str, Any]:
         hints = get_type_hints(cls)
         fields |= {f"{group}.{f.name}": hints[f.name] for f in dataclasses.fields(cls)}
     return {"task.name": str, **fields, **dict.fromkeys(SEEDS, int)}
+
+
+@functools.cache
+def check_options(task: type[Task]) -> None:
+    """Raise ValueError if a task has an option with the name of a shipped task's and another type:
+    rows have one column for both.
+    """
+    for name, annotation in known_fields(task).items():
+        for shipped, cls in TASKS.items():
+            wanted = known_fields(cls).get(name, annotation)
+            if stored_type(wanted) is not stored_type(annotation):
+                raise ValueError(
+                    f"{name}: {name_of(task, TASKS)} has an option of type "
+                    f"{stored_type(annotation).__name__}, that of {shipped} is "
+                    f"{stored_type(wanted).__name__}, and rows have one column for both: "
+                    "choose another name"
+                )
+
+
+def stored_type(annotation: Any) -> type:
+    """The type of a field's values in rows: bool, int, float or str; None is possible in each."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        annotation = next(a for a in get_args(annotation) if a is not type(None))
+    return annotation if annotation in (bool, int, float) else str
 
 
 def trial_id(config: TrialConfig) -> str:

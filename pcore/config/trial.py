@@ -1,7 +1,7 @@
 """The settings of a trial: frozen dataclasses, one per group.
 
 Defaults are the published settings of addition, 1 layer, trained on 1-30 digits (arXiv 2405.20671,
-table of hyper-parameters). `pcore.training.validate` checks what concerns several groups at once.
+table of hyper-parameters). `pcore.validation` checks what concerns several groups at once.
 """
 
 from dataclasses import dataclass, field
@@ -89,9 +89,9 @@ class ModelConfig:
         head has an extra learned key without a value, where attention can go when nothing matches.
         Its logit depends on the query like all others.
     num_bits: P of a constructed model, bits of a position vector; 0 = trained.
-    attention: how scores become weights, a name of `pcore.model.mixing.ATTENTIONS` or
+    attention: how scores become weights, a name of `pcore.mixing.ATTENTIONS` or
         `package.module:Class`; softmax = published.
-    mixer: what mixes tokens, a name of `pcore.model.mixing.MIXERS` or `package.module:Class`:
+    mixer: what mixes tokens, a name of `pcore.mixing.MIXERS` or `package.module:Class`:
         one for all layers, or one for each.
     num_loops: how often the same layers run, with the same weights.
     input_injection: add the embedded tokens at the start of every loop (Fan et al. 2024,
@@ -122,7 +122,7 @@ class ModelConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig:
     """Training examples: lengths in [min_length, max_length]; `num_examples` made once, or None for
-    endless fresh ones. The rest is about rows of several problems (`pcore.model.packing`).
+    endless fresh ones. The rest is about rows of several problems (`pcore.batch`).
 
     problems_per_row: K, how many problems follow one another in a row of tokens; several numbers
         are a schedule. optim.batch_size counts problems whatever K is.
@@ -181,9 +181,6 @@ class EvalConfig:
         only to compare with the paper.
     num_checks: how often during training the candidates for best and oracle are measured.
     attention_factor: multiplies attention logits in evaluation only (1 = off).
-    stop_error: above 0, evaluation leaves a length as soon as it is known on which side of 95 %
-        exact match lies, wrong with at most this probability (`pcore.evaluation.stopping`). 0 = all
-        examples, as published numbers want it.
     """
 
     train_lengths: tuple[int, ...] = ()
@@ -194,7 +191,6 @@ class EvalConfig:
     checkpoints: tuple[str, ...] = ("last",)
     num_checks: int = 20
     attention_factor: float = 1.0
-    stop_error: float = field(default=0.0, metadata={"absent": 0.0})
     length_budget: int = field(default=0, metadata={"absent": 0})
 
     def examples_at(self, length: int) -> int:

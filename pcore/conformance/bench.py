@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pcore.config.seeding import make_generator
+from pcore.batch import make_batch, target_places
+from pcore.config import make_generator
 from pcore.conformance.report import NUM_STEPS, Broken, Check, run_check, tiny_config
+from pcore.decoding import decode_freely
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
-from pcore.evaluation.generate import decode_freely
-from pcore.model.targets import make_batch, target_places
-from pcore.model.transformer import Transformer, make_model
-from pcore.training.train import mean_loss, train
+from pcore.model import Cache, Transformer, make_model
+from pcore.training import mean_loss, train
 
 TOLERANCE = 3e-4  # of the largest logit: float32 at IDs of some thousands
 
@@ -106,11 +106,11 @@ def targets_only(bench: Bench) -> str:
 @torch.no_grad()
 def cached(bench: Bench) -> str:
     """Token by token with a KV cache gives the logits of one parallel pass."""
-    cache, parts = None, []
+    cache: Cache = {}
+    parts: list[Tensor] = []
     for end in range(1, bench.tokens.shape[1] + 1):
         new, ids = bench.tokens[:, end - 1 : end], bench.any_ids[:, :end]
-        logits, cache = bench.model.decode_step(new, ids, cache)
-        parts.append(logits)
+        parts.append(bench.model(new, ids, cache=cache))
     plain = bench.logits(bench.tokens, bench.any_ids)
     return require_same(plain, torch.cat(parts, dim=1), "decoding with a cache")
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pcore.config.seeding import make_generator
+from pcore.config import make_generator
 from pcore.conformance.report import Broken, describe
 from pcore.tasks import Contents, Layout, Symbol, Task
 

@@ -6,13 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pcore.config import override
-from pcore.config.seeding import make_generator
+from pcore.config import make_generator, override
 from pcore.conformance.bench import TOLERANCE, Bench, check_rules, difference, gradient
 from pcore.conformance.report import Broken, Check, run_check, tiny_config
 from pcore.encodings import Encoding, find_encoding
-from pcore.model.transformer import make_model
-from pcore.training.validate import validate
+from pcore.model import make_model
+from pcore.validation import validate
 
 LARGEST_ID = 2100  # max_position of the checked model
 SHIFTS = (1, 7, 2000)  # added to all IDs

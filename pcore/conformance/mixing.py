@@ -8,17 +8,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import stack_module_state
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from pcore import model as transformer
+from pcore.batch import cut_batch, make_batch
 from pcore.conformance.bench import Bench, check_rules, gradient, require_same
 from pcore.conformance.report import Broken, Check, run_check, tiny_config
-from pcore.model.mixing import find_attention, find_mixer, mixing_parts, self_attention
-from pcore.model.targets import TrainingBatch, make_batch
-from pcore.model.transformer import Transformer, make_model
-from pcore.training.stacked import stacked_losses
-from pcore.training.train import mean_loss, ragged_loss
+from pcore.mixing import find_attention
+from pcore.model import Transformer, find_mixer, make_model
+from pcore.training import mean_loss
 
 SIZES = (64, 128, 256)  # tokens at which work is measured
 MAX_GROWTH = 5.0  # of work when the number of tokens doubles: attention needs four times as much
@@ -44,7 +43,6 @@ def _check(find: Callable[[str], object], name: str, changes: dict[str, Any]) ->
 
     rules = {
         "rows cut = rows padded": _separable,
-        "stacked = alone": _stackable,
         "gradient reaches parameters": _gradient,
         "work grows as attention's": _work,
     }
@@ -96,16 +94,12 @@ def _separable(bench: Bench) -> str:
     for copies in (1, 3):  # with copies, at most half of the tokens are distinct
         tokens, mask = (t.repeat(copies, 1) for t in (mixture.tokens, mixture.response_mask))
         batch = make_batch(tokens, ids.repeat(copies, 1, 1), mask)
-        whole, cut = (_gradients(model, loss(model, batch)) for loss in (_padded_loss, ragged_loss))
+        whole, cut = (_gradients(model, mean_loss(model, *b)) for b in (batch, cut_batch(batch)))
         require_same(whole, cut, "rows cut at their own length", "gradient")
     whole = bench.logits(bench.tokens, bench.any_ids)
     with _pieces(bytes_at_once=1):
         pieces = bench.logits(bench.tokens, bench.any_ids)
     return require_same(whole, pieces, "queries in pieces")
-
-
-def _padded_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
-    return mean_loss(model, *batch)
 
 
 def _gradients(model: Transformer, loss: Tensor) -> Tensor:
@@ -118,26 +112,12 @@ def _gradients(model: Transformer, loss: Tensor) -> Tensor:
 @contextmanager
 def _pieces(bytes_at_once: int) -> Generator[None]:
     """Scores of attention one query at a time."""
-    limit = self_attention.SCORE_BYTES["cpu"]
-    self_attention.SCORE_BYTES["cpu"] = bytes_at_once
+    limit = transformer.SCORE_BYTES["cpu"]
+    transformer.SCORE_BYTES["cpu"] = bytes_at_once
     try:
         yield
     finally:
-        self_attention.SCORE_BYTES["cpu"] = limit
-
-
-def _stackable(bench: Bench) -> str:
-    """Two models computed as one have the losses of each alone."""
-    if not all(part.stackable for part in mixing_parts(bench.config.model).values()):
-        return "not declared (stackable): neither stacked nor compiled"
-    models = [bench.model, make_model(bench.config).eval()]
-    trained, fixed = stack_module_state(models)  # pyright: ignore[reportArgumentType]
-    batch = make_batch(bench.tokens, bench.any_ids, bench.batch.response_mask)
-    doubled = (torch.stack([part, part]) for part in batch)
-    with torch.no_grad(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        together = stacked_losses(bench.model, trained, fixed, *doubled)
-        alone = torch.stack([mean_loss(model, *batch) for model in models])
-    return require_same(alone, together, "two models stacked", "loss")
+        transformer.SCORE_BYTES["cpu"] = limit
 
 
 class _Written(TorchDispatchMode):

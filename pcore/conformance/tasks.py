@@ -9,16 +9,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pcore.config import TrialConfig, flatten, unflatten
-from pcore.config.seeding import make_generator
+from pcore.batch import make_batch
+from pcore.config import TrialConfig, flatten, make_generator, unflatten
 from pcore.conformance.contents import hold_layout, is_possible, require_batch, whole_answers
 from pcore.conformance.report import Broken, Check, run_check, tiny_config
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
-from pcore.model.targets import make_batch
 from pcore.registry import resolve
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
-from pcore.training.train import Run
+from pcore.training import Run
 
 MEMORISE_STEPS = 150
 

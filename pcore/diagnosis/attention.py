@@ -1,8 +1,7 @@
 """What the heads of a trained model attend to, averaged over many examples of one length.
 
-Beside it, what the heads of the construction look at (`pcore.diagnosis.patterns`). Weights come
-from a forward pass of their own, `attention_weights`, because the fused kernel of training and
-evaluation does not return them. Source of the picture: arXiv 2405.20671, section on Theorem 5.1.
+Beside it, what the heads of the construction look at (`pcore.diagnosis.patterns`). Source of the
+picture: arXiv 2405.20671, section on Theorem 5.1.
 """
 
 from dataclasses import dataclass
@@ -10,8 +9,7 @@ from string import ascii_lowercase
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 from pcore.config import TrialConfig
 from pcore.diagnosis.patterns import (
@@ -23,12 +21,11 @@ from pcore.diagnosis.patterns import (
     predicted_keys,
     visible_keys,
 )
-from pcore.evaluation.predict import with_examples
-from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.model.mixing import SelfAttention
-from pcore.model.transformer import Transformer
+from pcore.evaluation import evaluation_ids, make_test_set, with_examples
+from pcore.mixing import Attention, Queries, Scores, Visible
+from pcore.model import SelfAttention, Transformer
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
-from pcore.training.validate import check_test_length, task_name
+from pcore.validation import check_test_length, task_name
 
 TOKENS_PER_BATCH = 8192  # bounds the memory of attention matrices, does not change results
 MAX_WEIGHTS = 10**11  # of all examples: minutes on a core
@@ -77,38 +74,34 @@ def attention_weights(
 ) -> Float[Tensor, "L B H T T"]:
     """The attention weights of every layer, in float32, once for each loop; those of a softmax add
     up to 1 if there is no sink. Raises NoAttention if a layer has none.
-
-    Training and evaluation never come here; `tests/pcore/diagnosis/test_attention.py` holds it
-    against them.
     """
-    x, weights = model.embed(tokens, ids), list[Tensor]()
-    num_tokens = tokens.shape[1]
-    at = torch.arange(num_tokens, device=tokens.device).expand_as(tokens)
-    visible = torch.ones(num_tokens, num_tokens, device=x.device, dtype=torch.bool).tril()
-    visible = visible.expand(len(x), 1, -1, -1)
-    encoding, factor = model.encoding, model.attention_factor
-    embedded = x
-    for number, block in enumerate(model.passes):
-        x, attention = model.enter(x, embedded, number), block.attention
-        if not isinstance(attention, SelfAttention):
-            mixer = model.config.mixer[attention.layer % len(model.config.mixer)]
-            raise NoAttention(f"layer {attention.layer + 1} has no attention: model.mixer={mixer}")
-        normed = block.norm1(x)
-        q, k, _ = attention.project(normed, ids, normed, ids, encoding)
-        q = attention.scale_queries(q, at, factor)
-        scores = (q @ k.transpose(2, 3)).float()
-        bias = encoding.bias(ids, ids, attention.layer)
-        scores = scores if bias is None else scores + bias
-        seen = visible
-        if attention.sink is not None:  # takes its share, and is not a token
-            at_sink = q @ attention.sink.unsqueeze(2)
-            scores, seen = (
-                torch.cat([at_sink.float(), scores], dim=3),
-                F.pad(visible, (1, 0), value=True),
-            )
-        weights.append(attention.weigh(scores, seen, q)[..., -num_tokens:])
-        x, _ = block(x, ids, encoding, factor)
-    return torch.stack(weights)
+    weights: list[Tensor] = []
+    layers = [block.attention for block in model.layers]
+    for layer in layers:
+        if not isinstance(layer, SelfAttention):
+            mixer = model.config.mixer[layer.layer % len(model.config.mixer)]
+            raise NoAttention(f"layer {layer.layer + 1} has no attention: model.mixer={mixer}")
+        layer.weigh = Recorder(layer.weigh, weights)
+    try:
+        model(tokens, ids)
+    finally:
+        for layer in layers:
+            layer.weigh = layer.weigh.own
+    return torch.stack(weights)[..., -tokens.shape[1] :]  # a sink comes first, and is no token
+
+
+class Recorder(Attention):
+    """Keeps the weights that an attention makes of scores. It is not `separable`, so that all
+    queries come at once, and no plain softmax, so that no fused kernel takes its place.
+    """
+
+    def __init__(self, own: Attention, weights: list[Tensor]):
+        nn.Module.__init__(self)
+        self.own, self.weights = own, weights
+
+    def forward(self, scores: Scores, visible: Visible, queries: Queries) -> Scores:
+        self.weights.append(self.own(scores, visible, queries))
+        return self.weights[-1]
 
 
 def average_attention(

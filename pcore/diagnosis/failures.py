@@ -1,6 +1,6 @@
 """Counts of where a trained model fails at one length: by index, carry, position ID, operands.
 
-Counts only, divided later, like `pcore.evaluation.judge`; `pcore.diagnosis.causes` puts them into
+Counts only, divided later, like `pcore.evaluation`; `pcore.diagnosis.causes` puts them into
 words. The model is asked up to three times, because some causes cannot be told apart as tested:
 
     as tested        the test set as evaluation poses it
@@ -22,19 +22,16 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pcore.config import PositionConfig, TrialConfig
-from pcore.config.seeding import make_generator
+from pcore.config import PositionConfig, TrialConfig, make_generator
 from pcore.diagnosis.breakdowns import NOT_COUNTED, Asked, Breakdown, break_down
 from pcore.diagnosis.carries import carry_runs, has_carry_runs
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import level_names, select_relative_ids
-from pcore.evaluation.judge import failure_kinds
-from pcore.evaluation.predict import Answers, predict_targets
-from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.model.transformer import LanguageModel
+from pcore.evaluation import Answers, evaluation_ids, failure_kinds, make_test_set, predict_targets
+from pcore.model import LanguageModel
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch, draw_integers
-from pcore.training.validate import check_test_length
+from pcore.validation import check_test_length
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +40,7 @@ class Diagnosis:
 
     length: int
     num_examples: int
-    num_missed_stop: int  # this and the next two as in `pcore.evaluation.judge.Counts`
+    num_missed_stop: int  # this and the next two as in `pcore.evaluation.Counts`
     num_early_stop: int
     num_wrong_symbol: int
     num_failed_elsewhere: int | None  # of the same examples at other starts; None if not asked

@@ -21,9 +21,8 @@ from pcore.diagnosis import NUM_EXAMPLES
 from pcore.diagnosis.attention import AttentionMap, NoAttention, NoExamples, average_attention
 from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
-from pcore.evaluation.predict import with_examples
-from pcore.evaluation.test_sets import evaluation_lengths
-from pcore.model.transformer import Transformer
+from pcore.evaluation import evaluation_lengths, with_examples
+from pcore.model import Transformer
 
 MAX_TOKENS = 1000  # of an analysed example: attention matrices grow with the square
 HEAD_COLUMNS = ("layer", "head", "bos", "entropy", "largest")

@@ -21,12 +21,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from pcore.batch import NO_TARGET, find_targets
 from pcore.config import TrialConfig
-from pcore.evaluation.generate import decode_freely
-from pcore.evaluation.predict import with_examples
-from pcore.evaluation.test_sets import evaluation_lengths, hash_batch, make_test_set
-from pcore.model.targets import NO_TARGET, find_targets
-from pcore.model.transformer import Transformer
+from pcore.decoding import decode_freely
+from pcore.evaluation import evaluation_lengths, hash_batch, make_test_set, with_examples
+from pcore.model import Transformer
 from pcore.registry import describe_error, nearest
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN

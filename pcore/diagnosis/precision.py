@@ -3,9 +3,8 @@
 import torch
 
 from pcore.config import TrialConfig
-from pcore.evaluation.predict import predict_targets
-from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.model.transformer import Transformer
+from pcore.evaluation import evaluation_ids, make_test_set, predict_targets
+from pcore.model import Transformer
 
 
 def count_verdict_changes(

@@ -22,9 +22,6 @@ class Encoding(nn.Module):
         (dependent). In a trial BOS keeps ID 0 whatever the start, so even an invariant encoding
         sees the distance to BOS.
     at_test: what happens at test time, in words.
-    stackable: False if Python code depends on the values of a tensor, which `torch.func.vmap` and
-        `torch.compile` forbid; trials with such an encoding are neither stacked nor compiled (see
-        `pcore.training.stacked`, `pcore.model.compiled`).
     needs: settings by dotted name whose defaults do not work with this encoding, with values for a
         small model and IDs up to 2,100 (`pcore check-encoding` uses them).
     """
@@ -33,7 +30,6 @@ class Encoding(nn.Module):
     bounded: ClassVar[bool] = False
     offset: ClassVar[Literal["invariant", "dependent"]] = "invariant"
     at_test: ClassVar[str] = "no IDs, nothing to do"
-    stackable: ClassVar[bool] = True
     needs: ClassVar[dict[str, Any]] = {}
 
     def __init__(

@@ -90,7 +90,6 @@ class Fire(Encoding):
     uses_ids = True
     offset = "dependent"  # below L shifts do nothing; beyond it i stands in the denominator
     at_test = "the ratio of logarithms stays near or below 1 at any length"
-    stackable = False  # `_by_pairs` chooses the cheaper way by the largest ID of the batch
 
     def __init__(
         self, position: PositionConfig, model: ModelConfig, num_levels: int, rng: torch.Generator

@@ -23,8 +23,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pcore.config import PositionConfig
-from pcore.config.seeding import make_generator
+from pcore.config import DataConfig, PositionConfig, make_generator
 from pcore.encodings.disjoint_starts import draw_apart
 from pcore.tasks.base import NO_ID, Batch, Symbol, Task
 from pcore.tasks.candidates import (
@@ -89,6 +88,11 @@ def test_position_ids(
         return torch.where(relative_ids == NO_ID, 0, relative_ids + position.test_start)
     rng = make_generator("test-ids")
     return _draw(relative_ids.cpu(), position, position.test_policy, rng).to(relative_ids.device)
+
+
+def draws_apart(position: PositionConfig, data: DataConfig) -> bool:
+    """Whether the starts of problems in a row are drawn so that their ranges do not touch."""
+    return data.packed_order == "problem" and position.start != "fixed"
 
 
 def level_names(task: Task, position: PositionConfig) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcore.config.seeding import make_generator
-from pcore.model.targets import target_places
+from pcore.batch import target_places
+from pcore.config import make_generator
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch, Task
 from pcore.tasks.multiplication import Multiplication

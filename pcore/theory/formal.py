@@ -2,7 +2,7 @@
 
 Unscaled scores, causal softmax, no norms, ReLU feed-forward networks with biases, an untied
 read-out, position vectors added to the embedding (the vector of ID 0 is zero). Unlike
-`pcore.model.transformer`, a feed-forward network may have several hidden layers: the theorem on
+`pcore.model`, a feed-forward network may have several hidden layers: the theorem on
 multiplication lets it be any network.
 Source: Cho et al., Position Coupling (arXiv 2405.20671), appendix on the formal construction.
 """
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcore.model.transformer import LanguageModel
+from pcore.model import LanguageModel
 from pcore.theory.forms import BlockPlan, FeedForwardPlan, Form, HeadPlan, to_matrix
 
 MAX_SCORES = 2**22  # scores of all heads held at a time; bounds memory, nothing else

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from pcore.model.checkpoint import load_archive, read_progress
+from pcore.checkpoint import load_archive, read_progress
 from sweeps.engine.naming import SEPARATOR
 from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import name_once, read_view

@@ -4,10 +4,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from pcore.checkpoint import unpack_model
 from pcore.config import TrialConfig
 from pcore.diagnosis.metrics import check_metric, find_metric, measure
-from pcore.model.checkpoint import unpack_model
-from pcore.model.transformer import Transformer
+from pcore.model import Transformer
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.options import open_store

@@ -8,5 +8,5 @@ The way from a script to the training of a trial:
     executors/ Executor.run             Ray or this process
     executors/worker.py run_trials      in the process that trains: one trial after another
     trial/attempt.py run_attempt        rows, states and failures of an attempt
-    pcore.training.train.train          trains
+    pcore.training          trains
 """

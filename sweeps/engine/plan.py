@@ -153,7 +153,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
     """The plan as a printed table: one line per cell, then the totals. start: seconds until the
     first trial starts.
     """
-    from pcore.evaluation.flops import count_flops
+    from pcore.flops import count_flops
 
     lines = [*describe_sweep(plan), ""]
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]

@@ -164,7 +164,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """Raise ValueError for a cell that cannot work, a label used twice or a configuration listed
     twice.
     """
-    from pcore.training.validate import validate  # imports torch, and `--help` checks nothing
+    from pcore.validation import validate  # imports torch, and `--help` checks nothing
 
     by_label: dict[str, Cell] = {}
     by_id: dict[str, Cell] = {}

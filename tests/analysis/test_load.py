@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from analysis.load import FRAMES, load_sweep, trained_ranges, unchanged_labels
+from analysis.rows import read_rows
+from pcore.config import trial_id
+from pcore.tasks import Copy
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
     CELLS,
     NEAR,
+    PROVENANCE,
     TEST,
     TRAIN,
     example,
@@ -116,3 +120,24 @@ def test_a_sweep_changed_by_set_is_compared_under_the_labels_of_its_script():
     assert unchanged_labels(changed, results.cells[1:]).cells == changed.cells  # one is another's
     assert unchanged_labels(results, changed.cells).cells == results.cells
     assert len(unchanged_labels(changed, results.cells).evaluation) == len(results.evaluation)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flavoured(Copy):
+    """Copy with an option that no shipped task has."""
+
+    flavour: str = "plain"
+
+
+def test_options_of_an_own_task_are_columns_of_the_rows(tmp_path):
+    store, views = Store(tmp_path), []
+    for cell, task in {"sour": Flavoured(flavour="sour"), "plain": Copy()}.items():
+        config = dataclasses.replace(make_config({}, 0), task=task)
+        store.write(config, "ok", PROVENANCE, [], make_evaluation(27.0, 1.2, 1))
+        view = {"sweep": "own", "scale": "smoke", "title": "", "claim": "", "cell": cell}
+        view |= {"cell_order": 0, "trial_id": trial_id(config), "seed": 0, "data_seed": 0}
+        views.append(view)
+    store.write_view(views)
+    options = read_rows(tmp_path).groupby("cell")["task.flavour"].unique()
+    assert options["sour"].tolist() == ["sour"]
+    assert options["plain"].isna().all()

@@ -2,7 +2,7 @@
 
 Every line is measured in this run: steps and examples per second of the headline run in float32 and
 bf16, plain and compiled (with and without CUDA graphs), what its 50,000 steps will take, whether a
-step waits for the device, loss curves side by side, and stacked trials against one after another.
+step waits for the device, loss curves side by side.
 The exit code is 1 if a limit is missed. `test_gpu_speed.py` runs the same under pytest.
 """
 
@@ -10,21 +10,19 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
-from functools import partial
+from collections.abc import Callable, Generator
 
 import torch
 
-from pcore.config import TrialConfig, override
-from pcore.evaluation.flops import count_example_flops
-from pcore.model import compiled
-from pcore.training.stacked import Stack
-from pcore.training.train import Run, learning_rate
+from pcore import training
+from pcore.config import TrialConfig
+from pcore.flops import count_example_flops
+from pcore.training import Run, compile_loss, learning_rate
 from sweeps.baseline import addition
 
 WARM_UP = 5  # steps, of which the first compiles and the next ones record CUDA graphs
 ROUNDS = 5  # of which the median counts
-HEADLINE_MINUTES, MIN_STACK_GAIN, NUM_STACKED = 6.0, 8.0, 16
+HEADLINE_MINUTES = 6.0
 
 Record = Callable[[str, str, str], None]
 
@@ -34,20 +32,17 @@ def headline() -> TrialConfig:
     return addition("paper")
 
 
-def members(num_members: int = NUM_STACKED) -> list[TrialConfig]:
-    """Laptop-scale trials that differ in their seeds."""
-    return [override(addition("laptop"), {"seed": i, "data_seed": i}) for i in range(num_members)]
-
-
 @contextlib.contextmanager
 def cuda_graphs(wanted: bool) -> Generator[None]:
     """Compile with or without CUDA graphs inside the block."""
-    before = dict(compiled.MODES)
-    compiled.MODES["cuda"] = "reduce-overhead" if wanted else "default"
+    before = dict(training.MODES)
+    compile_loss.cache_clear()
+    training.MODES["cuda"] = "reduce-overhead" if wanted else "default"
     try:
         yield
     finally:
-        compiled.MODES.update(before)
+        training.MODES.update(before)
+        compile_loss.cache_clear()
 
 
 def measure_headline(
@@ -58,7 +53,7 @@ def measure_headline(
     """
     rate = multiply_rate(device)
     record("matmul rate, bf16", f"{rate / 1e12:.0f} TFLOP/s", "")
-    chosen, minutes = compiled.MODES["cuda"], 0.0
+    chosen, minutes = training.MODES["cuda"], 0.0
     for name, dtype, compile, graphs in (
         ("fp32 plain", torch.float32, False, False),
         ("bf16 plain", torch.bfloat16, False, False),
@@ -70,9 +65,6 @@ def measure_headline(
             run = Run(config, device, compile, dtype)
             prepared = time.perf_counter() - began
             found = measure_run(run, num_steps)
-        if compile and not run.mean_loss.active:
-            record(name, "does not compile here", "")
-            continue
         describe_run(record, name, run, found, rate)
         if compile and graphs == (chosen == "reduce-overhead"):
             minutes = project(record, run, found, prepared)
@@ -129,7 +121,6 @@ def measure_waiting(record: Record, config: TrialConfig) -> bool:
     take_steps(run, WARM_UP)
     while run.data.num_taken + WARM_UP > run.data.num_batches:
         take_steps(run, 1)
-    was_compiled = run.mean_loss.active
     torch.cuda.set_sync_debug_mode("error")
     try:
         take_steps(run, WARM_UP)
@@ -137,8 +128,6 @@ def measure_waiting(record: Record, config: TrialConfig) -> bool:
         text = str(error).splitlines()[0]
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    if was_compiled and not run.mean_loss.active:  # and went on plain
-        text = "the compiled step does"
     record(f"waits for the GPU in {WARM_UP} steps", text, "none")
     return text == "none"
 
@@ -166,32 +155,6 @@ def warm_rate(config: TrialConfig, step: int) -> float:
     return learning_rate(config.optim, 10 * step)
 
 
-def measure_stack(
-    record: Record, configs: Sequence[TrialConfig], device: str = "cuda", num_steps: int = 200
-) -> float:
-    """Throughput of stacked trials, in multiples of the same trials one after another, each at its
-    best: plain or compiled.
-    """
-    alone: list[float] = []
-    together: list[float] = []
-    for compile in (False, True):
-        name, kind = "compiled" if compile else "plain", torch.device(device)
-        run = Run(configs[0], device, compile)
-        take_steps(run, WARM_UP)
-        alone.append(median_seconds(partial(take_steps, run, num_steps), kind) / num_steps)
-        stack = Stack([Run(config, device, compile) for config in configs])
-        take_stacked(stack, WARM_UP)
-        together.append(median_seconds(partial(take_stacked, stack, num_steps), kind) / num_steps)
-        record(f"laptop scale, {name}: one trial", f"{1 / alone[-1]:,.0f} steps/s", "")
-        rate = len(configs) / together[-1]
-        record(f"laptop scale, {name}: {len(configs)} stacked", f"{rate:,.0f} steps/s in all", "")
-    gain = len(configs) * min(alone) / min(together)
-    record(
-        f"{len(configs)} stacked, times one after another", f"{gain:.1f}", f">= {MIN_STACK_GAIN}"
-    )
-    return gain
-
-
 def take_steps(run: Run, count: int) -> None:
     for _ in range(count):
         rate = learning_rate(run.config.optim, run.step)
@@ -203,14 +166,6 @@ def take_steps(run: Run, count: int) -> None:
 def take_batches(run: Run, count: int) -> None:
     for _ in range(count):
         run.data.next_batch()
-
-
-def take_stacked(stack: Stack, count: int) -> None:
-    for _ in range(count):
-        losses, _ = stack.update(stack.rates())
-        for run, loss in zip(stack.runs, losses, strict=True):
-            run.loss_sum += loss
-            run.step += 1
 
 
 def step_flops(config: TrialConfig) -> float:
@@ -256,8 +211,7 @@ def main() -> int:
     compare_curves(record, headline())
     minutes = measure_headline(record, headline())
     quiet = measure_waiting(record, headline())
-    gain = measure_stack(record, members())
-    return int(not (0 < minutes <= HEADLINE_MINUTES and gain >= MIN_STACK_GAIN and quiet))
+    return int(not (0 < minutes <= HEADLINE_MINUTES and quiet))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pcore.config import OWN_CODE, TrialConfig, override
-from pcore.evaluation.flops import count_train_flops
-from pcore.training.train import Run, learning_rate
+from pcore.flops import count_train_flops
+from pcore.training import Run, learning_rate
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.prices.measured import (

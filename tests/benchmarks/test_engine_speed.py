@@ -15,7 +15,7 @@ import pytest
 from analysis.load import load_sweep
 from analysis.tables.sweep_tables import ablation_table
 from pcore.config import override
-from pcore.evaluation.flops import count_train_flops
+from pcore.flops import count_train_flops
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import list_sweep
 from sweeps.commands.status import show_status

@@ -23,10 +23,6 @@ def test_steps_do_not_wait_for_the_gpu(record):
     assert gpu.measure_waiting(record, gpu.headline())
 
 
-def test_16_stacked_trials_are_8_times_as_fast_as_one_after_another(record):
-    assert gpu.measure_stack(record, gpu.members()) >= gpu.MIN_STACK_GAIN
-
-
 def test_loss_curves_of_bf16_compiled_and_float32_plain(record):
     """A table to look at: the limit only says that both learn the same thing."""
     assert gpu.compare_curves(record, gpu.headline()) < 0.1

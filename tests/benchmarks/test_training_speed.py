@@ -17,11 +17,10 @@ import pytest
 import torch
 
 from pcore.config import TrialConfig, override
-from pcore.evaluation.flops import count_example_flops
-from pcore.evaluation.judge import judge
-from pcore.evaluation.test_sets import evaluation_ids, make_test_set
+from pcore.evaluation import evaluation_ids, judge, make_test_set
+from pcore.flops import count_example_flops
 from pcore.tasks import Batch
-from pcore.training.train import Run, learning_rate
+from pcore.training import Run, learning_rate
 from sweeps.baseline import addition
 from sweeps.engine.arithmetic import process_settings
 from tests.support.obvious import ObviousTrainer, find_right
@@ -38,7 +37,7 @@ EVALUATED = {"paper": (60, 200), "laptop": (24, 500)}  # length, examples
 MEMORY_LIMIT = {"paper": 512, "laptop": 64}  # MiB; docs/performance.md has 393 and 25
 MEMORY = """
 import torch
-from pcore.training.train import Run
+from pcore.training import Run
 from tests.benchmarks.test_training_speed import CONFIGS, read_status
 torch.set_num_threads(1)
 torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], fused=True)  # imports what it needs

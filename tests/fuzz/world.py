@@ -4,10 +4,10 @@ import os
 import sys
 from pathlib import Path
 
+from pcore.checkpoint import save_model, save_state
 from pcore.config import TrialConfig, override
-from pcore.model.checkpoint import save_model, save_state
-from pcore.model.transformer import make_model
-from pcore.training.train import train
+from pcore.model import make_model
+from pcore.training import train
 from sweeps.depth_ablation import SWEEP
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import Plan, PlannedTrial

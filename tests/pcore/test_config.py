@@ -64,7 +64,7 @@ def test_own_code_in_data_is_refused_before_it_is_looked_for(field, name):
         unflatten({field: name}, file="rows")
 
 
-KNOWN = "pcore.model.mixing:GatedLinear"
+KNOWN = "pcore.mixing:GatedLinear"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pcore.registry import source_hash
 from pcore.tasks import TASKS, Batch, Contents, Symbol
 from pcore.tasks.addition import Addition
 from pcore.tasks.copying import Copy
-from pcore.training.train import train
+from pcore.training import train
 
 HERE = __name__
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from pcore.conformance import Check, check_attention, check_mixer
-from pcore.model.mixing import ATTENTIONS, MIXERS, Attention, GatedLinear, Mixer, Softmax
+from pcore.mixing import ATTENTIONS, MIXERS, Attention, GatedLinear, Mixer, Softmax
 
 HERE = __name__
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
@@ -101,11 +101,6 @@ class SaysSeparable(Softmax):
         return super().forward(scores * scores.shape[3] / 14, visible, queries)
 
 
-class SaysStackable(Softmax):
-    def forward(self, scores, visible, queries):
-        return super().forward(scores if scores.max() < 9 else scores / 2, visible, queries)
-
-
 class DeadParameter(Softmax):
     def __init__(self, config, layer, rng):
         super().__init__(config, layer, rng)
@@ -143,7 +138,6 @@ class SeesPadding(Mixer):
         (Exponents, "weights"),
         (LooseTensor, "gradient reaches parameters"),
         (SaysSeparable, "rows cut = rows padded"),
-        (SaysStackable, "stacked = alone"),
         (DeadParameter, "gradient reaches parameters"),
         (Cubic, "work grows as attention's"),
         (Forgets, "cached = uncached decoding"),

@@ -4,7 +4,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from pcore.model.targets import target_places
+from pcore.batch import target_places
 
 
 def test_a_wrong_shape_is_an_error_in_the_tests_of_pcore():

@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
+from pcore import training
 from pcore.config import override
-from pcore.model import compiled
 from tests.benchmarks import gpu
 
 pytestmark = pytest.mark.slow  # minutes together
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow  # minutes together
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(gpu, "ROUNDS", 1)
-    monkeypatch.setattr(compiled, "BACKEND", "eager")
+    monkeypatch.setattr(training, "BACKEND", "eager")
     torch.compiler.reset()
-    compiled._compile.cache_clear()
+    training.compile_loss.cache_clear()
 
 
 @pytest.fixture
@@ -34,19 +34,12 @@ def test_every_way_to_train_is_measured(tiny_config, lines):
     for name in ("fp32 plain", "bf16 plain", "bf16 compiled", "bf16 compiled, CUDA graphs"):
         assert f"{name}: training" in told
     assert "headline run: 4 checks of candidates" in told
-    assert compiled.MODES["cuda"] == "reduce-overhead", "what was tried is put back"
+    assert training.MODES["cuda"] == "reduce-overhead", "what was tried is put back"
 
 
 def test_curves_are_those_of_the_same_data(tiny_config, lines):
     found = gpu.compare_curves(lambda *line: lines.append(line), tiny_config, "cpu", num_steps=8)
     assert 0 < found < 0.1
-
-
-def test_stacks_are_measured_against_solo_runs(tiny_config, lines):
-    configs = [override(tiny_config, {"seed": i}) for i in range(2)]
-    gain = gpu.measure_stack(lambda *line: lines.append(line), configs, "cpu", num_steps=2)
-    assert gain > 0
-    assert lines[-1][0] == "2 stacked, times one after another"
 
 
 def test_it_imports_neither_ray_nor_mlflow_nor_pytest():

@@ -36,7 +36,7 @@ for module in walk_packages(pcore.__path__, "pcore."):
     if not module.name.endswith("__main__"):
         import_module(module.name)
 from pcore.config import TrialConfig, override
-from pcore.training.train import train
+from pcore.training import train
 *_, last = train(override(TrialConfig(), {tiny!r}))
 print(pcore.__file__, last.step, sum(r.counts.num_examples for r in last.results))
 """

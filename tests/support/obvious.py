@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pcore.batch import TrainingBatch
 from pcore.config import TrialConfig
-from pcore.model.targets import TrainingBatch
-from pcore.model.transformer import Transformer
+from pcore.model import Transformer
 from pcore.tasks import Batch
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcore.model.transformer import Transformer
+from pcore.model import Transformer
 from pcore.tasks.addition import Addition
 
 

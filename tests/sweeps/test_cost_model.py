@@ -7,7 +7,7 @@ import torch
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
 from pcore.encodings import Encoding
-from pcore.evaluation.flops import count_flops, count_train_flops
+from pcore.flops import count_flops, count_train_flops
 from sweeps import quickstart
 from sweeps.baseline import addition
 from sweeps.engine.plan import Plan, PlannedTrial, launch_order, predict_wall

@@ -8,11 +8,11 @@ import pytest
 
 import analysis.__main__ as analysis
 import sweeps.__main__ as sweeps
+from pcore.checkpoint import pack_model
 from pcore.cli import main as pcore
 from pcore.config import override, trial_id, unflatten
-from pcore.model.checkpoint import pack_model
-from pcore.model.transformer import make_model
-from pcore.training.train import train
+from pcore.model import make_model
+from pcore.training import train
 from sweeps.baseline import addition
 from sweeps.engine.search.results import best_of
 from sweeps.engine.store.folder import Folder

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from pcore.model.mixing import Attention
+from pcore.mixing import Attention
 
 
 class Temperature(Attention):

@@ -1,10 +1,10 @@
-from pcore.model.mixing import Mixer, make_weight
+from pcore.mixing import Mixer, make_weight
 
 
 class Mean(Mixer):
     """The mean of all tokens so far, projected."""
 
-    separable = stackable = True
+    separable = True
 
     def __init__(self, config, layer, rng):
         super().__init__(config, layer, rng)

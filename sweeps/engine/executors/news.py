@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pcore.training.train import Report
+from pcore.training import Report
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

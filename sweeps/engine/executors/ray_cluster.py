@@ -9,7 +9,7 @@ import os
 import platform
 import uuid
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -26,6 +26,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import pcore
 from pcore.cli.parser import first_line
+from pcore.config import TrialConfig, named_code
+from pcore.registry import resolve, source_hash
 from sweeps.engine.executors.base import Resources
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.sources import hash_sources
@@ -78,12 +80,7 @@ def check_nodes(results: Folder) -> None:
     probe = f"probe-{uuid.uuid4().hex[:8]}"
     here = describe_node(None, None)
     try:
-        for node in ray.nodes():
-            if not node["Alive"]:
-                continue
-            affinity = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-            task = ray.remote(describe_node).options(num_cpus=0, scheduling_strategy=affinity)
-            there, name = ray.get(task.remote(results.uri, probe)), node["NodeManagerHostname"]
+        for name, there in ask_nodes(describe_node, results.uri, probe):
             if there["error"]:
                 raise ValueError(f"node {name} cannot write to {results}: {there['error']}")
             if not results.exists(probe):
@@ -98,6 +95,49 @@ def check_nodes(results: Folder) -> None:
                     )
     finally:
         results.delete(probe)
+
+
+def check_own_code(configs: Iterable[TrialConfig]) -> None:
+    """Prove on every node that workers import the own code of these trials, from the same files as
+    this process. Raises ValueError with the first class that they do not.
+    """
+    named = (name for config in configs for names in named_code(config).values() for name in names)
+    if not (own := list(dict.fromkeys(named))):
+        return
+    here = hash_own_code(own)
+    for node, there in ask_nodes(hash_own_code, own):
+        for name in own:
+            module = name.partition(":")[0]
+            if there[name].endswith("Error"):
+                raise ValueError(
+                    f"workers on node {node} cannot import {module}, own code of these trials "
+                    f"({there[name]}): start in its folder, or name it in PYTHONPATH on every node"
+                )
+            if there[name] != here[name]:
+                raise ValueError(
+                    f"own code differs: {module} on node {node} is another file than here, or "
+                    "imports other modules beside it"
+                )
+
+
+def hash_own_code(names: Sequence[str]) -> dict[str, str]:
+    """Runs on a node: the hash of the source of each class, or the kind of error that it raises."""
+    hashes: dict[str, str] = {}
+    for name in names:
+        try:
+            hashes[name] = source_hash(resolve(name, {}, "own code"))
+        except ValueError as error:
+            hashes[name] = type(error.__cause__ or error).__name__
+    return hashes
+
+
+def ask_nodes(question: Callable[..., dict[str, str]], *words: Any) -> Iterator[tuple[str, Any]]:
+    """Name of each living node, and what a worker on it answers."""
+    for node in ray.nodes():
+        if node["Alive"]:
+            affinity = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+            task = ray.remote(question).options(num_cpus=0, scheduling_strategy=affinity)
+            yield node["NodeManagerHostname"], ray.get(task.remote(*words))
 
 
 def describe_node(results: str | None, probe: str | None) -> dict[str, str]:

@@ -13,7 +13,10 @@ import warnings
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from sweeps.engine.executors.ray_cluster import describe_use  # sets what Ray reads when imported
+from sweeps.engine.executors.ray_cluster import (
+    check_own_code,
+    describe_use,
+)  # sets what Ray reads when imported
 
 # isort: split
 import ray
@@ -43,6 +46,7 @@ def run_on_ray(
     resources: Resources,
 ) -> None:
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
+    check_own_code(planned.trial.config for planned in pending)
     chunks = make_chunks(pending, progress.num_slots)
     policy = SharedPolicy(ray.remote(num_cpus=0)(FailurePolicy).remote())
     scratch = tempfile.mkdtemp(prefix="pcore-tune-")

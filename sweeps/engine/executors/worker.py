@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias
 
 from pcore.config import TrialConfig, flatten, trial_id, unflatten
-from pcore.training.train import Report
+from pcore.training import Report
 from sweeps.engine.executors.base import Listener, Policy, Tracker
 from sweeps.engine.executors.news import News, TrialReport
 from sweeps.engine.plan import PlannedTrial

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import torch
 
 from pcore.config import OWN_CODE, TrialConfig, flatten
-from pcore.evaluation.flops import count_flops, count_train_flops
+from pcore.flops import count_flops, count_train_flops
 from sweeps.engine.store.store import Store
 
 STEP_SECONDS = 4e-3  # of a training step, beside its operations: one core of a 2024 server

@@ -14,8 +14,8 @@ import torch
 
 from pcore.cli.text import plural
 from pcore.config import DataConfig, TrialConfig
-from pcore.evaluation.flops import count_example_flops, count_flops, count_train_flops
-from pcore.training.train import Run, learning_rate
+from pcore.flops import count_example_flops, count_flops, count_train_flops
+from pcore.training import Run, learning_rate
 from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.prices.measured import (
     Measured,

@@ -114,7 +114,7 @@ def _check_near(config: TrialConfig) -> None:
 
 
 def _check_space(config: TrialConfig, space: Space) -> None:
-    from pcore.training.validate import validate  # imports torch, and `--help` checks nothing
+    from pcore.validation import validate  # imports torch, and `--help` checks nothing
 
     if not space:
         raise ValueError("the space is empty")

@@ -15,8 +15,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from pcore.config import TrialConfig, override, trial_id
-from pcore.config.seeding import derive_seed
+from pcore.config import TrialConfig, derive_seed, override, trial_id
 from sweeps.engine.search.results import Scored
 from sweeps.engine.search.space import (
     HALVING,

@@ -18,7 +18,7 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from pcore.config import GROUPS, NUMERICS, format_numbers, known_fields
+from pcore.config import GROUPS, NUMERICS, RETIRED, format_numbers, known_fields
 from pcore.registry import own_code
 from pcore.tasks import TASKS
 from sweeps.engine.store.folder import Folder
@@ -182,7 +182,7 @@ def _absent(task: str) -> tuple[dict[str, Any], frozenset[str]]:
         if "absent" in f.metadata
     }
     flat = {k: format_numbers(v) if isinstance(v, tuple) else v for k, v in values.items()}
-    return flat, frozenset(known_fields(TASKS[task]))
+    return flat | RETIRED, frozenset([*known_fields(TASKS[task]), *RETIRED])
 
 
 def read_view(data: bytes, name: str) -> pa.Table:

@@ -6,16 +6,16 @@ and its whole configuration. A view has one row per trial of a sweep at a scale.
 """
 
 import functools
-import types
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Literal
 
 import pyarrow as pa
 
-from pcore.config import known_fields
+from pcore.config import RETIRED, known_fields, stored_type
 from pcore.tasks import TASKS
 
 Status = Literal["ok", "diverged", "oom", "timeout", "error", "lost", "cancelled"]
 Record = Literal["trial", "report", "evaluation"]
+ARROW = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 
 IDENTITY = {
     "record": pa.string(),
@@ -32,7 +32,7 @@ TRIAL = {  # record == "trial"
     "train_seconds": pa.float64(),
     "eval_seconds": pa.float64(),
     "train_tokens": pa.int64(),  # of the whole training, padding of batches not counted
-    "train_flops": pa.float64(),  # of the whole training, as `pcore.evaluation.flops` counts them
+    "train_flops": pa.float64(),  # of the whole training, as `pcore.flops` counts them
     "first_step": pa.int64(),  # above 0 if this attempt resumed from a checkpoint
     "started_at": pa.string(),  # UTC, ISO 8601
     "code_version": pa.string(),
@@ -109,15 +109,9 @@ def schema() -> pa.Schema:
     columns: dict[str, pa.DataType] = dict(IDENTITY)
     for task in TASKS.values():
         for name, annotation in known_fields(task).items():
-            columns.setdefault(name, _arrow_type(annotation))
+            columns.setdefault(name, ARROW[stored_type(annotation)])
+    columns |= {name: ARROW[stored_type(type(value))] for name, value in RETIRED.items()}
     return pa.schema(list((columns | TRIAL | REPORT | EVALUATION).items()))
-
-
-def _arrow_type(annotation: Any) -> pa.DataType:
-    if get_origin(annotation) in (Union, types.UnionType):
-        annotation = next(a for a in get_args(annotation) if a is not type(None))
-    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    return plain.get(annotation, pa.string())
 
 
 def view_schema() -> pa.Schema:

@@ -4,7 +4,7 @@ import traceback
 
 from pcore.config import TrialConfig
 from pcore.diagnosis.mechanism import mechanism_rows
-from pcore.model.transformer import Transformer
+from pcore.model import Transformer
 from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.folder import Folder
 

@@ -19,12 +19,12 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
+from pcore.checkpoint import pack_model, pack_state, unpack_state
 from pcore.config import TrialConfig, trial_id
-from pcore.evaluation.evaluate import LengthResult
-from pcore.evaluation.flops import count_train_flops, count_train_tokens
-from pcore.model.checkpoint import pack_model, pack_state, unpack_state
-from pcore.model.transformer import make_model
-from pcore.training.train import Diverged, Report, train
+from pcore.evaluation import LengthResult
+from pcore.flops import count_train_flops, count_train_tokens
+from pcore.model import make_model
+from pcore.training import Diverged, Report, train
 from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.store.checks import check_checkpoint
 from sweeps.engine.store.folder import StorageFailed

@@ -8,10 +8,10 @@ from matplotlib.collections import QuadMesh
 
 from analysis.__main__ import main
 from analysis.figures.attention import _choose, plot_attention
+from pcore.checkpoint import save_model
 from pcore.config import override
 from pcore.diagnosis.attention import average_attention
-from pcore.model.checkpoint import save_model
-from pcore.model.transformer import make_model
+from pcore.model import make_model
 
 
 def panels(figure):

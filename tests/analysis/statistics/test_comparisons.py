@@ -17,7 +17,7 @@ from analysis.statistics import intervals
 from analysis.statistics.comparisons import adjust_holm, compare_arms, compare_results
 from analysis.tables.comparison_table import arms_table, change_table
 from pcore.config import TrialConfig, override
-from pcore.evaluation.test_sets import make_test_set
+from pcore.evaluation import make_test_set
 from pcore.tasks.addition import Addition
 from pcore.tasks.parity import Parity
 from tests.support.rows.example_store import example

@@ -13,6 +13,14 @@ from tests.support.rows.example_store import build_store
 
 TEXT = """# A page
 
+Of <!-- pcore value depth_ablation laptop {root} "coupling, 1 layer" 12 runs -->0<!-- /pcore --> run
+the worst has
+<!-- pcore value depth_ablation laptop {root} coupling* 12 worst -->0<!-- /pcore --> %.
+<!-- pcore ranges depth_ablation laptop {root} 12,14,30 -->
+<!-- /pcore -->
+<!-- pcore runs depth_ablation laptop {root} 12,14 -->
+<!-- /pcore -->
+
 <!-- pcore table depth_ablation laptop {root} -->
 an old number: 12.3
 <!-- /pcore -->
@@ -48,6 +56,22 @@ def test_tables_and_figures_are_made_anew_and_a_second_time_alike(page, capsys):
     assert capsys.readouterr().out.split("\n")[1].endswith("page.md: unchanged")
 
 
+def test_numbers_of_runs_are_filled_in(page):
+    text = fill(page, draw=False)
+    assert '"coupling, 1 layer" 12 runs -->3<!-- /pcore --> run' in text
+    assert "coupling* 12 worst -->96.3<!-- /pcore --> %" in text
+    assert "| cell | 12 | 14 | 30 |\n|:--|--:|--:|--:|\n| coupling, 1 layer | 96.3–99.2 |" in text
+    assert "| NoPE, 3 layers | 0–1.1 | 0 | – |\n" in text
+    assert "| NoPE, 3 layers, 0, 0 | 1.1 | 0 |\n" in text
+
+
+def test_a_note_is_said_once_a_page(page):
+    once = fill(page, draw=False)
+    block = once[once.index("<!-- pcore table") : once.index("between")]
+    page.write_text(page.read_text() + block)
+    assert fill(page, draw=False).count("- EM: ") == once.count("- EM: ") == 1
+
+
 def test_without_drawing_the_text_is_the_same(page):
     text = fill(page, draw=False)
     assert not (page.parent / "pictures").exists()
@@ -59,7 +83,9 @@ def test_without_drawing_the_text_is_the_same(page):
     [
         ("lengths pictures", "lenghts pictures", "has no figure 'lenghts'; there: lengths"),
         ("table depth_ablation", "table depht_ablation", "did you mean 'depth_ablation'"),
-        ("pcore table", "pcore tabel", "is neither table, selection nor figure"),
+        ("pcore table", "pcore tabel", "no kind of block 'tabel'; there are table, selection"),
+        ("coupling* 12 worst", "coupling* 12 least", "'least' is none of worst, median"),
+        ("12 runs", "13 runs", "no runs of 'coupling, 1 layer' at 13"),
         ("<!-- /pcore -->\nbehind", "behind", "no <!-- /pcore --> after <!-- pcore figure"),
     ],
 )

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
+from pcore.checkpoint import save_model
 from pcore.cli import main
 from pcore.config import override
-from pcore.model.checkpoint import save_model
-from pcore.model.transformer import make_model
+from pcore.model import make_model
 
 
 @pytest.fixture

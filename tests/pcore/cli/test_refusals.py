@@ -10,10 +10,10 @@ import jaxtyping
 import pytest
 import torch
 
+from pcore.checkpoint import load_archive
 from pcore.cli import models
 from pcore.config import TrialConfig, override
-from pcore.model.checkpoint import load_archive
-from pcore.model.transformer import make_model
+from pcore.model import make_model
 
 
 def assert_refused(answer, message):

@@ -9,7 +9,7 @@ import torch
 from pcore.cli import screen
 from pcore.cli.screen import format_solution
 from pcore.cli.text import format_seconds
-from pcore.evaluation.generate import Solution
+from pcore.decoding import Solution
 
 SHORT = ("--preset", "smoke", "--num-steps", 20, "--batch-size", 8, "--eval.num-examples", 10)
 

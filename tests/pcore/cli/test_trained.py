@@ -1,9 +1,9 @@
 """`pcore attention` and `explain`: what they print is what they count."""
 
+from pcore.checkpoint import load_model
 from pcore.config import override
 from pcore.diagnosis.attention import average_attention
 from pcore.diagnosis.failures import analyse_failures
-from pcore.model.checkpoint import load_model
 
 
 def test_attention_prints_two_numbers_for_every_head_and_the_baseline(save, pcore):

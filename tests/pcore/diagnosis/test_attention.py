@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from pcore import model as transformer
+from pcore.checkpoint import load_model
 from pcore.config import override
 from pcore.diagnosis.attention import attention_weights, average_attention, label_tokens
 from pcore.diagnosis.patterns import compare, even_weights, predicted_keys, visible_keys
 from pcore.encodings import position_ids as positions
-from pcore.evaluation.test_sets import make_test_set
-from pcore.model.checkpoint import load_model
-from pcore.model.mixing import self_attention
-from pcore.model.transformer import Transformer, make_model
+from pcore.evaluation import make_test_set
+from pcore.model import Transformer, make_model
 
 VARIANTS = [
     {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
@@ -40,7 +40,7 @@ def test_weights_mix_values_as_the_fused_kernel_does(tiny_config, changes, facto
     tokens, ids = examples(config)
     fused = model(tokens, ids)
     weights = iter(attention_weights(model, tokens, ids))
-    monkeypatch.setattr(self_attention, "attend", lambda q, k, v, *rest: next(weights) @ v)
+    monkeypatch.setattr(transformer, "attend", lambda q, k, v, *rest: next(weights) @ v)
     torch.testing.assert_close(model(tokens, ids), fused, atol=1e-5, rtol=1e-5)
     assert next(weights, None) is None  # every layer used its own
 

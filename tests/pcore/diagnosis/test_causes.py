@@ -7,9 +7,8 @@ from pcore.diagnosis.breakdowns import Breakdown, Tally, break_down
 from pcore.diagnosis.carries import carry_runs
 from pcore.diagnosis.causes import name_causes, percent, worst_keys
 from pcore.diagnosis.failures import analyse_failures
-from pcore.evaluation.evaluate import evaluate
-from pcore.evaluation.test_sets import make_test_set
-from pcore.model.transformer import make_model
+from pcore.evaluation import evaluate, make_test_set
+from pcore.model import make_model
 from tests.support import planted_adders as planted
 
 LENGTH = 6

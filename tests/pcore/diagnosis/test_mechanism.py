@@ -7,8 +7,8 @@ from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import analyse_failures
 from pcore.diagnosis.mechanism import choose_evenly, mechanism_rows
 from pcore.diagnosis.patterns import compare, even_weights, predicted_keys, visible_keys
-from pcore.evaluation.predict import with_examples
-from pcore.model.transformer import make_model
+from pcore.evaluation import with_examples
+from pcore.model import make_model
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.engine.store.beside import MECHANISM, MECHANISMS

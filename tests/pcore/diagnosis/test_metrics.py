@@ -5,9 +5,9 @@ import torch
 
 from pcore.config import TrialConfig, override
 from pcore.diagnosis.metrics import Metric, check_metric, find_metric, judge_examples, measure
-from pcore.evaluation.evaluate import evaluate_lengths
-from pcore.model.transformer import make_model
-from pcore.training.train import train
+from pcore.evaluation import evaluate_lengths
+from pcore.model import make_model
+from pcore.training import train
 from tests.support.tiny_config import TINY
 
 TASK = TrialConfig().task.at_test()

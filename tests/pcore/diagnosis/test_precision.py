@@ -4,9 +4,8 @@ import torch
 
 from pcore.config import override
 from pcore.diagnosis.precision import count_verdict_changes
-from pcore.evaluation.predict import predict_targets
-from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.model.transformer import make_model
+from pcore.evaluation import evaluation_ids, make_test_set, predict_targets
+from pcore.model import make_model
 
 
 def test_verdicts_that_hang_on_precision_are_counted(tiny_config):

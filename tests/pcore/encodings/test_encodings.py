@@ -8,17 +8,23 @@ from typing import Any
 import pytest
 import torch
 
-from pcore.config import ModelConfig, PositionConfig, TrialConfig, canonical, override
-from pcore.config.seeding import make_generator
+from pcore.config import (
+    ModelConfig,
+    PositionConfig,
+    TrialConfig,
+    canonical,
+    make_generator,
+    override,
+)
 from pcore.conformance import memorise
 from pcore.encodings import ENCODINGS, make_table
 from pcore.encodings.biases import alibi_slopes, t5_bucket
 from pcore.encodings.position_ids import num_levels
-from pcore.model.transformer import make_model
+from pcore.model import make_model
 from pcore.registry import resolve
 from pcore.tasks import TASKS
-from pcore.training.train import train
-from pcore.training.validate import validate
+from pcore.training import train
+from pcore.validation import validate
 
 MODEL = ModelConfig(num_layers=2, num_heads=4, d_model=16, d_head=8, d_ff=16)
 IDS = ("coupled", "sequential", "abacus", "randomized", "candidates")

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pcore.config import PositionConfig, TrialConfig, override
-from pcore.config.seeding import make_generator
+from pcore.config import PositionConfig, TrialConfig, make_generator, override
 from pcore.encodings import position_ids as positions
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
-from pcore.training.validate import validate
+from pcore.validation import validate
 
 
 def rng(seed=0):

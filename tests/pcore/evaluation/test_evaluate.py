@@ -7,21 +7,24 @@ import pytest
 import torch
 
 from pcore.config import override, trial_id
+from pcore.decoding import solve
 from pcore.encodings import position_ids as positions
-from pcore.evaluation import predict
-from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
-from pcore.evaluation.generate import solve
-from pcore.evaluation.judge import Sample, judge
-from pcore.evaluation.predict import with_examples
-from pcore.evaluation.test_sets import (
+from pcore.evaluation import (
+    LengthResult,
+    Sample,
+    evaluate,
+    evaluate_lengths,
     evaluation_lengths,
     hash_batch,
+    judge,
     make_held_out_set,
     make_test_set,
+    predict,
+    with_examples,
 )
-from pcore.model.transformer import LanguageModel, make_model
+from pcore.model import LanguageModel, make_model
 from pcore.tasks.base import Batch
-from pcore.training.validate import validate
+from pcore.validation import validate
 
 
 def count_in_a_loop(model, batch, config):

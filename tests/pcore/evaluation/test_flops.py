@@ -3,8 +3,8 @@
 import pytest
 
 from pcore.config import override
-from pcore.evaluation.flops import count_example_flops, count_train_flops, count_train_tokens
-from pcore.model.transformer import make_model
+from pcore.flops import count_example_flops, count_train_flops, count_train_tokens
+from pcore.model import make_model
 
 
 def test_training_tokens_are_those_that_training_sees(tiny_config):

@@ -3,14 +3,13 @@
 import pytest
 import torch
 
+from pcore.batch import target_places
 from pcore.config import override
-from pcore.evaluation.evaluate import evaluate
-from pcore.evaluation.generate import decode_freely, solve
-from pcore.evaluation.test_sets import make_test_set
-from pcore.model.targets import target_places
-from pcore.model.transformer import make_model
+from pcore.decoding import decode_freely, solve
+from pcore.evaluation import evaluate, make_test_set
+from pcore.model import make_model
 from pcore.tasks.base import Batch
-from pcore.training.train import train
+from pcore.training import train
 
 
 def train_halfway(config):

@@ -7,17 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcore.config import PositionConfig, TrialConfig, override
-from pcore.config.seeding import make_generator
+from pcore import evaluation
+from pcore.batch import target_places
+from pcore.config import PositionConfig, TrialConfig, make_generator, override
 from pcore.encodings import ENCODINGS
 from pcore.encodings.position_ids import draw_position_ids, num_levels
-from pcore.evaluation import predict
-from pcore.evaluation.judge import judge
-from pcore.evaluation.predict import predict_targets
-from pcore.evaluation.test_sets import evaluation_ids
-from pcore.model.shared_tokens import find_distinct, logits_from_shared, share_tokens
-from pcore.model.targets import target_places
-from pcore.model.transformer import make_model
+from pcore.evaluation import evaluation_ids, judge, predict_targets
+from pcore.model import Transformer, find_distinct, make_model
 from sweeps.baseline import addition
 from tests.support.obvious import judge_plainly
 
@@ -39,12 +35,12 @@ BASE = {"position.max_position": 40, "data.max_length": 6, "eval.num_examples": 
 @contextmanager
 def memory(part: int, shared: int):
     """Parts and what they share limited to so many bytes."""
-    before = predict.PART_BYTES, predict.SHARED_BYTES
-    predict.PART_BYTES, predict.SHARED_BYTES = {"cpu": part}, {"cpu": shared}
+    before = evaluation.PART_BYTES, evaluation.SHARED_BYTES
+    evaluation.PART_BYTES, evaluation.SHARED_BYTES = {"cpu": part}, {"cpu": shared}
     try:
         yield
     finally:
-        predict.PART_BYTES, predict.SHARED_BYTES = before
+        evaluation.PART_BYTES, evaluation.SHARED_BYTES = before
 
 
 @given(SHAPES, FORMATS, st.integers(1, 40), st.integers(1, 6), SIZES, SIZES)
@@ -102,11 +98,13 @@ def test_a_part_is_as_wide_as_its_longest_example_and_fits_into_memory(tiny_conf
     config = override(tiny_config, {"task.zero_pad": False})
     model, seen = make_model(config), list[torch.Tensor]()
 
-    def spy(model, tokens, *rest):
-        seen.append(tokens)
-        return logits_from_shared(model, tokens, *rest)
+    forward = Transformer.forward
 
-    monkeypatch.setattr(predict, "logits_from_shared", spy)
+    def spy(model, tokens, *rest, **options):
+        seen.append(tokens)
+        return forward(model, tokens, *rest, **options)
+
+    monkeypatch.setattr(model, "forward", spy.__get__(model))
     batch = config.task.sample_mixture(50, 1, 6, make_generator("parts"))
     with memory(2**14, 2**16):
         judge(model, batch, config)
@@ -123,10 +121,10 @@ def test_a_failing_pass_leaves_the_model_as_it_was(tiny_config, monkeypatch):
     model = make_model(tiny_config).train()
     batch = tiny_config.task.encode("12+34")
 
-    def broken(model, tokens, ids):
+    def broken(tokens, ids):
         raise MemoryError
 
-    monkeypatch.setattr(predict, "share_tokens", broken)
+    monkeypatch.setattr(model, "share", broken)
     with pytest.raises(MemoryError):
         judge(model, batch, tiny_config, factor=3.0)
     assert model.training
@@ -165,13 +163,13 @@ def test_tokens_that_share_their_first_block_give_the_same_logits(
     position = PositionConfig(max_position=30)
     ids = draw_position_ids(batch.relative_ids, position, make_generator("starts"))[:, :-1]
     tokens = batch.tokens[:, :-1]
-    shared = share_tokens(model, tokens, ids)
+    shared = model.share(tokens, ids)
     assert shared is not None
     places, _ = target_places(batch.response_mask)
     for at in (places, None):
         plain = model(tokens, ids, at)
         torch.testing.assert_close(
-            logits_from_shared(model, tokens, ids, at, shared), plain, atol=1e-6, rtol=1e-6
+            model(tokens, ids, at, shared=shared), plain, atol=1e-6, rtol=1e-6
         )
 
 
@@ -181,20 +179,18 @@ def test_distinct_tokens_are_distinct_in_symbol_and_ids(tiny_config):
     found = rebuilt_pairs(tokens, ids)
     assert len(found) == 4, "1 at (0, 1), 2 at (1, 0) and (1, 1), padding"
     model = make_model(override(tiny_config, {"position.encoding": "none"}))
-    shared = share_tokens(model, tokens, ids[:, :, :1])
+    shared = model.share(tokens, ids[:, :, :1])
     assert shared is not None
     assert len(shared.x) == 3, "IDs mean nothing to this model"
 
 
 def rebuilt_pairs(tokens, ids):
     """The pairs that `find_distinct` finds, after every token was rebuilt from them."""
-    found = find_distinct(tokens, ids)
-    pairs = [
-        (int(tokens.flatten()[i]), *ids.flatten(0, 1)[i].tolist()) for i in found.examples.tolist()
-    ]
+    numbers, examples = find_distinct(tokens, ids)
+    pairs = [(int(tokens.flatten()[i]), *ids.flatten(0, 1)[i].tolist()) for i in examples.tolist()]
     for row, column in torch.cartesian_prod(torch.arange(2), torch.arange(4)).tolist():
         pair = (int(tokens[row, column]), *ids[row, column].tolist())
-        assert pairs[int(found.numbers[row, column])] == pair
+        assert pairs[int(numbers[row, column])] == pair
     return set(pairs)
 
 
@@ -202,4 +198,4 @@ def test_nothing_is_shared_where_most_tokens_differ(tiny_config):
     model = make_model(tiny_config)
     batch = tiny_config.task.encode("12+34")
     ids = evaluation_ids(batch, tiny_config)
-    assert share_tokens(model, batch.tokens, ids) is None
+    assert model.share(batch.tokens, ids) is None

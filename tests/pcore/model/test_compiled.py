@@ -1,6 +1,6 @@
 """The compiled training step is the plain one: losses, gradients, rows and states.
 
-"Equal up to rounding" is a relative 1e-5 of losses over 50 steps, as for stacked trials: batches
+"Equal up to rounding" is a relative 1e-5 of losses over 50 steps, since batches
 are padded to one shape and not cut by length, so the same float32 numbers are added in another
 order. Dynamo cannot see through the shape checks of other tests; here they are off.
 """
@@ -15,17 +15,11 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pcore.config import override
-from pcore.config.seeding import make_generator
-from pcore.model import compiled
-from pcore.model.checkpoint import load_model, save_model
-from pcore.model.compiled import Compiled
-from pcore.model.static import static_shape
-from pcore.model.targets import NO_TARGET, make_batch
-from pcore.training import data
-from pcore.training.data import TrainingData
-from pcore.training.stacked import Stack, train_stacked
-from pcore.training.train import Run, train
+from pcore.batch import NO_TARGET, make_batch, static_shape
+from pcore.checkpoint import load_model, save_model
+from pcore.config import make_generator, override
+from pcore.data import TrainingData
+from pcore.training import MAX_SHAPES, Run, compile_loss, data, train
 from sweeps import ten_thousand_digits
 from sweeps.engine.options import (
     add_results,
@@ -59,10 +53,10 @@ MODELS = [
 @pytest.fixture(autouse=True)
 def fresh_compiler(monkeypatch):
     """No shape checks inside of graphs, and nothing compiled by an earlier test."""
-    monkeypatch.setattr(compiled, "BACKEND", "eager")
+    monkeypatch.setattr("pcore.training.BACKEND", "eager")
     jaxtyping.config.update("jaxtyping_disable", True)
     torch.compiler.reset()
-    compiled._compile.cache_clear()
+    compile_loss.cache_clear()
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
@@ -71,7 +65,7 @@ def fresh_compiler(monkeypatch):
 def counter(monkeypatch):
     """Counts what is compiled."""
     counting = CompileCounter()
-    monkeypatch.setattr(compiled, "BACKEND", counting)
+    monkeypatch.setattr("pcore.training.BACKEND", counting)
     return counting
 
 
@@ -93,7 +87,7 @@ def assert_close(reports, expected):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_compiled_run_follows_the_plain_one_for_50_steps(tiny_config, monkeypatch, backend):
-    monkeypatch.setattr(compiled, "BACKEND", backend)
+    monkeypatch.setattr("pcore.training.BACKEND", backend)
     config = override(tiny_config, {"optim.num_steps": 50} | ALL_POLICIES)
     reports = list(train(config, report_every=5, compile=True))
     assert_close(reports, list(train(config, report_every=5)))
@@ -121,13 +115,13 @@ def test_packed_rows_follow_the_plain_run_with_one_graph_for_each_shape(counter)
     assert {shape[0] for shape in shapes} == {100 // k for k in config.data.problems_per_row}
     reports = list(train(config, report_every=5, compile=True))
     assert_close(reports, list(train(config, report_every=5)))
-    assert counter.frame_count == len(shapes) <= compiled.MAX_SHAPES
+    assert counter.frame_count == len(shapes) <= MAX_SHAPES
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own, on import
 def test_so_does_one_that_inductor_compiled(tiny_config, monkeypatch):
-    monkeypatch.setattr(compiled, "BACKEND", "inductor")
+    monkeypatch.setattr("pcore.training.BACKEND", "inductor")
     config = override(tiny_config, {"optim.num_steps": 50})
     reports = list(train(config, report_every=5, compile=True))
     assert_close(reports, list(train(config, report_every=5)))
@@ -150,11 +144,21 @@ def test_whatever_the_model_it_is_one_graph_with_the_same_gradients(tiny_config,
             assert float((a.grad - b.grad).norm()) <= 1e-5 * float(norm)
 
 
-def test_fire_is_trained_uncompiled(tiny_config, counter):
+def test_a_model_that_looks_at_values_is_compiled_in_pieces(tiny_config):
     config = override(tiny_config, {"position.encoding": "fire", "position.ids": "sequential"})
-    run = Run(config, "cpu", compile=True)
-    run.update(run.data.next_batch(), 1e-3)
-    assert (run.mean_loss.active, counter.frame_count) == (False, 0)
+    fast, plain = Run(config, "cpu", compile=True), Run(config, "cpu")
+    loss, _ = fast.update(fast.data.next_batch(), 1e-3)
+    expected, _ = plain.update(plain.data.next_batch(), 1e-3)
+    assert float(loss) == pytest.approx(float(expected), **CLOSE)
+
+
+def test_a_compiler_that_fails_is_an_error(tiny_config, monkeypatch):
+    def broken(graph, inputs):
+        raise RuntimeError("no C++ compiler here")
+
+    monkeypatch.setattr("pcore.training.BACKEND", broken)
+    with pytest.raises(Exception, match=r"no C\+\+ compiler here"):
+        next(train(tiny_config, compile=True))
 
 
 @pytest.mark.parametrize("num_examples", [None, 40])
@@ -175,20 +179,18 @@ def test_there_are_as_many_compilations_as_shapes(tiny_config, counter):
         run = Run(override(tiny_config, changes), "cpu", compile=True)
         for _ in range(2):
             run.update(run.data.next_batch(), 1e-3)
-        assert run.mean_loss.active
     assert counter.frame_count == 6
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_on_a_gpu_it_follows_the_plain_run_in_float32(tiny_config, monkeypatch):
-    monkeypatch.setattr(compiled, "BACKEND", "inductor")
+    monkeypatch.setattr("pcore.training.BACKEND", "inductor")
     config = override(tiny_config, {"optim.num_steps": 50})
     runs = [Run(config, "cuda", wanted, torch.float32) for wanted in (True, False)]
     for _ in range(50):
         fast, plain = (float(run.update(run.data.next_batch(), 1e-3)[0]) for run in runs)
         assert fast == pytest.approx(plain, rel=1e-4)
-    assert runs[0].mean_loss.active
 
 
 # States ---------------------------------------------------------------------------------------
@@ -229,86 +231,6 @@ def test_weights_of_a_compiled_run_are_those_of_an_ordinary_model(tiny_config, t
     save_model(tmp_path / "m.pt", tiny_config, last.checkpoints["last"], policy="last", step=12)
     model, _ = load_model(tmp_path / "m.pt")
     assert model.state_dict().keys() == Run(tiny_config, "cpu").model.state_dict().keys()
-
-
-# Failure --------------------------------------------------------------------------------------
-
-
-def test_without_a_compiler_training_goes_on_with_one_sentence(tiny_config, monkeypatch):
-    def broken(graph, inputs):
-        raise RuntimeError("no C++ compiler here\nand a long explanation")
-
-    monkeypatch.setattr(compiled, "BACKEND", broken)
-    with pytest.warns(RuntimeWarning, match="training goes on uncompiled.*no C\\+\\+") as told:
-        reports = list(train(tiny_config, report_every=4, compile=True))
-    assert len(told) == 1
-    assert "long explanation" not in str(told[0].message)
-    assert not any(r.compiled for r in reports)
-    for a, b in zip(reports, train(tiny_config, report_every=4), strict=True):
-        assert a.loss == pytest.approx(b.loss, **CLOSE)
-
-
-def test_a_backward_pass_that_fails_is_done_again_whole(tiny_config):
-    """Gradients that were left halfway do not count twice."""
-    fast, plain = Run(tiny_config, "cpu", compile=True), Run(tiny_config, "cpu")
-    calls = []
-
-    def fails_late(function):
-        fast.backward(batch, function)
-        if not calls:
-            calls.append(1)
-            raise RuntimeError("in the backward pass")
-        return torch.zeros(())
-
-    batch = fast.data.next_batch()
-    with pytest.warns(RuntimeWarning, match="in the backward pass"):
-        fast.mean_loss.use(fails_late)
-    plain.backward(plain.data.next_batch())
-    for a, b in zip(fast.parameters, plain.parameters, strict=True):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
-
-
-def test_exhausted_memory_is_no_failure_of_the_compiler():
-    def exhaust(function):
-        raise torch.OutOfMemoryError("no memory")
-
-    loss = Compiled(lambda: torch.zeros(()), torch.device("cpu"), wanted=True)
-    with pytest.raises(torch.OutOfMemoryError):
-        loss.use(exhaust)
-    assert loss.active
-
-
-# Stacked --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_a_compiled_stack_follows_the_solo_runs(tiny_config, monkeypatch, backend):
-    monkeypatch.setattr(compiled, "BACKEND", backend)
-    base = override(tiny_config, {"optim.num_steps": 20})
-    configs = [override(base, {"seed": i, "optim.learning_rate": 1e-3 * (1 + i)}) for i in range(3)]
-    found = [[] for _ in configs]
-    for news in train_stacked(configs, report_every=5, compile=True):
-        for i, report in news.items():
-            found[i].append(report)
-    for reports, config in zip(found, configs, strict=True):
-        assert_close(reports, list(train(config, report_every=5)))
-
-
-def test_a_stack_is_compiled_once_and_survives_a_broken_compiler(tiny_config, counter, monkeypatch):
-    configs = [override(tiny_config, {"seed": i}) for i in range(2)]
-    stack = Stack([Run(config, "cpu", compile=True) for config in configs])
-    for _ in range(3):
-        stack.update(stack.rates())
-    assert counter.frame_count == 1
-
-    def broken(graph, inputs):
-        raise RuntimeError("no compiler")
-
-    monkeypatch.setattr(compiled, "BACKEND", broken)
-    torch.compiler.reset()
-    with pytest.warns(RuntimeWarning, match="no compiler"):
-        stack.update(stack.rates())
-    assert not any(run.mean_loss.active for run in stack.runs)
 
 
 # Batches --------------------------------------------------------------------------------------
@@ -452,18 +374,6 @@ def test_auto_compiles_on_a_gpu_only():
         "cuda": True,
         "cuda:1": True,
     }
-
-
-def test_a_row_says_so_if_the_compiler_failed(tiny_config, tmp_path, monkeypatch):
-    def broken(graph, inputs):
-        raise RuntimeError("no compiler")
-
-    monkeypatch.setattr(compiled, "BACKEND", broken)
-    store = Store(tmp_path)
-    with pytest.warns(RuntimeWarning, match="no compiler"):
-        outcome = run_attempt(tiny_config, Settings(results=store.root, compile="on"))
-    assert outcome.status == "ok"
-    assert store.load(record="trial").column("compiled").to_pylist() == [False]
 
 
 def test_the_flag_reaches_the_settings(tmp_path):

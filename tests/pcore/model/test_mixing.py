@@ -6,26 +6,24 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from pcore import mixing
+from pcore.batch import cut_batch
 from pcore.config import ModelConfig, TrialConfig, canonical, override, trial_id
+from pcore.data import TrainingData
 from pcore.diagnosis.attention import attention_weights
 from pcore.diagnosis.mechanism import mechanism_rows
 from pcore.encodings import NoPE
-from pcore.evaluation.flops import count_flops
-from pcore.model.compiled import can_compile
-from pcore.model.mixing import (
+from pcore.flops import count_flops
+from pcore.mixing import (
     ATTENTIONS,
     Attention,
     GatedLinear,
     Mixer,
     find_attention,
-    gated_linear,
 )
-from pcore.model.shared_tokens import share_tokens
-from pcore.model.transformer import make_model
-from pcore.training.data import TrainingData
-from pcore.training.stacked import can_stack
-from pcore.training.train import mean_loss, ragged_loss, train
-from pcore.training.validate import validate
+from pcore.model import make_model
+from pcore.training import mean_loss, train
+from pcore.validation import validate
 
 HERE = __name__
 SMALL = ModelConfig(num_heads=2, d_model=16, d_head=8, d_ff=32)
@@ -108,7 +106,7 @@ def test_a_learned_scale_begins_as_log_length(tiny_config):
 
 @pytest.mark.parametrize("chunk", [1, 3, 128])
 def test_gated_linear_attention_is_its_recurrence(monkeypatch, chunk):
-    monkeypatch.setattr(gated_linear, "CHUNK", chunk)
+    monkeypatch.setattr(mixing, "CHUNK", chunk)
     mixer = GatedLinear(SMALL, 0, torch.Generator().manual_seed(0)).double()
     x, encoding = torch.randn(2, 7, 16, dtype=torch.float64), NoPE.__new__(NoPE)
     ids = torch.zeros(2, 7, 1, dtype=torch.long)
@@ -161,15 +159,15 @@ def test_every_path_has_the_same_losses_and_logits(tiny_config, changes):
     """Ragged rows, decoding in pieces, queries at targets only; loops with equal tokens shared."""
     config = override(tiny_config, changes)
     model, batch = make_model(config).double(), TrainingData(config).next_batch()
-    padded, ragged = mean_loss(model, *batch), ragged_loss(model, batch).float()
+    padded, ragged = mean_loss(model, *batch), mean_loss(model, *cut_batch(batch))
     torch.testing.assert_close(ragged, padded, atol=0, rtol=1e-6)
     whole = model(*batch[:2])
     at = batch.places.unsqueeze(2).expand(-1, -1, whole.shape[2])
     torch.testing.assert_close(model(*batch[:3]), whole.gather(1, at), atol=1e-6, rtol=1e-6)
-    cache, done = None, 0
+    cache, done = {}, 0
     for size in (3, 1, batch.tokens.shape[1] - 4):
         end = done + size
-        logits, cache = model.decode_step(batch.tokens[:, done:end], batch.ids[:, :end], cache)
+        logits = model(batch.tokens[:, done:end], batch.ids[:, :end], cache=cache)
         torch.testing.assert_close(logits, whole[:, done:end], atol=1e-5, rtol=1e-5)
         done = end
 
@@ -195,10 +193,9 @@ def test_own_code_that_promises_nothing_takes_the_plain_path(tiny_config, monkey
     config = override(tiny_config, changes)
     model, batch = make_model(config), TrainingData(config).next_batch()
     rows = [tensor.repeat(4, *[1] * (tensor.dim() - 1)) for tensor in batch[:2]]
-    assert share_tokens(make_model(tiny_config), *rows) is not None
-    assert share_tokens(model, *rows) is None
-    assert (can_compile(config), can_stack(config)) == (False, False)
-    monkeypatch.setattr("pcore.training.train.make_ragged", None)  # would raise if it were called
+    assert make_model(tiny_config).share(*rows) is not None
+    assert model.share(*rows) is None
+    monkeypatch.setattr("pcore.training.cut_batch", None)  # would raise if it were called
     assert list(train(config))[-1].finished
 
 

@@ -11,18 +11,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from pcore.config import TrialConfig, canonical, override, trial_id, unflatten
-from pcore.config.seeding import make_generator
+from pcore import data as data_module
+from pcore.batch import NO_TARGET, cut_batch, find_rows, phases
+from pcore.config import TrialConfig, canonical, make_generator, override, trial_id, unflatten
+from pcore.data import TrainingData
 from pcore.encodings.disjoint_starts import GAP, draw_apart, needed_ids
-from pcore.evaluation.flops import count_train_flops
-from pcore.model.packing import find_rows, phases
-from pcore.model.targets import NO_TARGET
-from pcore.model.transformer import make_model
-from pcore.training import data as data_module
-from pcore.training.data import TrainingData
-from pcore.training.stacked import train_stacked
-from pcore.training.train import mean_loss, ragged_loss, train
-from pcore.training.validate import validate
+from pcore.flops import count_train_flops
+from pcore.model import make_model
+from pcore.training import mean_loss, train
+from pcore.validation import validate
 from tests.support.obvious import mean_loss as obvious_loss
 
 PACKED = {
@@ -150,7 +147,11 @@ def test_ragged_static_and_padded_rows_have_one_loss_and_one_gradient(tiny_confi
     wide = TrainingData(config, static=True).next_batch()
     assert wide.tokens.shape[1] > batch.tokens.shape[1]
     losses, gradients = [], []
-    for loss in (mean_loss(model, *batch), mean_loss(model, *wide), ragged_loss(model, batch)):
+    for loss in (
+        mean_loss(model, *batch),
+        mean_loss(model, *wide),
+        mean_loss(model, *cut_batch(batch)),
+    ):
         model.zero_grad()
         loss.backward()
         losses.append(loss.detach())
@@ -270,22 +271,6 @@ def test_training_resumes_bit_for_bit_within_the_schedule(tiny_config):
         *_, resumed = train(config, state=state, report_every=5)
         for name, weight in last.checkpoints["last"].items():
             assert torch.equal(resumed.checkpoints["last"][name], weight)
-
-
-def test_a_stack_follows_the_solo_runs(tiny_config):
-    configs = [
-        override(tiny_config, SCHEDULE | {"seed": i, "data_seed": i, "data.single_problems": 0.2})
-        for i in range(2)
-    ]
-    found = {}
-    for news in train_stacked(configs, report_every=12):
-        found |= news
-    for i, config in enumerate(configs):
-        *_, solo = train(config, report_every=12)
-        assert found[i].loss == pytest.approx(solo.loss, rel=1e-4)
-        assert found[i].finished
-    with pytest.raises(ValueError, match="problems_per_row is"):
-        next(train_stacked([configs[0], alone(override(configs[0], {"data.packing_begins": ""}))]))
 
 
 # Starts -----------------------------------------------------------------------------------------

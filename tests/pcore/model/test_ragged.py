@@ -5,14 +5,12 @@ import itertools
 import pytest
 import torch
 
+from pcore import batch as batches
+from pcore.batch import NO_TARGET, PART_TOKENS, cut_batch, cut_lengths
 from pcore.config import override
-from pcore.model import ragged
-from pcore.model.ragged import PART_TOKENS, cut_lengths, make_ragged
-from pcore.model.shared_tokens import share_tokens
-from pcore.model.targets import NO_TARGET
-from pcore.model.transformer import make_model
-from pcore.training.data import TrainingData
-from pcore.training.train import mean_loss, ragged_loss
+from pcore.data import TrainingData
+from pcore.model import make_model
+from pcore.training import mean_loss
 
 VARIANTS = {
     "coupled": {},
@@ -36,39 +34,40 @@ def config_of(config, name):
 def examples_of(batch) -> list[tuple]:
     """Tokens, IDs and targets of every row of a padded batch."""
     found = []
-    for tokens, ids, _, targets in zip(*batch, strict=True):
+    for tokens, ids, _, targets in zip(*batch[:4], strict=True):
         length = int((tokens != 0).sum())
         row = tokens[:length], ids[:length], targets[targets != NO_TARGET]
         found.append(tuple(tuple(part.flatten().tolist()) for part in row))
     return sorted(found)
 
 
-def examples_of_ragged(batch) -> list[tuple]:
-    """The same of a ragged batch, read off its parts."""
+def examples_of_parts(batch) -> list[tuple]:
+    """The same of a batch that was cut, read off its parts."""
     found, first, first_query = [], 0, 0
+    (all_targets,), (queries,) = batch.targets, batch.places
     for part in batch.parts:
         for places in part.places:
-            num_targets = int((targets := batch.targets[first_query:][: len(places)]).ge(0).sum())
+            num_targets = int((targets := all_targets[first_query:][: len(places)]).ge(0).sum())
             length = int(places[num_targets - 1]) + 1
             tokens = batch.tokens[0, first : first + length]
             assert not batch.tokens[0, first + length + 1 : first + part.num_tokens].any()
-            assert (batch.queries[first_query:][: len(places)] == first + places).all()
+            assert (queries[first_query:][: len(places)] == first + places).all()
             assert (targets[num_targets:] == NO_TARGET).all()
             ids = batch.ids[0, first : first + length]
             row = tokens, ids, targets[:num_targets]
             found.append(tuple(tuple(piece.flatten().tolist()) for piece in row))
             first, first_query = first + part.num_tokens, first_query + len(places)
-    assert (first, first_query) == (batch.tokens.shape[1], len(batch.queries))
+    assert (first, first_query) == (batch.tokens.shape[1], len(queries))
     return sorted(found)
 
 
 @pytest.mark.parametrize("name", ["coupled", "unpadded"])
 @pytest.mark.parametrize("part_tokens", [0, PART_TOKENS, 10**9])
 def test_every_example_is_there_as_it_was(tiny_config, name, part_tokens, monkeypatch):
-    monkeypatch.setattr(ragged, "PART_TOKENS", part_tokens)
+    monkeypatch.setattr(batches, "PART_TOKENS", part_tokens)
     batch = TrainingData(config_of(tiny_config, name)).next_batch()
-    found = make_ragged(*batch)
-    assert examples_of_ragged(found) == examples_of(batch)
+    found = cut_batch(batch)
+    assert examples_of_parts(found) == examples_of(batch)
     if part_tokens == 0:
         assert found.tokens.all(), "every part has one length: no padding at all"
     if part_tokens == 10**9:
@@ -81,13 +80,13 @@ def test_loss_and_gradients_are_those_of_the_padded_batch(tiny_config, name, sha
     config = config_of(tiny_config, name)
     batch, model = TrainingData(config).next_batch(), make_model(config)
     if not shared:
-        monkeypatch.setattr(ragged, "share_tokens", lambda *_: None)
-    assert len(make_ragged(*batch).parts) > 1
+        monkeypatch.setattr(model, "share", lambda *_: None)
+    assert len(cut_batch(batch).parts) > 1
     padded = mean_loss(model, *batch)
     padded.backward()
     expected = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
     model.zero_grad()
-    loss = ragged_loss(model, batch)
+    loss = mean_loss(model, *cut_batch(batch))
     loss.backward()
     torch.testing.assert_close(loss, padded, rtol=1e-5, atol=1e-6)
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
@@ -102,8 +101,8 @@ def test_tokens_are_shared_where_many_are_equal(tiny_config):
     shared = {}
     for name in ("coupled", "NoPE", "randomized"):
         config = config_of(tiny_config, name)
-        batch, model = make_ragged(*TrainingData(config).next_batch()), make_model(config)
-        shared[name] = share_tokens(model, batch.tokens, batch.ids) is not None
+        batch, model = cut_batch(TrainingData(config).next_batch()), make_model(config)
+        shared[name] = model.share(batch.tokens, batch.ids) is not None
     assert shared == {"coupled": True, "NoPE": True, "randomized": False}
 
 

@@ -6,15 +6,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from pcore.config import TrialConfig, override
-from pcore.config.seeding import make_generator
+from pcore import model as transformer
+from pcore.batch import NO_TARGET, cut_batch, target_places
+from pcore.config import TrialConfig, make_generator, override
+from pcore.data import TrainingData
 from pcore.diagnosis.attention import attention_weights
-from pcore.model.mixing import self_attention
-from pcore.model.mixing.self_attention import attend
-from pcore.model.targets import NO_TARGET, target_places
-from pcore.model.transformer import make_model
-from pcore.training.data import TrainingData
-from pcore.training.train import mean_loss, ragged_loss
+from pcore.model import attend, make_model
+from pcore.training import mean_loss
 from tests.support.reference import reference_logits
 
 VARIANTS = [
@@ -142,10 +140,10 @@ def test_padding_on_the_right_changes_nothing(tiny_config, encoding):
 def test_decoding_in_pieces_equals_one_forward_pass(tiny_config, changes, pieces):
     _, model, batch = trial(tiny_config, **changes)
     whole = model(batch.tokens, batch.ids)
-    cache, done = None, 0
+    cache, done = {}, 0
     for size in (*pieces, batch.tokens.shape[1] - sum(pieces)):
         end = done + size
-        logits, cache = model.decode_step(batch.tokens[:, done:end], batch.ids[:, :end], cache)
+        logits = model(batch.tokens[:, done:end], batch.ids[:, :end], cache=cache)
         torch.testing.assert_close(logits, whole[:, done:end], atol=1e-5, rtol=1e-5)
         done = end
 
@@ -198,7 +196,7 @@ def test_a_sink_is_a_key_without_a_value_that_all_queries_see(tiny_config, encod
     at = batch.places.unsqueeze(2).expand(-1, -1, whole.shape[2])
     some = model(*batch[:3])
     torch.testing.assert_close(some, whole.gather(1, at), atol=1e-6, rtol=1e-6)
-    ragged = ragged_loss(model, batch).float()
+    ragged = mean_loss(model, *cut_batch(batch))
     torch.testing.assert_close(ragged, mean_loss(model, *batch), rtol=1e-6, atol=0)
     weights = attention_weights(model, batch.tokens, batch.ids)
     assert weights.sum(dim=4).max() < 1
@@ -240,13 +238,11 @@ def test_scores_in_pieces_give_the_same_logits(tiny_config, monkeypatch, changes
         everywhere, some = model(*batch[:2]), model(*batch[:3])
         sizes = []
         monkeypatch.setattr(
-            self_attention,
+            transformer,
             "attend",
             lambda q, *rest: (sizes.append(q.shape[2]), attend(q, *rest))[1],
         )
-        monkeypatch.setitem(
-            self_attention.SCORE_BYTES, "cpu", 4 * 4 * 2 * batch.tokens.shape[1] * 2
-        )
+        monkeypatch.setitem(transformer.SCORE_BYTES, "cpu", 4 * 4 * 2 * batch.tokens.shape[1] * 2)
         torch.testing.assert_close(model(*batch[:2]), everywhere)
         torch.testing.assert_close(model(*batch[:3]), some)
     assert 2 in sizes

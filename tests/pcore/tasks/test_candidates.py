@@ -3,16 +3,14 @@
 import pytest
 import torch
 
+from pcore.checkpoint import save_model
 from pcore.cli import main
-from pcore.config import PositionConfig, TrialConfig, override, trial_id
-from pcore.config.seeding import make_generator
+from pcore.config import PositionConfig, TrialConfig, make_generator, override, trial_id
+from pcore.decoding import decode_freely
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
-from pcore.evaluation.evaluate import evaluate
-from pcore.evaluation.generate import decode_freely
-from pcore.evaluation.test_sets import make_test_set
-from pcore.model.checkpoint import save_model
-from pcore.model.transformer import make_model
+from pcore.evaluation import evaluate, make_test_set
+from pcore.model import make_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
 from pcore.tasks.candidates import CANDIDATES, candidate_ids
@@ -21,8 +19,8 @@ from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.parity import Parity
-from pcore.training.train import train
-from pcore.training.validate import validate
+from pcore.training import train
+from pcore.validation import validate
 from tests.support.task_oracles import VARIANTS, ids_of, make_rng
 
 DESIGNED = [

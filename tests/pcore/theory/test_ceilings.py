@@ -6,11 +6,11 @@ from itertools import permutations
 import pytest
 import torch
 
+from pcore.batch import make_batch
 from pcore.config import TrialConfig, override
 from pcore.encodings import position_ids as positions
-from pcore.evaluation.evaluate import evaluate
-from pcore.model.targets import make_batch
-from pcore.model.transformer import make_model
+from pcore.evaluation import evaluate
+from pcore.model import make_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
 from pcore.theory.ceilings import (
@@ -19,7 +19,7 @@ from pcore.theory.ceilings import (
     count_by_enumeration,
     count_ceiling,
 )
-from pcore.training.train import Run
+from pcore.training import Run
 
 PUBLISHED = {1: 81, 2: 2668, 3: 50150, 4: 765_139, 5: 10_033_314}
 ONE_LAYER = {

@@ -2,13 +2,13 @@
 
 import pytest
 
+from pcore.checkpoint import load_model
 from pcore.config import override, trial_id, unflatten
-from pcore.model.checkpoint import load_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.copying import Copy
 from pcore.theory.constructed import find_construction
-from pcore.training.train import train
-from pcore.training.validate import validate
+from pcore.training import train
+from pcore.validation import validate
 from sweeps.__main__ import main
 from sweeps.baseline import addition, constructed
 from sweeps.engine.prices.price import price_cells

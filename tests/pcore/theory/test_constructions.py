@@ -6,10 +6,10 @@ from collections.abc import Iterable
 import pytest
 import torch
 
+from pcore.batch import target_places
 from pcore.config import TrialConfig, override
 from pcore.encodings import position_ids as positions
-from pcore.evaluation.test_sets import make_test_set
-from pcore.model.targets import target_places
+from pcore.evaluation import make_test_set
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
 from pcore.theory.addition import make_addition, make_addition_with_rings

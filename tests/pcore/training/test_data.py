@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 import torch
 
+from pcore.batch import NO_TARGET
 from pcore.config import override
-from pcore.model.targets import NO_TARGET
-from pcore.training.data import TrainingData
+from pcore.data import TrainingData
 
 
 def read(data, count):
@@ -93,7 +93,7 @@ def test_targets_are_the_response_and_eos(tiny_config):
 
 def test_a_fixed_list_longer_than_a_chunk_holds_all_its_examples(tiny_config, monkeypatch):
     """Chunks differ in width; joining them must neither cut nor shift anything."""
-    monkeypatch.setattr("pcore.training.data.CHUNK", 7)
+    monkeypatch.setattr("pcore.data.CHUNK", 7)
     config = override(tiny_config, {"data.num_examples": 30, "optim.batch_size": 30})
     for tokens, ids, mask in read(TrainingData(config), 30):
         query, response = config.task.decode(torch.tensor(tokens))

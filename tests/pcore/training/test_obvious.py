@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from pcore.config import override
-from pcore.evaluation.judge import judge
-from pcore.evaluation.test_sets import evaluation_ids, make_test_set
-from pcore.training.train import Run, learning_rate
+from pcore.data import TrainingData
+from pcore.decoding import decode_freely
+from pcore.evaluation import evaluation_ids, judge, make_test_set
+from pcore.model import Transformer
+from pcore.training import Run, learning_rate
 from sweeps.baseline import addition
 from tests.support.obvious import ObviousTrainer, find_right, mean_loss
 
@@ -48,6 +50,38 @@ def test_gradients_are_those_of_the_obvious_version(config):
     for (name, fast), slow in zip(run.model.named_parameters(), model.parameters(), strict=True):
         if slow.grad is not None:
             torch.testing.assert_close(fast.grad, slow.grad, rtol=1e-3, atol=1e-6, msg=name)
+
+
+ROUTES = {
+    "cut into parts": ({}, False),
+    "tokens not shared": ({"position.ids": "randomized", "position.max_position": 900}, False),
+    "own, padded": ({"model.mixer": "tests.pcore.model.test_mixing:Mean"}, False),
+    "gated": ({"model.mixer": "gated-linear"}, False),
+    "static, as on a GPU": ({}, True),
+    "packed": ({"data.problems_per_row": 4, "position.max_position": 100}, False),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_route_ends_in_the_one_forward_pass(monkeypatch, route):
+    changes, static = ROUTES[route]
+    config = override(addition("smoke"), {"optim.batch_size": 16, "data.max_length": 6} | changes)
+    run, calls, forward = Run(config, "cpu"), [], Transformer.forward
+    run.data = TrainingData(config, static=static)
+
+    def counted(model, *inputs, **options):
+        calls.append(model)
+        return forward(model, *inputs, **options)
+
+    monkeypatch.setattr(Transformer, "forward", counted)
+    for _ in range(3):
+        run.update(run.data.next_batch(), 1e-3)
+    assert calls == [run.model] * 3
+    batch = make_test_set(config, 2)
+    judge(run.model, batch, config)
+    assert len(calls) == 4
+    decode_freely(run.model, batch, config)
+    assert len(calls) == 4 + int(batch.response_mask.sum(dim=1).max())
 
 
 def test_the_same_examples_are_right(config):

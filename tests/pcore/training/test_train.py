@@ -6,14 +6,13 @@ import math
 import pytest
 import torch
 
+from pcore.checkpoint import load_model, load_state, save_model, save_state
 from pcore.config import OptimConfig, override
+from pcore.data import TrainingData
 from pcore.evaluation import evaluate as evaluate_module
-from pcore.evaluation.test_sets import make_test_set
-from pcore.model.checkpoint import load_model, load_state, save_model, save_state
-from pcore.model.transformer import make_model
-from pcore.training.best_weights import Candidate
-from pcore.training.data import TrainingData
-from pcore.training.train import Diverged, Run, learning_rate, train, weight_decay
+from pcore.evaluation import make_test_set
+from pcore.model import make_model
+from pcore.training import Candidate, Diverged, Run, learning_rate, train, weight_decay
 from tests.support.same import ALL_POLICIES, assert_same, facts
 
 STREAMS = [

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.load import RUN, Results
 from pcore.config import TrialConfig, flatten, override, trial_id
-from pcore.evaluation.test_sets import evaluation_lengths
+from pcore.evaluation import evaluation_lengths
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.spec import Scale
 

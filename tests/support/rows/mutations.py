@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
+from pcore.checkpoint import pack_state
 from pcore.config import override, trial_id
-from pcore.model.checkpoint import pack_state
 from sweeps.baseline import addition
 from sweeps.engine.store import packs
 from sweeps.engine.store.beside import MECHANISMS

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from analysis.__main__ import main as analyse
+from pcore.checkpoint import load_model
 from pcore.config import override, trial_id
-from pcore.model.checkpoint import load_model
 from sweeps.engine.options import parse_duration
 from sweeps.engine.plan import make_plan
 from sweeps.engine.prices.price import describe_error

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from pcore.checkpoint import pack_model, read_progress
 from pcore.config import override, trial_id
-from pcore.model.checkpoint import pack_model, read_progress
 from sweeps.__main__ import main as sweeps_main
 from sweeps.commands.merge import merge_stores
 from sweeps.engine.spec import Sweep, arms, grid

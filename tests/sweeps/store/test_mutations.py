@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pcore.model.checkpoint import unpack_state
+from pcore.checkpoint import unpack_state
 from sweeps.__main__ import main
 from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store import checks

@@ -1,6 +1,6 @@
 """Free greedy decoding with a key-value cache: the model reads its own predictions.
 
-Exact match does not need it (see `pcore.evaluation.judge`). It answers typed queries, and a test
+Exact match does not need it (see `pcore.evaluation`). It answers typed queries, and a test
 uses it to show that the parallel measure is the same. Position IDs are those of the true layout, as
 in evaluation: they tell the model where a token is, never what to write.
 """
@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from pcore.batch import target_places
 from pcore.config import TrialConfig
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
-from pcore.evaluation.predict import autocast
-from pcore.model.targets import target_places
-from pcore.model.transformer import Transformer
+from pcore.evaluation import autocast
+from pcore.model import Cache, Transformer
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
 
@@ -94,12 +94,13 @@ def _decode(
 ) -> Int[Tensor, "B N"]:
     """N tokens that greedily follow contexts of one length."""
     device, num_context = model.embedding.device, context.shape[1]
-    tokens, ids, cache = context.to(device), ids.to(device), None
+    tokens, ids = context.to(device), ids.to(device)
+    cache: Cache = {}
     stopped = torch.zeros(len(tokens), dtype=torch.bool, device=device)
     found: list[Tensor] = []
     for step in range(num_targets):
         with autocast(device):
-            logits, cache = model.decode_step(tokens, ids[:, : num_context + step], cache)
+            logits = model(tokens, ids[:, : num_context + step], cache=cache)
         token = logits[:, -1].float().argmax(dim=1).masked_fill(stopped, PAD_TOKEN)
         stopped = stopped | (token == eos)
         found.append(token)

@@ -12,14 +12,14 @@ Batch: `optim.batch_size` problems. The task draws their lengths (uniformly from
 each operand by itself) and contents, once for all epochs or endlessly; `Task.layout` orders them as
 BOS, query, response, EOS and gives each token its relative ID. Position ID = start + relative ID;
 starts are drawn anew at every visit, one for each example and level
-(`pcore.encodings.position_ids`). A row may hold several problems (`pcore.model.packing`).
+(`pcore.encodings.position_ids`). A row may hold several problems (`pcore.batch`).
 Targets: the tokens of the response and EOS, none of the query. `places` are the tokens before them.
 Loss: cross-entropy, the mean over all targets of the batch, so that long responses count more.
 Rate: linear warm-up, then a cosine. weight_decay is 0 as published; AdamW is then Adam.
 
-On a CPU `ragged_loss` gives the same loss and gradients with almost no padding
-(`pcore.model.ragged`); on a GPU, batches have a static shape and the step may be compiled. The step
-without any of this, one operation after the other, is `tests/support/obvious.py`;
+On a CPU a batch is cut into parts with almost no padding, on a GPU it has a static shape and the
+loss may be compiled (`pcore.batch`); the loss and its gradients are the same. The step without any
+of this, one operation after the other, is `tests/support/obvious.py`;
 `tests/pcore/training/test_obvious.py` shows that losses and gradients are equal.
 
 A report can return the complete state, from which `train(config, state=...)` resumes exactly: on a
@@ -27,9 +27,10 @@ CPU an interrupted run equals an uninterrupted one bit for bit.
 """
 
 import copy
+import functools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,17 +39,27 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from pcore.batch import NO_TARGET, Part, TrainingBatch, cut_batch
 from pcore.config import OptimConfig, TrialConfig
-from pcore.evaluation.evaluate import LengthResult, evaluate, evaluate_lengths
-from pcore.evaluation.predict import autocast
-from pcore.model.compiled import Compiled, Loss, can_compile
-from pcore.model.ragged import make_ragged, ragged_logits
-from pcore.model.targets import NO_TARGET, TrainingBatch
-from pcore.model.transformer import LanguageModel, Transformer, make_model
+from pcore.data import TrainingData
+from pcore.evaluation import (
+    LengthResult,
+    autocast,
+    evaluate,
+    evaluate_lengths,
+    make_held_out_set,
+    make_test_set,
+)
+from pcore.model import LanguageModel, Transformer, make_model
+from pcore.tasks.base import Batch
 from pcore.theory.constructed import make_constructed
-from pcore.training.best_weights import Candidate, candidate_sets, snapshot
-from pcore.training.data import TrainingData
-from pcore.training.validate import validate
+from pcore.validation import validate
+
+# CUDA graphs replay a step without Python. Gradients then lie in the memory of the graph until the
+# next replay: clipping and AdamW come before it, and they are dropped when it begins.
+BACKEND: str | Callable[..., Any] = "inductor"
+MODES = {"cpu": "default", "cuda": "reduce-overhead"}
+MAX_SHAPES = 64  # compiled in one process: shapes of batches times kinds of models
 
 
 class Diverged(RuntimeError):
@@ -98,8 +109,7 @@ def train(
 
     A report every `report_every` steps and after the last one, then one for each evaluated length,
     then one with the weights. Training can resume from the state of any of them.
-    compile: translate the training step (`pcore.model.compiled`), which changes no more than
-    rounding; without a compiler it trains as if not asked to.
+    compile: translate the loss (`compile_loss`), which changes no more than rounding.
     Raises ValueError for a configuration that cannot work, before any compute; Diverged when the
     loss is not finite.
     """
@@ -127,18 +137,26 @@ def mean_loss(
     ids: Int[Tensor, "B T P"],
     places: Int[Tensor, "B R"],
     targets: Int[Tensor, "B R"],
+    parts: tuple[Part, ...] | None = None,
 ) -> Tensor:
     """Mean cross-entropy over all targets of a batch, in float32: what a trial minimises."""
-    logits = model(tokens, ids, places)
+    if parts is None:
+        logits = model(tokens, ids, places)
+    else:
+        logits = model(tokens, ids, places, parts=parts, shared=model.share(tokens, ids))
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=NO_TARGET)
 
 
-def ragged_loss(model: Transformer, batch: TrainingBatch) -> Tensor:
-    """`mean_loss`, almost without computing padding: what a CPU trains with."""
-    if not model.separable:
-        return mean_loss(model, *batch)
-    ragged = make_ragged(*batch)
-    return F.cross_entropy(ragged_logits(model, ragged), ragged.targets, ignore_index=NO_TARGET)
+@functools.cache
+def compile_loss(device: str) -> Callable[..., Tensor]:
+    """`mean_loss` by `torch.compile`, one for all trials of a process: only a new shape of batches
+    or kind of model is compiled again. Only batches of static shape go through it, never the model
+    itself, so weights keep their names and states move between compiled and plain runs.
+    """
+    from torch._dynamo import config as dynamo  # pyright: ignore[reportPrivateUsage]  # slow
+
+    dynamo.recompile_limit = max(dynamo.recompile_limit, MAX_SHAPES)
+    return torch.compile(mean_loss, dynamic=False, backend=BACKEND, mode=MODES[device])
 
 
 def learning_rate(optim: OptimConfig, step: int) -> float:
@@ -180,6 +198,41 @@ def evaluate_constructed(config: TrialConfig, device: str | torch.device) -> Rep
     )
 
 
+@dataclass(slots=True)
+class Candidate:
+    """The best checkpoint so far on one set of examples."""
+
+    batch: Batch
+    loss: float = math.inf
+    step: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, loss: float, step: int, model: Transformer) -> None:
+        if loss < self.loss:
+            self.loss, self.step, self.weights = loss, step, snapshot(model.state_dict())
+
+
+def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
+    """The examples on which each checkpoint policy other than `last` chooses."""
+    sets: dict[str, Batch] = {}
+    if "best" in config.eval.checkpoints:
+        sets["best"] = make_held_out_set(config)
+    if "oracle" in config.eval.checkpoints:
+        sets["oracle"] = make_test_set(config, max(config.eval.test_lengths))
+    return sets
+
+
+def snapshot(value: Any) -> Any:
+    """A copy of a state whose tensors have memory of their own."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {name: snapshot(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [snapshot(part) for part in value]
+    return value
+
+
 class Run:
     """Everything that changes while a trial trains.
 
@@ -194,7 +247,6 @@ class Run:
         dtype: torch.dtype | None = None,
     ):
         self.config, self.device, self.dtype = config, torch.device(device), dtype
-        compile = compile and can_compile(config)
         self.model: Transformer = make_model(config).to(device)
         o = config.optim
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -209,7 +261,8 @@ class Run:
         # A GPU prefers one large batch of a fixed shape; a CPU pays for every padded token.
         static = compile or self.device.type != "cpu"
         self.data = TrainingData(config, device, static)
-        self.mean_loss = Compiled(mean_loss, self.device, compile)
+        self.compiled = compile
+        self.loss = compile_loss(self.device.type) if compile else mean_loss
         self.step, self.last_report = 0, 0
         self.loss_sum = torch.zeros((), device=device)
         self.facts: dict[str, float] = {}  # of the last report
@@ -221,26 +274,23 @@ class Run:
         decay = weight_decay(self.config.optim, self.step)
         for group in self.optimizer.param_groups:
             group.update(lr=rate, weight_decay=decay)
-        loss = self.mean_loss.use(lambda function: self.backward(batch, function))
+        loss = self.backward(batch)
         limit = self.config.optim.grad_clip or math.inf
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=True)
         self.optimizer.step()
         return loss, grad_norm
 
-    def backward(self, batch: TrainingBatch, function: Loss = mean_loss) -> Tensor:
-        """Leave the gradients of the mean loss in the parameters; that loss.
-
-        function: gives it for batches of static shape.
-        """
+    def backward(self, batch: TrainingBatch) -> Tensor:
+        """Leave the gradients of the mean loss in the parameters; that loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        if self.data.static:
-            with autocast(self.device, self.dtype):
-                mean = function(self.model, *batch)
-            mean.backward()
-            return mean.detach().clone()  # the next replay of a CUDA graph overwrites the original
-        mean = ragged_loss(self.model, batch)
+        if not self.data.static and self.model.separable:
+            batch = cut_batch(batch)
+        if self.compiled and self.device.type == "cuda":
+            torch.compiler.cudagraph_mark_step_begin()
+        with autocast(self.device, self.dtype):
+            mean = self.loss(self.model, *batch)
         mean.backward()
-        return mean.detach()
+        return mean.detach().clone()  # the next replay of a CUDA graph overwrites the original
 
     @property
     def trained(self) -> bool:
@@ -277,7 +327,7 @@ class Run:
             seconds=seconds,
             results=tuple(self.results),
             state=self.state_dict,
-            compiled=self.mean_loss.active,
+            compiled=self.compiled,
         )
 
     def track_candidates(self) -> None:

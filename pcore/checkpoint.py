@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pcore.config import TrialConfig, flatten, named_code, trial_id, unflatten
-from pcore.model.transformer import Transformer, make_model
+from pcore.model import Transformer, make_model
 
 
 def save_model(

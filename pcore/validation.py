@@ -2,12 +2,26 @@
 
 import math
 
-from pcore.config import ModelConfig, PositionConfig, TrialConfig, flatten, format_numbers
+from pcore.batch import Rows, phases
+from pcore.config import (
+    DataConfig,
+    ModelConfig,
+    PositionConfig,
+    TrialConfig,
+    flatten,
+    format_numbers,
+)
 from pcore.encodings import ENCODINGS, Encoding, find_encoding
-from pcore.encodings.position_ids import level_names, max_relative_ids, num_levels
-from pcore.evaluation.test_sets import evaluation_lengths
-from pcore.model.mixing import Attention, mixing_parts
-from pcore.model.packing import check_packing
+from pcore.encodings.disjoint_starts import needed_ids
+from pcore.encodings.position_ids import (
+    draws_apart,
+    level_names,
+    max_relative_ids,
+    num_levels,
+)
+from pcore.evaluation import evaluation_lengths
+from pcore.mixing import Attention
+from pcore.model import mixing_parts
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
 from pcore.theory.constructed import check_constructed
@@ -37,7 +51,7 @@ def validate(config: TrialConfig) -> None:
     _check_ranges(config)
     _check_positions(config)
     _check_mixing(config)
-    check_packing(config)
+    _check_packing(config)
 
 
 def check_sizes(config: TrialConfig) -> None:
@@ -110,8 +124,6 @@ def _check_numbers(config: TrialConfig) -> None:
     for name, value in fractions.items():
         if not 0 <= value <= 1:
             raise ValueError(f"{name}={value} must be between 0 and 1")
-    if not 0 <= e.stop_error < 1:
-        raise ValueError(f"eval.stop_error={e.stop_error} must be at least 0 and below 1")
     for name, value in {
         "position.max_start": p.max_start,
         "eval.length_budget": e.length_budget,
@@ -278,6 +290,89 @@ def _check_length(config: TrialConfig, length: int, second: int | None, start: i
         raise ValueError(
             f"position.{field}={value} is below {relative + start}{below}, which {where} needs"
         )
+
+
+def _check_packing(config: TrialConfig) -> None:
+    """Raise ValueError, in one sentence, for packed rows that cannot work."""
+    data, begins = config.data, config.data.packing_begins
+    if not data.problems_per_row or min(data.problems_per_row) < 1:
+        raise ValueError("data.problems_per_row must hold numbers from 1 on, at least one")
+    if len(begins) != len(data.problems_per_row) - 1:
+        raise ValueError(
+            f"data.packing_begins has {len(begins)} entries, data.problems_per_row="
+            f"{format_numbers(data.problems_per_row)} needs {len(data.problems_per_row) - 1}: the "
+            "share of the steps from which each number but the first acts"
+        )
+    if list(begins) != sorted(set(begins)) or not all(0 < share < 1 for share in begins):
+        raise ValueError(f"data.packing_begins={format_numbers(begins)} must rise, between 0 and 1")
+    if not 0 <= data.single_problems < 1:
+        raise ValueError(f"data.single_problems={data.single_problems} must be in [0, 1)")
+    if max(data.problems_per_row) == 1:
+        default = DataConfig()
+        for name in ("single_problems", "packed_order"):
+            if (value := getattr(data, name)) != getattr(default, name):
+                raise ValueError(
+                    f"data.{name}={value} has no meaning with one problem in each row: "
+                    f"leave it at {getattr(default, name)}"
+                )
+        return
+    for rows, _ in phases(config):
+        _check_batch(config, rows)
+    _check_ids(config, max(data.problems_per_row))
+
+
+def _check_batch(config: TrialConfig, rows: Rows) -> None:
+    share, size = config.data.single_problems, config.optim.batch_size
+    if not rows.num_packed:
+        raise ValueError(
+            f"data.problems_per_row: no row of {rows.per_row} problems can be made of "
+            f"optim.batch_size={size} with data.single_problems={share}"
+        )
+    if not share and rows.num_packed < size:
+        raise ValueError(
+            f"optim.batch_size={size} counts problems and is not a multiple of {rows.per_row} "
+            "(data.problems_per_row): with data.single_problems above 0 the rest stands alone"
+        )
+
+
+def _check_ids(config: TrialConfig, most: int) -> None:
+    """Every ID of a row of `most` problems of the largest length must fit."""
+    data, position, task = config.data, config.position, config.task
+    encoding, by_row = find_encoding(position.encoding), data.packed_order == "row"
+    if by_row and not (encoding.uses_ids and position.ids in ("sequential", "randomized")):
+        raise ValueError(
+            "data.packed_order=row counts IDs through a row, which has no meaning with "
+            f"position.ids={position.ids} and position.encoding={position.encoding}"
+        )
+    if not encoding.uses_ids:
+        return
+    if position.ids == "randomized" and not by_row:
+        raise ValueError(
+            "position.ids=randomized draws one sorted subset of IDs for a row of problems: "
+            "use data.packed_order=row"
+        )
+    apart = draws_apart(position, data)
+    if apart and position.max_start:
+        raise ValueError(
+            f"position.max_start={position.max_start} cannot hold where the ranges of "
+            "several problems in a row are kept apart: use position.max_position"
+        )
+    if not (apart or by_row):
+        return  # every problem counts from the same place
+    trained = task.trained_seconds(data.min_length, data.max_length)
+    second = max(trained) if trained else None
+    largest = max_relative_ids(task, position.ids, data.max_length, second, position.candidate)
+    free = not (encoding.bounded or position.ids == "randomized" or position.start != "fixed")
+    for limit, relative in zip(position.level_limits(len(largest)), largest, strict=True):
+        needed = most * (relative + 1)
+        if apart:
+            needed = needed_ids([relative] * most, position.start == "wrapped")
+        if needed > limit and not free:
+            raise ValueError(
+                f"position.max_position={limit} is below {needed}, which {most} problems of "
+                f"{name_of(type(task), TASKS)} at length {data.max_length} in a row need "
+                "(data.problems_per_row)"
+            )
 
 
 def task_name(task: Task) -> str:

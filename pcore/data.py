@@ -4,7 +4,7 @@ Starts are redrawn at every visit. Contents, order and starts come from three ge
 the data seed alone, so a model seed never changes the data. `state_dict` holds everything that an
 exact resume needs.
 
-`pcore.model.packing` puts problems into rows; their number per row changes only position IDs.
+`pcore.batch` puts problems into rows; their number per row changes only position IDs.
 
 On a GPU, whose generators differ from the CPU's anyway, many batches are made at once: making a
 single one takes about as long and waits for the device a few times.
@@ -18,13 +18,21 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pcore.config import TrialConfig
-from pcore.config.seeding import make_generator
+from pcore.batch import (
+    Rows,
+    TrainingBatch,
+    count_targets,
+    find_rows,
+    make_batch,
+    pack,
+    packed_shape,
+    pad_batch,
+    static_shape,
+    tokens_before,
+)
+from pcore.config import TrialConfig, make_generator
 from pcore.encodings import find_encoding
-from pcore.encodings.position_ids import draw_position_ids, select_relative_ids
-from pcore.model.packing import Rows, draws_apart, find_rows, pack, tokens_before
-from pcore.model.static import count_targets, packed_shape, static_shape
-from pcore.model.targets import TrainingBatch, make_batch, pad_batch
+from pcore.encodings.position_ids import draw_position_ids, draws_apart, select_relative_ids
 from pcore.tasks.base import NO_ID, Batch
 
 CHUNK = 10_000  # examples generated at once for the fixed list
@@ -128,8 +136,8 @@ class TrainingData:
             else:
                 shape = packed_shape(*shape)
             batch = pad_batch(batch, *shape)
-        parts = (t.split(rows.num_rows) for t in batch)
-        return map(TrainingBatch, *parts)
+        pieces = (tensor.split(rows.num_rows) for tensor in batch[:4])
+        return map(TrainingBatch, *pieces)
 
     def _pack(
         self, problems: Batch, rows: Rows, count: int, num_targets: int | None

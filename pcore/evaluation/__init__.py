@@ -1,1 +1,0 @@
-"""Evaluation: test sets, predictions, counts, free decoding, and FLOPs."""

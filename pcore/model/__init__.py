@@ -1,1 +1,0 @@
-"""The papers' Transformer (transformer.py), faster versions of it, and its checkpoints."""

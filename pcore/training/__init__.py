@@ -1,1 +1,0 @@
-"""Training: the loop, its data, and many small trials as one batched model."""
