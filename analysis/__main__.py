@@ -6,9 +6,11 @@ from pathlib import Path
 
 from analysis.commands import COMMANDS, SCALES, sweep_name
 from pcore.cli.parser import Parser, close_output, first_line
+from pcore.cli.text import plain_output
 from sweeps.engine.store.location import find_existing
 
 
+@plain_output()
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; 0, or 2 with one sentence on stderr if it is refused."""
     try:
@@ -31,6 +33,9 @@ def _lengths(text: str) -> list[int]:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["page"]:
+        raise ValueError("`page` and `report` are one now: python -m analysis report")
     parser = Parser(
         prog="python -m analysis",
         description="Tables, figures and reports from stored results.",
@@ -43,26 +48,26 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    stored = ("table", "report", "page", "compare", "trace", "select", "search")
+    stored = ("table", "report", "compare", "trace", "select", "search")
     for name in stored:
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
     add["compare"]("a", help="SWEEP, SWEEP/CELL or SWEEP [SCALE]/CELL; before SWEEP, a folder")
     add["compare"]("b", help="the other one")
     add["compare"]("sweep", nargs="?", metavar="SWEEP", help="then A and B are results folders")
-    add["compare"]("--by-length", action="store_true", help="every length, not bands of them")
+    add["compare"]("--by-length", action="store_true", help="each length, with intervals")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
     for name in ("table", "trace", "select", "search"):
         add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
     add["trace"]("cell", metavar="CELL", help="its label in the table")
     add["trace"]("length", metavar="LENGTH", type=int)
-    for name in ("table", "report", "page", "compare", "trace", "select"):
+    for name in ("table", "report", "compare", "trace", "select"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
     for name in ("table", "report", "compare", "trace", "select", "search"):
         default = "all" if name == "report" else "the only one in the store, else laptop"
         add[name]("--scale", choices=SCALES, help=f"default: {default}")
-    for name in ("table", "report", "page", "compare", "search"):
-        add[name]("--out", type=Path, help="where to write")
+    for name in ("table", "report", "compare", "search", "attention"):
+        add[name]("--out", type=Path, metavar="FOLDER", help="where to write; made if missing")
     add["table"](
         "--metric", help="one of your own instead of exact match (python -m sweeps measure)"
     )
@@ -84,9 +89,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")
     add["attention"]("--length", type=int, help="default: the longest trained length")
     add["attention"]("--examples", type=int, default=1000, help="default: 1000")
-    add["attention"]("--out", type=Path, help="file to write, without extension")
     add["attention"]("--trust-code", action="store_true", help="import user code that it names")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     if "sweeps" in options:
         options.sweeps = [sweep_name(name) for name in options.sweeps]
     return options

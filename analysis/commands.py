@@ -4,11 +4,11 @@ import argparse
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 from analysis import load
 from analysis.load import Results
+from analysis.report import files
 from analysis.tables import render
 from analysis.tables.files import check_place, write_text
 from analysis.tables.sweep_tables import Table
@@ -23,12 +23,7 @@ SCALES = ("smoke", "laptop", "paper")
 
 def show_table(options: argparse.Namespace) -> int:
     """Print the table; write it in all formats, and every figure."""
-    from analysis.report.stamps import stamp_views
-    from analysis.report.write import draw_section, make_tables, write_tables
-
-    store, view = Store(options.results), (*_view(options), options.checkpoint)
-    made_of = stamp_views(store, [view]).get(view)  # first: rows may come in meanwhile
-    results = load.load_sweep(store, *view)
+    results = load.load_sweep(options.results, *_view(options), options.checkpoint)
     if not _has_runs(results):
         return 0
     folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
@@ -38,20 +33,18 @@ def show_table(options: argparse.Namespace) -> int:
         return _show_metric(results, options.metric, folder)
     if options.only or options.lengths:
         return _show_selected(results, options.only, options.lengths, folder)
-    section, texts = make_tables(results, folder)
-    assert section.table is not None
-    print(render.render_text(section.table), flush=True)
+    table, texts = files.table_files(results)
     try:
-        write_tables(folder, texts)
-        del texts  # of a large sweep too large to keep while figures are drawn
-        files = draw_section(section, folder, made_of).files
+        written = files.write_files(folder, texts)
     except OSError as error:
+        print(render.render_text(table), flush=True)
         if options.out:
             raise
         reason = f"{folder}: {error.strerror or error}"
         print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
-    else:
-        _print_written(files)
+        return 0
+    print(render.render_text(table), flush=True)
+    _show_written([*written, *files.draw_files(results, folder)])
     return 0
 
 
@@ -67,7 +60,7 @@ def _show_selected(results: Results, only: list[str], lengths: list[int], folder
         count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
         table = replace(table, notes=(count, *table.notes))
     written = _write_table(table, folder, "selected")
-    _print_written([*written, *style.save(plot_lengths(chosen), folder / "selected")])
+    _show_written([*written, *style.save(plot_lengths(chosen), folder / "selected")])
     return 0
 
 
@@ -77,23 +70,20 @@ def _show_metric(results: Results, metric: str, folder: Path) -> int:
 
     column = find_column(results, metric)
     stem = f"metric-{column.replace(':', '-')}"
-    _print_written(_write_table(metric_table(results, column), folder, stem))
+    _show_written(_write_table(metric_table(results, column), folder, stem))
     return 0
 
 
 def _write_table(table: Table, folder: Path, stem: str) -> list[Path]:
-    """Print a table and write it in all formats; the files."""
-    from analysis.report.write import write_tables
-
+    """Write a table in all formats, then print it; the files."""
+    written = files.write_files(folder, files.render_files(table, stem))
     print(render.render_text(table), flush=True)
-    texts = {f"{stem}.{kind}": text for kind, text in render.render_files(table).items()}
-    write_tables(folder, texts)
-    return [folder / name for name in texts]
+    return written
 
 
 def make_report(options: argparse.Namespace) -> int:
-    """Write verdicts, tables and figures of all sweeps in the store to one HTML file."""
-    from analysis.report.write import write_report
+    """Write one HTML page: findings, every cell with its curves, tables, figures."""
+    from analysis.report.page import make_page
 
     store = Store(options.results)
     views = store.view_names()
@@ -110,31 +100,13 @@ def make_report(options: argparse.Namespace) -> int:
     ]
     if not selected:
         raise ValueError(f"no sweep to report on in {options.results}")
-    out = _out(options) or _reports(options.results) / "report.html"
-    out = out if out.suffix else out.with_suffix(".html")
-    written = write_report(store, selected, options.checkpoint, out)
-    print(written.verdicts)
-    print(f"{'written' if written.changed else 'unchanged'}: {_relative(out)}")
-    return 0
-
-
-def make_page(options: argparse.Namespace) -> int:
-    """Write one HTML file to browse in: all cells of the store, with filters and charts."""
-    from analysis.report.browse.links import find_links
-    from analysis.report.browse.write import write_page
-
-    store = Store(options.results)
-    views = sorted(store.view_names(), key=_report_order)
-    reports = _reports(options.results)
-    out = options.out or reports / "page.html"
-    out = out if out.suffix else out.with_suffix(".html")
-    results = options.results if "://" in options.results else _relative(Path(options.results))
-    links = find_links(str(results), [reports, out.parent], out)
-    written = write_page(store, views, options.checkpoint, links, out)
-    for sentence in written.left_out:
+    folder = _out(options) or _reports(options.results)
+    name = options.results if "://" in options.results else files.relative(Path(options.results))
+    page, left_out = make_page(store, selected, options.checkpoint, str(name))
+    (written,) = files.write_files(folder, {"report.html": page})
+    for sentence in left_out:
         print(f"left out: {sentence}", file=sys.stderr)
-    print(f"rebuilt: {', '.join(written.made) or 'nothing, no row has changed'}")
-    print(f"{'written' if written.changed else 'unchanged'}: {_relative(out)}")
+    print(f"written: {files.relative(written)}\nopen: {written.resolve().as_uri()}")
     return 0
 
 
@@ -153,10 +125,12 @@ def compare(options: argparse.Namespace) -> int:
     if len({*a.cells, *b.cells}) > 1:
         table = replace(table, notes=(count_cells(a, b), *table.notes))
     few = "\n  ".join((table.title, *table.notes[:2]))
+    folder = _out(options)
+    texts = {"changes.csv": render.frame_csv(frame)}
+    written = files.write_files(folder, texts) if folder else []
     print(render.render_text(table) if table.rows else few)
-    if options.out:
-        write_text(options.out, render.frame_csv(frame))
-        print(f"written: {_relative(options.out)}")
+    if written:
+        _show_written(written)
     return 0
 
 
@@ -232,13 +206,11 @@ def show_search(options: argparse.Namespace) -> int:
     name, scale = _view(options)
     tried = load.load_search(options.results, name, scale)
     table = search_table(tried, f"Search {name} [{scale}]")
+    folder = _out(options) or _reports(options.results) / f"{name}-{scale}"
+    texts = {"csv": render.frame_csv(tried), "md": render.render_markdown(table)}
+    written = files.write_files(folder, {f"slices.{kind}": text for kind, text in texts.items()})
     print(render.render_text(table), flush=True)
-    stem = _out(options) or _reports(options.results) / f"{name}-{scale}" / "slices"
-    files = style.save(plot_slices(tried), stem)
-    numbers, shown = (stem.with_name(f"{stem.name}.{kind}") for kind in ("csv", "md"))
-    write_text(numbers, render.frame_csv(tried))
-    write_text(shown, render.render_markdown(table))
-    _print_written([*files, numbers, shown])
+    _show_written([*style.save(plot_slices(tried), folder / "slices"), *written])
     return 0
 
 
@@ -250,7 +222,7 @@ def fill_files(options: argparse.Namespace) -> int:
         text = fill(file)
         changed = text != file.read_text(encoding="utf-8")
         write_text(file, text)
-        print(f"{_relative(file)}: {'changed' if changed else 'unchanged'}")
+        print(f"{files.relative(file)}: {'changed' if changed else 'unchanged'}")
     return 0
 
 
@@ -264,16 +236,17 @@ def draw_attention(options: argparse.Namespace) -> int:
     model, config = open_model(options.model, choose_device("cpu"), trust_code=options.trust_code)
     length = config.data.max_length if options.length is None else options.length
     attention = average_attention(model, config, length, options.examples)
-    stem = _out(options) or options.model.with_name(f"{options.model.stem}-attention-{length}")
-    _print_written(style.save(plot_attention(attention), stem))
+    folder = _out(options) or options.model.parent
+    stem = folder / f"{options.model.stem}-attention-{length}"
+    _show_written(style.save(plot_attention(attention), stem))
     return 0
 
 
 def _out(options: argparse.Namespace) -> Path | None:
-    """What --out says. Raises ValueError if its folder does not exist."""
+    """The folder that --out names; it may not exist yet. Raises ValueError if it is a file."""
     out: Path | None = options.out
-    if out is not None and not out.parent.is_dir():
-        raise ValueError(f"--out {out}: there is no folder {out.parent}")
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file; it names a folder")
     return out
 
 
@@ -314,23 +287,13 @@ def _has_runs(results: Results) -> bool:
     return False
 
 
-def _print_written(paths: Iterable[Path]) -> None:
-    """A line per table or figure: `folder/lengths.png, .pdf, .svg`."""
-    print("written:")
-    for _, formats in groupby(paths, key=lambda path: path.with_suffix("")):
-        first, *others = formats
-        print(", ".join([f"  {_relative(first)}", *(path.suffix for path in others)]))
-
-
-def _relative(path: Path) -> Path:
-    path, here = path.absolute(), Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+def _show_written(paths: Iterable[Path]) -> None:
+    print("\n".join(["written:", *files.describe_files(paths)]))
 
 
 COMMANDS = {
     "table": show_table,
     "report": make_report,
-    "page": make_page,
     "compare": compare,
     "trace": show_trace,
     "select": show_selection,

@@ -56,8 +56,8 @@ RULES = ("paper", "laptop", "proven")  # fields of a finding that hold one
 SHARES = ("EM", "train", "right", "pattern", "spread", "ceiling")  # metrics in [0, 1]
 
 Certainty = Literal["paper", "abstract", "secondary", "ours"]
-Outcome = Literal["holds", "exceeded", "not separated", "reversed", "fails"]
-WORST_FIRST: tuple[Outcome, ...] = ("reversed", "fails", "not separated")
+Outcome = Literal["holds", "exceeded", "saturated", "not separated", "reversed", "fails"]
+WORST_FIRST: tuple[Outcome, ...] = ("reversed", "fails", "not separated", "saturated")
 Verdict = Literal[
     "reproduced",  # a published number, at paper scale
     "exceeded",  # more than was published
@@ -66,6 +66,7 @@ Verdict = Literal[
     "does not hold",
     "reversed",  # an order the other way round
     "not separated",  # runs of both sides overlap
+    "saturated",  # both sides are all right or all wrong: nothing can be told apart
     "not enough seeds",
     "undecided",
     "not run",
@@ -75,11 +76,13 @@ AS_PUBLISHED: Mapping[Outcome, Verdict] = {
     "holds": "reproduced",
     "exceeded": "exceeded",
     **dict.fromkeys(WORST_FIRST, "not reproduced"),
+    "saturated": "saturated",
 }
 AS_OURS: Mapping[Outcome, Verdict] = {
     "holds": "holds",
     "exceeded": "holds",
     "not separated": "not separated",
+    "saturated": "saturated",
     "reversed": "reversed",
     "fails": "does not hold",
 }
@@ -254,8 +257,9 @@ class Ordered:
                 return replace(self._judge(*sides, show_place(*place)), n=n, least_p=floor)
         sides = [[numbers.runs_at(c, *places[0]) for c in side] for side in (better, worse)]
         decision = self._judge(*sides, show_place(*places[0]))
-        words = f"{decision.ours}; saturated there and at every other length"
-        return Decision(ours=words, n=min(len(runs) for side in sides for runs in side))
+        words = f"{decision.ours}, and no length tells them apart"
+        n = min(len(runs) for side in sides for runs in side)
+        return Decision(outcome="saturated", ours=words, n=n)
 
     def _judge(self, better: list[pd.DataFrame], worse: list[pd.DataFrame], at: str) -> Decision:
         high, low = (pd.concat(side, ignore_index=True) for side in (better, worse))
@@ -706,7 +710,7 @@ def _judge(finding: Finding, by_view: Mapping[tuple[str, str], Results]) -> Verd
         if rule is None or results is None or results.all_evaluation.empty:
             continue
         row = _apply(finding, rule, results)
-        if row.verdict not in ("not enough seeds", "undecided"):
+        if row.verdict not in ("not enough seeds", "undecided", "saturated"):
             return row
         undecided = undecided or row
     missing: Verdict = "not run" if rules["laptop"] else "not run at paper scale"

@@ -125,7 +125,7 @@ def _label(axes: Axes, attention: AttentionMap) -> None:
         (axes.set_yticks, rows, rows_apart),
     ):
         kept = _choose(shown, gap)
-        put(kept, [_subscript(shown[i]) for i in kept], fontsize=6.5)
+        put(kept, [_subscript(shown[i]) for i in kept], fontsize=6.5, parse_math=True)
 
 
 def _choose(names: tuple[str, ...], gap: int) -> list[int]:
@@ -150,7 +150,7 @@ def _caption(attention: AttentionMap) -> str:
     letters = "a, b: operands, c: sum; " if attention.labels[-1].startswith("c") else ""
     parts = [
         f"average over {attention.num_examples} examples of length {attention.length}",
-        f"{letters}1: ones digit; \\$: BOS; grey: not yet written",
+        f"{letters}1: ones digit; $: BOS; grey: not yet written",
     ]
     masses = [f"{100 * even.mass:.0f} % ({even.pattern})" for even in attention.even]
     parts += [f"even attention would have {', '.join(masses)}"] if masses else []

@@ -11,16 +11,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from analysis.figures import style
-from analysis.figures.shared.cell_styles import CellStyle, ordered_colors
+from analysis.figures.looks import LOG_SPAN, Axis, Look, find_axis, number, ordered_colors
 from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, draw_median, draw_runs, explain_marks
-from analysis.figures.shared.varied_axes import LOG_SPAN, Axis, find_axis, number
 from analysis.load import Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ShownLengths, choose_lengths
 
 MOST_VALUES = 7  # of a searched parameter up to which each has a place of its own
-L95_STYLE = CellStyle(color=style.GREY, marker="o", line="-")
+L95_STYLE = Look(color=style.GREY, marker="o", line="-")
 
 
 def plot_axis(results: Results) -> Figure:
@@ -65,7 +64,7 @@ def _draw_lengths(
     colors = ordered_colors(len(shown.lengths), "inferno")
     handles = []
     for i, length in enumerate(shown.lengths):
-        look = CellStyle(color=colors[i], marker=style.MARKERS[i], line=style.LINES[i])
+        look = Look(color=colors[i], marker=style.MARKERS[i], line=style.LINES[i])
         rows, stats = runs[runs["length"] == length], _along(axis, curves, length)
         seeds = list(zip(rows["seed"], rows["data_seed"], strict=True))
         draw_runs(axes, _positions(axis, rows["cell"]), 100 * rows["exact_match"], seeds, look)

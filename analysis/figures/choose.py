@@ -7,12 +7,11 @@ from matplotlib.figure import Figure
 
 from analysis.figures import heat_maps
 from analysis.figures.axis import plot_axis
-from analysis.figures.compute import has_spread, plot_compute
 from analysis.figures.facets import find_facets, plot_facets, plot_maps
 from analysis.figures.lengths import has_curves, plot_lengths, plot_losses
+from analysis.figures.looks import find_axis
 from analysis.figures.mechanism import has_failures, plot_failures, plot_patterns
 from analysis.figures.shared.labels import size_names
-from analysis.figures.shared.varied_axes import find_axis
 from analysis.load import Results
 from analysis.statistics.mechanism import pattern_masses
 from analysis.tables.sweep_tables import choose_lengths
@@ -51,9 +50,6 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
             caption = f"Exact match over {first} and {second}, a panel per cell. {policy}"
             figure = heat_maps.plot_heat_map(results)
             yield SweepFigure(name="map", caption=caption, figure=figure)
-        if has_spread(results):
-            caption = f"Exact match against training FLOPs. {policy}"
-            yield SweepFigure(name="compute", caption=caption, figure=plot_compute(results))
     yield from _draw_mechanism(results, policy)
     if has_curves(results):
         caption = "Training loss against step, a line per cell."

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from analysis.figures import style
 from analysis.figures.heat_maps import draw_map, explain_percents
 from analysis.figures.lengths import scale_lengths
-from analysis.figures.shared.cell_styles import CellStyle, cell_method_colors, ordered_colors
+from analysis.figures.looks import Look, cell_method_colors, ordered_colors
 from analysis.figures.shared.labels import add_small_print, length_label
 from analysis.figures.shared.marks import describe_counts, draw_median, draw_runs, explain_marks
 from analysis.load import Coordinate, Results, cell_axes
@@ -112,15 +112,15 @@ def _across(num_panels: int) -> int:
     return 2 if num_panels in (2, 4) else min(ACROSS, num_panels)
 
 
-def _looks(results: Results, facets: Facets) -> dict[str, CellStyle]:
+def _looks(results: Results, facets: Facets) -> dict[str, Look]:
     """Every line by its label in the legend, in the order of `Facets.lines`."""
-    looks = dict[str, CellStyle]()
+    looks = dict[str, Look]()
     if facets.reference is not None:
-        looks[facets.reference] = CellStyle(color=style.GREY, marker="", line="--")
+        looks[facets.reference] = Look(color=style.GREY, marker="", line="--")
     for i, (place, color) in enumerate(zip(facets.others, _colors(results, facets), strict=True)):
         marker = style.MARKERS[i % len(style.MARKERS)]
         label = ", ".join(map(_label, facets.names[1:], place))
-        looks[label] = CellStyle(color=color, marker=marker, line="-")
+        looks[label] = Look(color=color, marker=marker, line="-")
     return looks
 
 
@@ -140,7 +140,7 @@ def _colors(results: Results, facets: Facets) -> list[str]:
     return list(ordered_colors(len(others)))
 
 
-def _key(look: CellStyle, label: str) -> Line2D:
+def _key(look: Look, label: str) -> Line2D:
     drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "linestyle": look.line}
     return Line2D([], [], label=label, **drawn)
 

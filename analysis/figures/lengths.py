@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from analysis.figures import style
-from analysis.figures.shared.cell_styles import CellStyle, cell_styles
+from analysis.figures.looks import LOG_SPAN, Look, cell_looks
 from analysis.figures.shared.labels import add_small_print, length_label
 from analysis.figures.shared.marks import (
     EDGE,
@@ -26,7 +26,6 @@ from analysis.figures.shared.marks import (
     explain_marks,
     first_runs,
 )
-from analysis.figures.shared.varied_axes import LOG_SPAN
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 
@@ -44,7 +43,7 @@ def plot_lengths(results: Results) -> Figure:
     """
     curves = statistics.cell_curves(results.evaluation)
     runs = statistics.run_curves(results.evaluation)
-    styles = cell_styles(results)
+    styles = cell_looks(results)
     cells = [cell for cell in results.cells if (curves["cell"] == cell).any()]
     with style.apply():
         figure, axes = style.new_figure(2.7, cells)
@@ -77,7 +76,7 @@ def plot_losses(results: Results) -> Figure:
     cells = [cell for cell in results.cells if (reports["cell"] == cell).any()]
     with style.apply():
         figure, axes = style.new_figure(2.3, cells)
-        handles, styles = [], cell_styles(results)
+        handles, styles = [], cell_looks(results)
         for cell in cells:
             look = styles[cell]
             rows = reports[reports["cell"] == cell]
@@ -117,7 +116,7 @@ def has_curves(results: Results) -> bool:
     return bool((reports.groupby("trial_id")["step"].nunique() > 1).any())
 
 
-def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: CellStyle) -> None:
+def _draw_loss_run(axes: Axes, run: pd.DataFrame, look: Look) -> None:
     axes.plot(run["step"], run["loss"], label="_run", color=look.color, linewidth=0.5, alpha=0.35)
     if (run["status"] == "diverged").all():
         last = run.iloc[-1]
@@ -161,7 +160,7 @@ def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across
     axes.set_xticks(shown, list(map(str, shown)))
 
 
-def _mark_ranges(axes: Axes, results: Results, styles: dict[str, CellStyle]) -> None:
+def _mark_ranges(axes: Axes, results: Results, styles: dict[str, Look]) -> None:
     """Trained and near range, multiples of the trained length, and the 95 % line."""
     axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     trained = trained_ranges(results)

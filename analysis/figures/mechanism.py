@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.shared.cell_styles import cell_styles
+from analysis.figures.looks import cell_looks
 from analysis.figures.shared.labels import add_small_print
 from analysis.figures.shared.marks import EDGE, describe_counts
 from analysis.load import Results
@@ -89,7 +89,7 @@ def plot_patterns(results: Results) -> Figure:
     cells = [cell for cell in results.cells if (joined["cell"] == cell).any()]
     with style.apply():
         figure, axes = style.new_figure(2.4, cells)
-        handles, styles = [], cell_styles(results)
+        handles, styles = [], cell_looks(results)
         for cell in cells:
             rows = joined[joined["cell"] == cell]
             (line,) = axes.plot(

@@ -95,6 +95,7 @@ RC: Any = {
     "ytick.major.size": 3,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
+    "text.parse_math": False,  # a label may hold any signs
     "pdf.fonttype": 42,  # text stays text
     "svg.fonttype": "none",
     "svg.hashsalt": "pcore",

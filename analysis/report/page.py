@@ -1,196 +1,277 @@
-"""The report: one HTML file that opens from disk, and needs neither a server nor other files.
+"""The page: one HTML file with all results of a store, which opens from disk and needs no network.
 
-The headline and the verdicts come first, then a section per sweep and scale. The same rows give
-the same bytes. The script sorts tables; everything else works without it.
+What holds comes first, then every cell (filters, overlaid curves, trials), then all findings with
+their rules, then a section per sweep. Texts of rows are escaped by jinja2 or set as text by the
+script, and only the scripts of this folder may run (a policy with their hashes). Same rows, same
+bytes.
 """
 
+import base64
+import hashlib
+import json
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from analysis.configs import cell_configs
-from analysis.findings import LEAST_RUNS, VerdictRow
-from analysis.load import COUNTED
-from analysis.report.first import (
-    TITLE,
-    Candidate,
-    chip,
-    choose_headline,
-    palette,
-    show_headline,
-    show_verdicts,
-)
-from analysis.report.markup import Markup, element, join
-from analysis.report.model import Section
-from analysis.report.section import section_id, show_figure, show_section
-from analysis.report.section_tables import completeness_words
-from analysis.statistics.runs import run_curves
-from analysis.tables.sweep_tables import DASH
-from pcore.cli.text import plural
+from analysis.configs import cell_configs, differences, in_common
+from analysis.figures import style
+from analysis.figures.choose import draw_figures
+from analysis.findings import VerdictRow, is_judged, judge, load_findings
+from analysis.load import COUNTED, Results, load_sweep
+from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_samples
+from analysis.report.files import compare_cells
+from analysis.settings import settings_table
+from analysis.tables.sweep_tables import DASH, Table, ablation_table, percent, times
+from pcore.cli.text import format_seconds, plural
+from sweeps.engine.store.store import Store
 
 FOLDER = Path(__file__).parent
+SCRIPTS = ("uplot/uPlot.iife.min.js", "chart.js", "page.js")
+SHEETS = ("uplot/uPlot.min.css", "page.css")
+TITLE = "Length generalization of Transformers: ablations"
+FILTERS = ("sweep", "scale", "task", "encoding", "layers")
+PRINTED = ("train", "L95", "exact_match")  # of a cell, in the table alone
+MOST_SHOWN = 4  # findings of a kind that are not folded
+MOST_LINES = 7  # of the headline chart
+WHOLE_FROM = 10  # the factor from which on it is said without decimals
+KINDS = {  # what findings of a kind are called; the verdicts that are of it, each with its sign
+    "holds": {"reproduced": "✓", "exceeded": "✓", "holds": "✓"},
+    "does not hold": {"not reproduced": "✗", "does not hold": "✗", "reversed": "✗"},
+    "not told apart": {"not separated": "≈", "saturated": "≈"},
+    "undecided": {"not enough seeds": "…", "undecided": "?"},
+}
 CERTAINTIES = {
     "paper": "stated in the paper",
     "abstract": "stated in its abstract",
     "secondary": "read from a figure or retold",
-    "ours": "our own claim",
+    "ours": "our own",
 }
+NUMBER = re.compile(r"[≥≤<>+−-]?\d.*")
+SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
+SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
+SVG_SIZE = re.compile(r'\s(width|height|version|xmlns(:\w+)?)="[^"]*"')
+SVG_DIGITS = re.compile(r"(\d\.\d\d)\d+")  # of a point: a hundredth is finer than any screen
 
 
-def show_report(
-    sections: Sequence[Section], verdicts: Sequence[VerdictRow], out: Path, title: str = TITLE
-) -> str:
-    """The whole report; files of the sections are linked relative to its place, out."""
-    body = [
-        element("a", "Skip to the results", href="#verdicts", class_="skip"),
-        element("header", element("h1", title), element("p", _describe(sections), class_="hint")),
-        element(
-            "main",
-            _show_first(sections, verdicts, out),
-            _show_contents(sections),
-            *(show_section(section, out) for section in sections),
-        ),
-        element("script", Markup((FOLDER / "report.js").read_text(encoding="utf-8"))),
-    ]
-    head = [
-        element("meta", charset="utf-8"),
-        element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        element("title", title),
-        element("style", Markup(palette() + (FOLDER / "report.css").read_text(encoding="utf-8"))),
-    ]
-    page = element("html", element("head", *head), element("body", *body), lang="en")
-    return f"<!DOCTYPE html>\n{page}\n"
+def make_page(
+    store: Store, views: Sequence[tuple[str, str]], checkpoint: str, name: str
+) -> tuple[str, list[str]]:
+    """The page of these views (sweep, scale), in their order; and a sentence for each that has no
+    rows at this checkpoint policy. name: of the store, as commands give it. Raises ValueError if
+    none has any.
+    """
+    loaded, left_out = list[Results](), list[str]()
+    for view in views:
+        try:
+            loaded.append(load_sweep(store, *view, checkpoint))
+        except ValueError as error:
+            left_out.append(f"{view[0]} ({view[1]}): {error}")
+    if not loaded:
+        raise ValueError(left_out[0])
+    sections = [_make_section(results) for results in loaded]
+    cells = [cell for section in sections for cell in section["cells"]]
+    findings = _judge(loaded, {results.sweep for results in loaded})
+    scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    plain = [{k: v for k, v in cell.items() if k not in PRINTED} for cell in cells]
+    data = json.dumps({"results": name, "cells": plain}, allow_nan=False, separators=(",", ":"))
+    page = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=TITLE,
+            policy=" ".join(map(_hash, scripts)),
+            style=Markup(_palette() + "\n".join((FOLDER / n).read_text("utf-8") for n in SHEETS)),
+            scripts=[Markup(text) for text in scripts],
+            data=Markup(data.replace("<", "\\u003c")),  # no tag begins inside a string
+            basis=_say_basis(loaded),
+            results=name,
+            headline=_choose_headline(cells),
+            findings=findings,
+            sections=sections,
+            cells=cells,
+            filters={name: _count_values(cells, name) for name in FILTERS},
+            lengths=LENGTHS,
+        )
+    )
+    return f"{page}\n", left_out
 
 
-def _describe(sections: Iterable[Section]) -> str:
-    """How many trials the page rests on."""
-    trials: dict[str, str] = {}
-    codes: set[str] = set()
-    for section in sections:
-        ran = section.results.trials
-        ran = ran[ran["status"].isin(COUNTED)]
-        trials |= dict.fromkeys(ran["trial_id"], section.results.scale)
-        codes |= {str(code)[:8] for code in ran["code_hash"].dropna()}
-    scales = ", ".join(f"{n} {scale}" for scale, n in sorted(Counter(trials.values()).items()))
-    versions = f"pcore {', '.join(sorted(codes))}" if codes else "no code yet"
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(plural=plural, numeric=_numeric_columns, code=_code)
+    made.globals.update(KINDS=KINDS, CERTAINTIES=CERTAINTIES, MOST_SHOWN=MOST_SHOWN)
+    return made
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _palette() -> str:
+    """The colours of the figures, for the style sheet."""
+    names = ("blue", "red", "green", "pink", "orange", "black", "sky", "olive")
+    colors = dict(zip(names, style.COLORS, strict=True))
+    colors |= {"grey": style.GREY, "light": style.LIGHT}
+    colors |= {"faint": style.FAINT, "fainter": style.FAINTER}
+    return ":root{" + "".join(f"--{name}:{value};" for name, value in colors.items()) + "}\n"
+
+
+def _numeric_columns(table: Table) -> list[bool]:
+    """Which columns hold numbers alone, the first aside."""
+    columns = [[row[i].text for row in table.rows] for i in range(len(table.header))]
+    shown = [[text for text in column if text not in ("", DASH)] for column in columns]
+    return [i > 0 and bool(s) and all(map(NUMBER.fullmatch, s)) for i, s in enumerate(shown)]
+
+
+def _code(text: str) -> Markup:
+    """What stands between backticks as code."""
+    parts = " ".join(text.split()).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(p) if i % 2 else p for i, p in enumerate(parts)
+    )
+
+
+def _say_basis(loaded: Iterable[Results]) -> str:
+    """How many trials the page rests on, and of which code."""
+    trials, codes = dict[str, tuple[str, str]](), set[str]()
+    for results in loaded:
+        rows = results.trials
+        states = zip(rows["trial_id"], rows["status"], strict=True)
+        trials |= {name: (results.scale, status) for name, status in states}
+        codes |= {str(code)[:8] for code in rows["code_hash"].dropna()}
+    scales = Counter(scale for scale, _ in trials.values())
+    failed = Counter(status for _, status in trials.values())
+    counted = sum(failed.pop(name, 0) for name in COUNTED)
+    parts = ", ".join(f"{count} at {scale} scale" for scale, count in sorted(scales.items()))
+    states = "".join(f"; {count} {state}" for state, count in sorted(failed.items()))
+    versions = f" pcore {', '.join(sorted(codes))}." if codes else ""
+    return f"{plural(len(trials), 'trial')} ({parts}), {counted} of them counted{states}.{versions}"
+
+
+def _count_values(cells: Iterable[Mapping[str, Any]], name: str) -> dict[str, int]:
+    counts = Counter(str(cell[name]) for cell in cells if cell[name] is not None)
+    order = list(counts) if name == "sweep" else sorted(counts, key=lambda v: (len(v), v))
+    return {value: counts[value] for value in order}
+
+
+def _choose_headline(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The trained cell that reaches furthest beyond its trained lengths (smoke scale only if there
+    is no other), and beside it, of every other encoding trained on the same lengths of the same
+    task, the cell that does. None if no cell reaches any length.
+    """
+    places = [i for i, cell in enumerate(cells) if cell["reach"] and not cell["constructed"]]
+    places = [i for i in places if cells[i]["scale"] != "smoke"] or places
+    if not places:
+        return None
+    best = max(places, key=lambda i: (cells[i]["reach"], cells[i]["n"], -i))
+    lead, furthest = cells[best], dict[str, int]()
+    for i in sorted(places, key=lambda i: (-cells[i]["reach"], i)):
+        if all(cells[i][name] == lead[name] for name in ("task", "scale", "trained")):
+            furthest.setdefault(cells[i]["encoding"], i)
+    furthest[lead["encoding"]] = best
+    shown = sorted(list(furthest.values())[:MOST_LINES])
+    return {"lead": best, "cells": shown, "says": _say_headline(lead), "cell": lead}
+
+
+def _say_headline(cell: Mapping[str, Any]) -> str:
+    """How far the median goes, and what the worst run does there."""
+    low, high = cell["trained"]
+    is_said = cell["task"].lower() in cell["title"].lower()
+    name = cell["cell"] if is_said else f"{cell['cell']} ({cell['task']})"
+    tested = ", the longest tested" if cell["is_longest"] else ""
+    factors = _factor(cell["reach"])
+    if cell["tokens"] is not None:
+        factors += f" in length, {_factor(cell['tokens'])} in tokens of the longest training row"
+    curves = [dict(zip(cell["lengths"], run["curve"], strict=False)) for run in cell["trials"]]
+    at = [curve[cell["l95"]] for curve in curves if curve.get(cell["l95"]) is not None]
+    worst = percent(min(at, default=math.nan) / 100)
+    runs = f"worst of n = {cell['n']} runs at that length" if cell["n"] > 1 else "n = 1 run"
     return (
-        f"{plural(len(trials), 'trial')} ({scales or 'none'}); {versions}. Every number "
-        "comes from counts in Parquet rows; its trials are listed at the end of its section."
+        f"{name}: median exact match above 95 % up to length {cell['l95']:,}{tested}, trained on "
+        f"lengths {low}–{high} ({factors}); {runs}: {worst} %."
     )
 
 
-def _show_first(sections: Sequence[Section], verdicts: Sequence[VerdictRow], out: Path) -> Markup:
-    """The headline with the figure of its sweep, beside the verdicts."""
-    named = [(section, found) for section in sections for found in _candidates(section)]
-    best = choose_headline([found for _, found in named])
-    if best is None:
-        headline = show_headline(None)
-    else:
-        section, chosen = named[best]
-        figures = [figure for figure in section.figures if figure.name == "lengths"]
-        charts = [show_figure(figure, "headline", out) for figure in figures]
-        headline = show_headline(chosen, *charts)
-
-    def link(row: VerdictRow) -> Markup:
-        return _link_claim(row, sections)
-
-    if not verdicts:
-        return element("div", headline, class_="first")
-    first = element("div", headline, show_verdicts(verdicts, link), class_="first")
-    return join([first, _show_table(verdicts, sections)], "\n")
+def _factor(factor: float) -> str:
+    return f"{factor:,.0f}x" if factor >= WHOLE_FROM else times(factor)
 
 
-def _candidates(section: Section) -> Iterator[Candidate]:
-    """The cells of a section as its table has them."""
-    results, table = section.results, section.table
-    if table is None:
-        return
+def _judge(loaded: Iterable[Results], sweeps: set[str]) -> dict[str, dict[str, list[VerdictRow]]]:
+    """The findings about sweeps that were run: published and our own, never counted together, each
+    by what came out.
+    """
+    judged = [results for results in loaded if is_judged(results.sweep, results.scale)]
+    rows = [row for row in judge(load_findings(), judged) if row.sweep in sweeps]
+    groups = {
+        "Findings of the papers": [row for row in rows if row.certainty != "ours"],
+        "Our own findings": [row for row in rows if row.certainty == "ours"],
+    }
+    kinds = {
+        name: {
+            kind: [row for row in group if row.verdict in words] for kind, words in KINDS.items()
+        }
+        for name, group in groups.items()
+    }
+    return {name: group for name, group in kinds.items() if any(group.values())}
+
+
+def _make_section(results: Results) -> dict[str, Any]:
+    """Everything the page shows of a sweep at a scale."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", f"{results.sweep}-{results.scale}")
+    table = ablation_table(results) if len(results.evaluation) else None
     configs = cell_configs(results)
-    worst = run_curves(results.evaluation).groupby(["cell", "length"])["exact_match"].min()
-    for row in table.numbers.to_dict("records"):
-        if not pd.isna(row["l95_over_trained"]) and row["l95"]:
-            config = configs[row["cell"]]
-            yield Candidate(
-                title=results.title,
-                scale=results.scale,
-                cell=row["cell"],
-                task=str(config.get("task.name", "")),
-                l95=row["l95"],
-                is_longest=row["l95_is_lower_bound"],
-                worst=worst[row["cell"], row["l95"]],
-                reach=row["l95_over_trained"],
-                trained=(row["trained_min"], row["trained_max"]),
-                n=row["n"],
-                constructed=config.get("model.kind") == "constructed",
-            )
+    varied = differences(configs)
+    return {
+        "id": name,
+        "sweep": results.sweep,
+        "scale": results.scale,
+        "title": results.title,
+        "claim": [text for text in results.claim.strip().split("\n\n") if text.strip()],
+        "command": results.command,
+        "complete": completeness(results),
+        "cost": _say_cost(results),
+        "table": table,
+        "cells": describe_cells(results, table),
+        "comparisons": compare_cells(results),
+        "figures": [
+            (f.name, f.caption, _inline_svg(style.render(f.figure, ("svg",))["svg"], name, f.name))
+            for f in draw_figures(results)
+        ],
+        "samples": pick_samples(results.evaluation),
+        "varied": varied,
+        "configs": list(configs),
+        "shared": in_common(configs),
+        "settings": settings_table(results),
+    }
 
 
-def _show_table(rows: Sequence[VerdictRow], sections: Sequence[Section]) -> Markup:
-    """All claims with what was published, sources and rules, folded."""
-    header = ("claim", "published", "ours", "scale", "runs", "verdict")
-    head = element("thead", element("tr", *(element("th", n, scope="col") for n in header)))
-    body = [_verdict(row, header, sections) for row in rows]
-    table = element(
-        "table", head, element("tbody", join(body, "\n")), class_="verdicts", data_sortable=""
-    )
-    note = (
-        "Paper scale judges the published number. Laptop scale can support an ordering only (which "
-        "arm is better), never a published number. On another CPU the same seed can be tens of "
-        "points away (python -m sweeps replicate SWEEP), so nothing is decided by fewer than "
-        f"{LEAST_RUNS} runs of a cell. The rules are in analysis/findings.toml."
-    )
-    return element(
-        "details",
-        element("summary", f"All {len(rows)} claims: published values, sources, rules"),
-        element("p", note, class_="hint"),
-        element("div", table, class_="scroll", role="region", aria_label="verdicts", tabindex="0"),
-        id="claims",
-    )
+def _say_cost(results: Results) -> str:
+    trials = results.trials.drop_duplicates("trial_id")
+    ran = trials[trials["status"].isin(COUNTED)]
+    if ran.empty:
+        return "nothing has run yet"
+    devices = ran["device"].fillna("unknown device").value_counts().sort_index()
+    names = ", ".join(f"{name} ({count})" for name, count in devices.items())
+    took = format_seconds(ran["wall_seconds"].sum())
+    return f"{plural(len(ran), 'trial')}, {took} of wall time in all; {names}"
 
 
-def _verdict(row: VerdictRow, header: tuple[str, ...], sections: Sequence[Section]) -> Markup:
-    parts = [CERTAINTIES.get(row.certainty, row.certainty), row.source, row.remark]
-    source = "; ".join(part for part in parts if part)
-    rule = element("details", element("summary", "rule"), element("p", row.rule or DASH))
-    claim = _link_claim(row, sections)
-    runs = str(row.n) if row.n else DASH
-    published = join([row.published, element("small", source)])
-    ours = join([row.ours, element("small", row.beside)]) if row.beside else row.ours or DASH
-    values = [published, ours, row.scale or DASH, runs, chip(row.verdict)]
-    cells = [
-        element("td", value, data_label=name)
-        for value, name in zip(values, header[1:], strict=True)
-    ]
-    return element("tr", element("th", claim, rule, scope="row"), *cells)
-
-
-def _link_claim(row: VerdictRow, sections: Sequence[Section]) -> Markup:
-    target = _find_section(row, sections)
-    return element("a", row.finding, href=f"#{target}") if target else element("span", row.finding)
-
-
-def _find_section(row: VerdictRow, sections: Sequence[Section]) -> str | None:
-    """The section of the claim's sweep: at the scale that decided, else the first there is."""
-    views = [section.results for section in sections if section.results.sweep == row.sweep]
-    views.sort(key=lambda results: results.scale != row.scale)
-    return section_id(views[0].sweep, views[0].scale) if views else None
-
-
-def _show_contents(sections: Sequence[Section]) -> Markup:
-    return element(
-        "nav",
-        element("h2", "Contents"),
-        element("ul", *_entries(sections)),
-        id="contents",
-        aria_label="contents",
-    )
-
-
-def _entries(sections: Sequence[Section]) -> Iterator[Markup]:
-    for section in sections:
-        results = section.results
-        link = element("a", results.title, href=f"#{section_id(results.sweep, results.scale)}")
-        scale = element("span", results.scale, class_="scale")
-        yield element("li", link, " ", scale, element("small", completeness_words(results)))
+def _inline_svg(data: bytes, section: str, figure: str) -> Markup:
+    """An SVG file as part of the page: ids made unique, size left to the page, points rounded."""
+    text = SVG_HEAD.sub("", data.decode())
+    text = SVG_ID.sub(rf"\g<1>{section}-{figure}-\g<2>", text)
+    head, rest = text.split(">", 1)
+    rest = SVG_DIGITS.sub(r"\1", re.sub(r"\n\s*", "\n", rest.replace("xlink:href", "href").strip()))
+    return Markup(f'{SVG_SIZE.sub("", head)} role="img">{rest}')

@@ -5,6 +5,7 @@ CSV: the numbers with full precision, then the notes as lines that start with "#
 """
 
 import csv
+import re
 import textwrap
 
 import pandas as pd
@@ -84,21 +85,27 @@ def render_markdown(table: Table) -> str:
     """A Markdown table with the notes as a list."""
 
     def line(row: tuple[TableCell, ...]) -> str:
-        fields = [one_line(" ".join(filter(None, f))).replace("|", r"\|") for f in row]
+        fields = [escape_markdown(" ".join(filter(None, f))).replace("|", r"\|") for f in row]
         return f"| {' | '.join(fields)} |"
 
     rule = "|" + "|".join([":--", *["--:"] * (len(table.header) - 1)]) + "|"
     rows = [line(table.header), rule, *map(line, table.rows)]
     return "\n".join(
         [
-            f"**{one_line(table.title)}**",
+            f"**{escape_markdown(table.title)}**",
             "",
             *rows,
             "",
-            *(f"- {one_line(note)}" for note in table.notes),
+            *(f"- {escape_markdown(note)}" for note in table.notes),
             "",
         ]
     )
+
+
+def escape_markdown(text: str) -> str:
+    """Text on one line that Markdown shows and does not obey: no tags, entities, links, images."""
+    text = re.sub(r"&(?=#?\w+;)", "&amp;", one_line(text))
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text).replace("](", r"]\(")
 
 
 def render_latex(table: Table) -> str:

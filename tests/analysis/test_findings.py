@@ -90,8 +90,8 @@ LONGER = {"better": "a", "worse": "b", "metric": "L95"}
         (ORDER, {"a": GOOD, "b": BROKEN}, None),  # it does not fit
         (ORDER | {"fits": "a"}, {"a": GOOD, "b": BROKEN}, "holds"),
         (ORDER | {"learned": "b", "fits": "a"}, {"a": GOOD, "b": BROKEN}, None),
-        (ORDER, {"a": [reach(24)] * 4, "b": [reach(24)] * 4}, None),  # all solved everywhere
-        (ORDER, {"a": SHORT, "b": SHORT}, None),  # nothing left anywhere
+        (ORDER, {"a": [reach(24)] * 4, "b": [reach(24)] * 4}, "saturated"),  # all solved
+        (ORDER, {"a": SHORT, "b": SHORT}, "saturated"),  # nothing left anywhere
         (ORDER, {"a": [reach(20)] * 4, "b": [reach(16)] * 4}, "holds"),  # both solve 12: at 18
         (LONGER, {"a": GOOD, "b": SHORT}, "holds"),
         (LONGER, {"a": SHORT, "b": GOOD}, "reversed"),

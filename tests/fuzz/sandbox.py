@@ -44,8 +44,8 @@ COMPUTES = (
     "pcore.diagnosis.attention:attention_weights",
     "pcore.conformance.tasks:memorise",
     "analysis.figures.style:save",
-    "analysis.report.write:draw_section",
-    "analysis.report.browse.write:_make",
+    "analysis.report.files:draw_files",
+    "analysis.report.page:make_page",
 )
 
 

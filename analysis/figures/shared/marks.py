@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.shared.cell_styles import CellStyle
+from analysis.figures.looks import Look
 from analysis.statistics.intervals import LEAST_BAND
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
@@ -24,7 +24,7 @@ def draw_median(
     x: Iterable[float],
     stats: pd.DataFrame,
     label: str,
-    style: CellStyle,
+    style: Look,
     factor: float = 100,
 ) -> Line2D:
     """The medians in `stats` (times factor), and a band where there are runs enough."""
@@ -64,7 +64,7 @@ def draw_runs(
     x: Iterable[float],
     y: pd.Series,
     runs: Sequence[Hashable],
-    style: CellStyle,
+    style: Look,
 ) -> None:
     """Runs as dots, or each as a thin line where they are too few for a band.
 

@@ -49,14 +49,6 @@ def test_losses_are_drawn_if_a_run_reported_twice(tmp_path):
     assert "losses" in drawn(more)
 
 
-@pytest.mark.parametrize(("factor", "is_drawn"), [(1.0, False), (1.9, False), (2.0, True)])
-def test_compute_is_drawn_if_a_cell_cost_twice_as_much_as_another(tmp_path, factor, is_drawn):
-    results = examples.heads(tmp_path)
-    trials = results.trials.copy()
-    trials.loc[trials["cell"] == "8 heads", "train_flops"] = factor * 1e12
-    assert ("compute" in drawn(dataclasses.replace(results, trials=trials))) == is_drawn
-
-
 def test_failures_are_drawn_if_a_cell_fails_in_one_of_a_hundred():
     results = example(complete=True)
     cell = results.cells[2]

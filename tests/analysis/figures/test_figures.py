@@ -15,15 +15,12 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.transforms import Bbox
 
 from analysis.figures import axis as axis_figures
-from analysis.figures import compute as compute_figures
 from analysis.figures import heat_maps, style
 from analysis.figures import lengths as figures
 from analysis.figures.choose import draw_figures
-from analysis.figures.shared.cell_styles import cell_styles, method_color
-from analysis.figures.shared.varied_axes import find_axis, number
+from analysis.figures.looks import cell_looks, find_axis, method_color, number
 from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
@@ -75,7 +72,7 @@ def test_the_legend_reads_row_by_row():
 
 
 def test_every_cell_looks_different_even_in_grey():
-    styles = cell_styles(example()).values()
+    styles = cell_looks(example()).values()
     for values in zip(*((s.color, s.marker, s.line) for s in styles), strict=True):
         assert len(set(values)) == len(CELLS)
 
@@ -83,7 +80,7 @@ def test_every_cell_looks_different_even_in_grey():
 def test_cells_of_one_method_have_colours_that_differ(tmp_path: Path):
     def nearest(results: Results) -> float:
         """The smallest distance of two colours, from 0 to 1.7."""
-        colors = [np.array(to_rgb(look.color)) for look in cell_styles(results).values()]
+        colors = [np.array(to_rgb(look.color)) for look in cell_looks(results).values()]
         return min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(colors, 2))
 
     assert nearest(examples.heads(tmp_path)) > 0.24  # differ in a number
@@ -91,23 +88,23 @@ def test_cells_of_one_method_have_colours_that_differ(tmp_path: Path):
     arms["deep"] = ({"model.num_layers": 3}, 12.0)  # together: in no single number
     words = examples.build_sweep(tmp_path, "norms", arms)
     assert nearest(words) > 0.24
-    colors = [look.color for look in cell_styles(words).values()]
+    colors = [look.color for look in cell_looks(words).values()]
     assert colors == list(style.OTHER_COLORS[:3])  # words have no order
     assert not {color.upper() for color in style.OTHER_COLORS} & METHODS
 
 
 def test_more_cells_of_one_method_than_colours_are_shades(tmp_path: Path):
     arms = {f"{d}{n}": ({"model.d_ff": d, "model.norm": n}, 9.0) for n in NORMS for d in range(5)}
-    styles = cell_styles(examples.build_sweep(tmp_path, "many", arms, num_seeds=1))
+    styles = cell_looks(examples.build_sweep(tmp_path, "many", arms, num_seeds=1))
     assert len(styles) == 10 > len(style.OTHER_COLORS)
     assert len({look.color for look in styles.values()}) == 10
 
 
 def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
-    colors = {cell: look.color for cell, look in cell_styles(example()).items()}
+    colors = {cell: look.color for cell, look in cell_looks(example()).items()}
     assert colors["NoPE, 3 layers"].upper() == style.METHOD_COLORS["NoPE"]
     assert colors["APE, 3 layers"] == style.METHOD_COLORS["learned sequential"]
-    two = cell_styles(examples.two_lengths(tmp_path))
+    two = cell_looks(examples.two_lengths(tmp_path))
     assert two["NoPE"].color == colors["NoPE, 3 layers"]
     assert two["coupling"].color == style.METHOD_COLORS["learned coupled"]
     assert len(set(style.METHOD_COLORS.values())) == len(style.METHOD_COLORS) - 1  # candidates
@@ -121,10 +118,10 @@ def test_shades_and_palettes_go_from_light_to_dark(tmp_path: Path):
     def darkness(colors):
         return [-float(np.dot(to_rgb(color), [0.299, 0.587, 0.114])) for color in colors]
 
-    styles = cell_styles(example())
+    styles = cell_looks(example())
     shades = darkness(styles[cell].color for cell in CELLS if cell.startswith("coupling"))
     assert shades == sorted(set(shades))
-    heads = darkness(look.color for look in cell_styles(examples.heads(tmp_path)).values())
+    heads = darkness(look.color for look in cell_looks(examples.heads(tmp_path)).values())
     assert heads == sorted(set(heads))
 
 
@@ -336,9 +333,6 @@ def test_numbers_are_printed_short_and_exact():
     assert [number(x) for x in (1, 1003, 1000, 50_000, 2_000_000, 3e-5, 0.5)] == (
         ["1", "1003", "1k", "50k", "2M", "3e-5", "0.5"]
     )
-    assert [compute_figures.power_of_ten(x) for x in (0, 2.5e6, 1e14, 1.5e15)] == (
-        ["0", r"$2.5{\cdot}10^{6}$", "$10^{14}$", r"$1.5{\cdot}10^{15}$"]
-    )
 
 
 def test_the_axis_shows_the_numbers_of_the_table(tmp_path: Path):
@@ -440,67 +434,6 @@ def test_the_small_print_says_why_99_is_not_100(tmp_path: Path):
     assert note not in printed(1.0)
     one = pd.DataFrame({12: [0.2, np.nan], 14: [0.996, 1.0]})
     assert heat_maps.explain_percents(one) == f"; {note}"
-
-
-def test_costs_are_on_a_log_axis_with_labels_that_fit(tmp_path: Path):
-    results = examples.heads(tmp_path)
-    for factor in (2, 3, 20, 3000):
-        trials = results.trials.copy()
-        trials.loc[trials["cell"] == "8 heads", "train_flops"] = 1.1e12 * factor
-        trials.loc[trials["cell"] != "8 heads", "train_flops"] = 1.1e12
-        figure = compute_figures.plot_compute(dataclasses.replace(results, trials=trials))
-        (axes,) = figure.axes
-        figure.draw_without_rendering()
-        assert axes.get_xscale() == "log"
-        (left, right), width = axes.get_xlim(), axes.get_window_extent()
-        assert left < 1.1e12 < 1.1e12 * factor < right
-        labels = [label.get_window_extent() for label in axes.get_xticklabels()]
-        seen = sorted((b for b in labels if width.x0 <= b.x0 and b.x1 <= width.x1 + 9), key=min_x)
-        assert 2 <= len(seen) <= 9, factor
-        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(seen)), factor
-
-
-def min_x(box: Bbox) -> float:
-    return box.x0
-
-
-def test_the_marks_of_one_cell_and_of_many_equal_ones_are_inside_the_axes(tmp_path: Path):
-    arms = {f"d_ff={d}": ({"model.d_ff": d}, 12.0) for d in range(100, 116)}
-    costs = {"d_ff=100": {"train_flops": 4e11}}
-    many = examples.build_sweep(tmp_path, "equal", arms, num_seeds=1, costs=costs)
-    heads = examples.heads(tmp_path)
-    one = dataclasses.replace(heads, view=heads.view[heads.view["cell"] == "1 heads"])
-    for results, num_marks in ((many, 16), (one, 1)):
-        figure = compute_figures.plot_compute(results)
-        figure.draw_without_rendering()
-        inside = figure.axes[0].get_window_extent()
-        marks = lines_of(figure).values()
-        places = [line.get_transform().transform(line.get_xydata())[0] for line in marks]
-        assert len(places) == num_marks
-        assert all(inside.x0 < x < inside.x1 and inside.y0 < y < inside.y1 for x, y in places)
-
-
-def test_equal_compute_takes_median_costs(tmp_path: Path):
-    results = examples.heads(tmp_path)
-    trials = results.trials.copy()
-    trials.loc[trials["cell"] == "1 heads", "train_flops"] = [3e12, 5e12, np.nan]
-    figure = compute_figures.plot_compute(dataclasses.replace(results, trials=trials))
-    (axes,) = figure.axes
-    lines = lines_of(figure)
-    assert list(lines["1 heads"].get_xdata()) == [4e12]
-    table = ablation_table(results).numbers.set_index("cell")
-    for cell in results.cells:
-        assert lines[cell].get_ydata() == pytest.approx([100 * table.loc[cell, "em_16_median"]])
-    assert (axes.get_xlabel(), axes.get_ylabel()) == (
-        "training FLOPs",
-        "exact match (%) at 16 (2x)",
-    )
-
-
-def test_rows_without_any_cost_have_no_compute_figure():
-    results = example(complete=True)
-    assert not compute_figures.has_spread(results)
-    assert [drawing.name for drawing in draw_figures(results)] == ["lengths", "failures", "losses"]
 
 
 def test_small_print_is_never_wider_than_the_figure(tmp_path: Path):

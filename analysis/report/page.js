@@ -1,11 +1,9 @@
 "use strict";
-// Filters, table and trials. What is shown is kept in the address behind #, so that it can be sent.
-// Texts of rows are set as text, never as HTML; report.js sorts the table, chart.js draws.
+// Sorting, filters and trials. What is shown is kept in the address behind #, so that it can be sent.
+// Texts of rows are set as text, never as HTML; chart.js draws.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const CELLS = DATA.blocks.flatMap((block) =>
-  block.views.flatMap((view) =>
-    view.cells.map((cell) => ({ ...cell, ...view, sweep: block.sweep, cells: undefined }))));
+const CELLS = DATA.cells;
 CELLS.forEach((cell, i) => {
   cell.row = document.getElementById(`c${i}`);
   cell.key = `${cell.sweep}/${cell.scale}/${cell.cell}`;
@@ -16,6 +14,8 @@ const browse = document.querySelector(".browse");
 const aside = browse.querySelector("aside");
 const NAMES = ["sweep", "scale", "task", "encoding", "layers"];
 const KEPT = [...NAMES, "axis", "words"]; // fields of the form in the address
+const state = { cells: [] };
+let clicked = null; // the last row that was
 
 function make(tag, text, attributes = {}) {
   const made = document.createElement(tag);
@@ -24,59 +24,71 @@ function make(tag, text, attributes = {}) {
   return made;
 }
 
-function showTrials(cells) {
-  const box = document.getElementById("trials");
-  box.replaceChildren(...cells.map((cell, i) => trialsOf(cell, i === cells.length - 1)));
+// 20 of "≥20 (2.5x)", undefined where nothing was measured.
+function keyOf(cell) {
+  const text = (cell.querySelector("button") ?? cell).firstChild?.textContent ?? "";
+  if (!cell.classList.contains("number")) return text;
+  const found = /[-−]?[\d.]+/.exec(text.replaceAll(",", ""));
+  return found ? Number(found[0].replace("−", "-")) : undefined;
+}
+
+function sortTable(made, column) {
+  const heads = [...made.tHead.rows[0].cells];
+  const down = heads[column].getAttribute("aria-sort") === "ascending";
+  const keyed = [...made.tBodies[0].rows].map((row) => [keyOf(row.cells[column]), row]);
+  const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
+  keyed.sort(([a], [b]) => (a === undefined || b === undefined // these stay last, whichever way
+    ? (a === undefined) - (b === undefined) : down ? order(b, a) : order(a, b)));
+  made.tBodies[0].append(...keyed.map(([, row]) => row));
+  heads.forEach((head) => head.removeAttribute("aria-sort"));
+  heads[column].setAttribute("aria-sort", down ? "descending" : "ascending");
+}
+
+function makeSortable(made) {
+  [...made.tHead.rows[0].cells].forEach((head, column) => {
+    const button = make("button", undefined, { type: "button" });
+    button.append(...head.childNodes);
+    button.firstChild.after(make("span", "", { class: "sort", "aria-hidden": "true" }));
+    head.append(button);
+    button.addEventListener("click", () => sortTable(made, column));
+  });
 }
 
 function trialsOf(cell, open) {
-  const made = make("details");
+  const made = make("details"), head = make("summary"), swatch = make("span", "", { class: "swatch" });
   made.open = open;
-  const head = make("summary");
-  const swatch = make("span", "", { class: "swatch" });
   swatch.style.background = cell.color;
   head.append(swatch, make("b", cell.cell), ` ${cell.sweep} · ${cell.scale} · `,
     `${cell.n} of ${cell.trials.length} runs counted`);
-  const heads = ["trial", "why", "seed, data", "status", "L95", "commit", "seconds"];
-  const body = make("tbody");
-  for (const trial of cell.trials) body.append(trialRow(trial));
-  const top = make("thead");
-  top.append(make("tr"));
-  top.rows[0].append(...heads.map((name) => make("th", name, { scope: "col" })));
   const list = make("table", undefined, { class: "small" });
-  list.append(top, body);
+  const top = list.createTHead().insertRow();
+  for (const name of ["trial", "why", "seed, data", "status", "L95", "commit", "seconds"])
+    top.append(make("th", name, { scope: "col" }));
+  list.createTBody().append(...cell.trials.map(trialRow));
   const scroll = make("div", undefined,
     { class: "scroll", role: "region", "aria-label": `trials of ${cell.cell}`, tabindex: "0" });
   scroll.append(list);
-  made.append(head, scroll, links(cell));
+  const line = make("p", `${cell.sweep}, ${cell.scale}: ${cell.complete}. `, { class: "hint" });
+  const section = `${cell.sweep}-${cell.scale}`.replace(/[^A-Za-z0-9_-]/g, "-");
+  line.append("Again: ", make("code", cell.command), ". ", make("a", "Its sweep", { href: `#${section}` }));
+  made.append(head, scroll, line);
   return made;
 }
 
 function trialRow(trial) {
-  const row = make("tr");
+  const row = make("tr"), id = make("th", undefined, { scope: "row" }), why = make("td");
   const command = `python -m sweeps why ${trial.id} --results ${DATA.results}`;
   const button = make("button", "copy", { type: "button", class: "copy", title: command });
   button.addEventListener("click", () => copy(command, button));
   const status = make("td", trial.status, trial.status === "ok" ? {} : { class: "failed" });
   if (trial.error) status.append(make("small", trial.error.trim().split("\n").at(-1)));
-  const seeds = make("td", `${trial.seed}, ${trial.data_seed}`, { class: "number" });
-  const commit = make("td", (trial.commit || "–") + (trial.dirty ? " and changes" : ""));
-  const last = make("td");
-  last.append(button);
-  const id = make("th", undefined, { scope: "row" });
   id.append(make("code", trial.id));
-  row.append(id, last, seeds, status, make("td", trial.L95, { class: "number" }), commit,
+  why.append(button);
+  row.append(id, why, make("td", `${trial.seed}, ${trial.data_seed}`, { class: "number" }), status,
+    make("td", trial.L95, { class: "number" }),
+    make("td", (trial.commit || "–") + (trial.dirty ? " and changes" : "")),
     make("td", trial.seconds === null ? "–" : trial.seconds.toFixed(0), { class: "number" }));
   return row;
-}
-
-function links(cell) {
-  const line = make("p", `${cell.sweep}, ${cell.scale}: ${cell.complete}. `, { class: "hint" });
-  line.append("Again: ", make("code", cell.command));
-  const name = `${cell.sweep}-${cell.scale}`.replace(/[^A-Za-z0-9_-]/g, "-");
-  if (DATA.sections.includes(name))
-    line.append(". ", make("a", "In the report", { href: `${DATA.report}#${name}` }));
-  return line;
 }
 
 async function copy(text, button) {
@@ -88,11 +100,15 @@ async function copy(text, button) {
   }
 }
 
-const state = { cells: [], sort: "" };
-let clicked = null; // the last row that was
+const headName = (head) => head.querySelector("button").firstChild.textContent;
+
+function sortOf() {
+  const head = table.tHead.querySelector("[aria-sort]");
+  return head ? [headName(head), head.getAttribute("aria-sort")] : null;
+}
 
 function readState() {
-  const asked = new URLSearchParams(location.hash.slice(1));
+  const asked = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
   for (const name of KEPT) {
     form[name].value = asked.get(name) ?? "";
     if (form[name].selectedIndex === -1) form[name].value = ""; // nothing has this value here
@@ -104,18 +120,10 @@ function readState() {
   for (let i = 0; index >= 0 && i < 2 && sortOf()?.join(":") !== sort; i++) sortTable(table, index);
 }
 
-const headName = (head) => head.querySelector("button")?.firstChild.textContent ?? "";
-
-function sortOf() {
-  const head = table.tHead.querySelector("[aria-sort]");
-  return head ? [headName(head), head.getAttribute("aria-sort")] : null;
-}
-
 function writeState() {
   const said = new URLSearchParams();
   for (const name of KEPT) if (form[name].value) said.set(name, form[name].value);
-  const sort = sortOf();
-  if (sort) said.set("sort", sort.join(":"));
+  if (sortOf()) said.set("sort", sortOf().join(":"));
   for (const cell of state.cells) said.append("cell", cell.key);
   history.replaceState(null, "", `#${said}`);
 }
@@ -160,7 +168,8 @@ function show() {
   browse.classList.toggle("open", !aside.hidden);
   const height = Math.max(180, Math.min(300, innerHeight / 2 - 150)); // of half a window with caption
   draw(document.getElementById("chart"), state.cells, height, { axisOf: form.axis.value });
-  showTrials(state.cells);
+  document.getElementById("trials").replaceChildren(
+    ...state.cells.map((cell, i) => trialsOf(cell, i === state.cells.length - 1)));
 }
 
 function toggle(cell) {
@@ -176,9 +185,9 @@ function toggle(cell) {
 // The table becomes lower when something is shown below it: the clicked row stays in its box.
 function keepInSight() {
   if (!clicked || clicked.hidden) return;
-  const box = table.parentElement, row = clicked;
-  const highest = row.offsetTop - table.tHead.offsetHeight;
-  const lowest = row.offsetTop + row.offsetHeight - box.clientHeight;
+  const box = table.parentElement;
+  const highest = clicked.offsetTop - table.tHead.offsetHeight;
+  const lowest = clicked.offsetTop + clicked.offsetHeight - box.clientHeight;
   box.scrollTop = Math.min(Math.max(box.scrollTop, lowest), highest);
 }
 
@@ -187,41 +196,34 @@ function unsort() {
   table.tBodies[0].append(...CELLS.map((cell) => cell.row));
 }
 
+function filterBySweep(event) {
+  event.preventDefault();
+  form.reset();
+  form.sweep.value = event.target.dataset.sweep;
+  filter();
+  writeState();
+  document.getElementById("cells").scrollIntoView();
+}
+
 function start() {
+  document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
   const headline = document.getElementById("headline");
   if (headline) {
     const shown = headline.dataset.cells.split(" ").map((i) => CELLS[i]);
     const lead = CELLS[headline.dataset.lead];
     draw(headline, [...shown.filter((cell) => cell !== lead), lead], 340, { lead }); // over the others
   }
-  readState();
-  filter();
-  show();
+  const again = () => { filter(); show(); writeState(); };
   CELLS.forEach((cell) => cell.row.addEventListener("click", () => toggle(cell)));
-  form.addEventListener("input", (event) => {
-    filter();
-    if (event.target === form.axis) show();
-    writeState();
-  });
-  form.addEventListener("reset", () => setTimeout(() => { unsort(); filter(); show(); writeState(); }));
-  document.getElementById("clear").addEventListener("click", () => {
-    state.cells = [];
-    show();
-    writeState();
-  });
+  form.addEventListener("input", again);
+  form.addEventListener("reset", () => setTimeout(() => { unsort(); again(); }));
   form.addEventListener("submit", (event) => event.preventDefault());
+  document.getElementById("clear").addEventListener("click", () => { state.cells = []; again(); });
   table.tHead.addEventListener("click", writeState);
-  addEventListener("hashchange", () => { readState(); filter(); show(); });
-  for (const link of document.querySelectorAll("a[data-sweep]"))
-    link.addEventListener("click", (event) => {
-      event.preventDefault();
-      form.reset();
-      form.sweep.value = link.dataset.sweep;
-      if (form.sweep.selectedIndex === -1) form.sweep.value = ""; // no rows of it here
-      filter();
-      writeState();
-      document.getElementById("cells").scrollIntoView();
-    });
+  document.querySelectorAll("a[data-sweep]").forEach((link) => link.addEventListener("click", filterBySweep));
+  const read = () => { readState(); filter(); show(); };
+  addEventListener("hashchange", () => { if (location.hash.includes("=")) read(); }); // else: to a section
+  read();
   new ResizeObserver(() => {
     for (const box of document.querySelectorAll(".chart"))
       box.chart?.setSize({ width: box.clientWidth, height: box.chart.height });

@@ -140,7 +140,7 @@ function caption(cells, lead) {
   return [
     `${lead ? `Thick: ${lead.cell}, median over runs` : "Thick: median over runs"}, `
       + `n = ${numbers((c) => c.n)} of ${numbers((c) => c.trials.length)} planned per cell; `
-      + `thin: ${lead ? "its runs, and medians of other cells of the sweep" : "runs"}. ${failed.length ? `${failed.join(", ")}.` : "No run failed."}`,
+      + `thin: ${lead ? "its runs, and of every other encoding trained on these lengths the median of the cell that reaches furthest" : "runs"}. ${failed.length ? `${failed.join(", ")}.` : "No run failed."}`,
     range ? `Grey: the trained lengths ${range[0]}–${range[1]}.`
       : `Trained lengths: ${cells.map((c) => (c.trained ?? ["?"]).join("–")).join("; ")}.`,
     `Dotted: 95 %. Checkpoint: ${[...new Set(cells.map((c) => c.checkpoint))].join("; ")}.`,

@@ -1,0 +1,196 @@
+"""How each cell is drawn, and along which number: the colour is that of its method in all sweeps.
+
+Several cells of one method are shades of its colour, light to dark in the order of the sweep. Where
+all cells have one method, its shades would be hard to tell apart: cells that differ in a number go
+through the hues of a palette from light to dark, others have colours that no method has. Markers
+and line styles differ too, so a figure printed in grey still reads.
+"""
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import to_hex, to_rgb
+
+from analysis.configs import MEASURED, cell_configs, differences
+from analysis.figures.style import GREY, LINES, MARKERS, METHOD_COLORS, OTHER_COLORS
+from analysis.load import Results
+
+LIGHTEST = 0.75  # of a palette: lighter colours are lost on white
+LOG_SPAN = 8  # largest over smallest value from which on an axis is logarithmic
+# Names for readers; the first here is the axis if several numbers change together.
+LABELS = {
+    "model.num_layers": "layers",
+    "model.num_heads": "heads",
+    "model.d_model": "width (d_model)",
+    "data.max_length": "longest trained length",
+    "position.max_position": "max_position",
+    "data.num_examples": "training examples",
+    "optim.learning_rate": "learning rate",
+    "optim.num_steps": "steps",
+    "optim.batch_size": "batch size",
+}
+ENDLESS = math.inf  # stands for None (fresh examples for ever): after all numbers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """How one line is drawn."""
+
+    color: str
+    marker: str
+    line: str | tuple[int, tuple[float, ...]]  # as matplotlib's `linestyle`
+
+
+def cell_looks(results: Results) -> dict[str, Look]:
+    """The look of every cell of a sweep; 64 cells until marker and line both come back."""
+    colors, methods = cell_shades(results), cell_method_colors(results)
+    if len(set(methods.values())) == 1 < len(methods):
+        colors = dict(zip(methods, _hues(results, len(methods)), strict=True))
+    return make_looks(colors)
+
+
+def make_looks(colors: Mapping[str, str]) -> dict[str, Look]:
+    """Lines of these colours, each with a marker and a line style of its own."""
+    return {
+        name: Look(
+            color=color,
+            marker=MARKERS[i % len(MARKERS)],
+            line=LINES[(i + i // len(MARKERS)) % len(LINES)],
+        )
+        for i, (name, color) in enumerate(colors.items())
+    }
+
+
+def _hues(results: Results, number: int) -> Sequence[str]:
+    """Colours for cells of one method: in an order where they differ in a number, or are many."""
+    if find_axis(results) or number > len(OTHER_COLORS):
+        return ordered_colors(number)
+    return OTHER_COLORS[:number]
+
+
+def cell_shades(results: Results) -> dict[str, str]:
+    """The colour of every cell by its method alone, also where all cells have one."""
+    methods, colors = cell_method_colors(results), dict[str, str]()
+    for color in dict.fromkeys(methods.values()):
+        cells = [cell for cell in methods if methods[cell] == color]
+        colors |= zip(cells, shades(color, len(cells)), strict=True)
+    return colors
+
+
+def cell_method_colors(results: Results) -> dict[str, str]:
+    """The colour of the method of every cell."""
+    configs = cell_configs(results)
+    return {cell: method_color(configs.get(cell, {})) for cell in results.cells}
+
+
+def method_name(config: Mapping[str, Any]) -> str:
+    """What a method is called: its encoding together with its IDs."""
+    encoding = str(config.get("position.encoding"))
+    if encoding == "none":
+        return "index hints" if config.get("task.index_hints") else "NoPE"
+    return f"{encoding} {config.get('position.ids')}"
+
+
+def method_color(config: Mapping[str, Any]) -> str:
+    """The colour of a method, or of its encoding with any IDs; of an own encoding one of those that
+    no method has, always the same; grey for all others.
+    """
+    name = method_name(config)
+    encoding = name.partition(" ")[0]
+    own = OTHER_COLORS[zlib.crc32(encoding.encode()) % len(OTHER_COLORS)]
+    other = own if ":" in encoding else GREY
+    return METHOD_COLORS.get(name, METHOD_COLORS.get(encoding, other))
+
+
+def shades(color: str, number: int) -> Sequence[str]:
+    """A colour from light to dark; the colour itself if one is enough."""
+    import seaborn  # slow to import
+
+    if number == 1:
+        return [color]
+    rgb = np.array(to_rgb(color))
+    ends = [tuple(1 - 0.6 * (1 - rgb)), tuple(rgb), tuple(0.45 * rgb)]
+    # two are the colour itself and a darker one, so that the first looks as in other sweeps
+    return [to_hex(shade) for shade in seaborn.blend_palette(ends[number == 2 :], number)]
+
+
+def ordered_colors(number: int, palette: str = "viridis") -> Sequence[str]:
+    """Colours for values in an order, light to dark: "viridis" for cells, "inferno" for lengths."""
+    return [to_hex(color) for color in colormaps[palette](np.linspace(LIGHTEST, 0.05, number))]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """A number that differs between the cells."""
+
+    name: str  # of the field
+    values: dict[str, float]  # by cell, in the order of the sweep
+    tied: tuple[str, ...] = ()  # fields that change along with it
+
+    @property
+    def label(self) -> str:
+        """The label of the axis."""
+        return LABELS.get(self.name, self.name.rpartition(".")[2])
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the values span so much that a linear axis would hide the small ones."""
+        finite = [value for value in self.values.values() if value != ENDLESS]
+        return min(finite) > 0 and max(finite) >= LOG_SPAN * min(finite)
+
+    @property
+    def ticks(self) -> dict[float, str]:
+        """The label of every value, in order."""
+        return {value: number(value) for value in sorted(set(self.values.values()))}
+
+    def position(self, value: float) -> float:
+        """Where a value is drawn: an endless one a step after the largest number."""
+        if value != ENDLESS:
+            return value
+        finite = sorted({v for v in self.values.values() if v != ENDLESS})
+        last, before = finite[-1], finite[-2] if len(finite) > 1 else finite[-1] / 2
+        return last * last / before if self.is_log else 2 * last - before
+
+
+def find_axis(results: Results) -> Axis | None:
+    """The number that tells all cells apart, if they differ in nothing but numbers; others that
+    change along with it are named in `tied`.
+    """
+    configs = cell_configs(results)
+    varied = {k: v for k, v in differences(configs).items() if k not in MEASURED}
+    if not all(_is_numeric(values) for values in varied.values()):
+        return None
+    cells = list(configs)
+    ranked = sorted(varied, key=lambda k: list(LABELS).index(k) if k in LABELS else len(LABELS))
+    name = next((name for name in ranked if len(set(varied[name])) == len(cells)), None)
+    if name is None:
+        return None
+    values = [ENDLESS if value is None else value for value in varied[name]]
+    tied = [other for other in ranked if other != name and _follows(varied, other, name)]
+    return Axis(name=name, values=dict(zip(cells, values, strict=True)), tied=tuple(tied))
+
+
+def _is_numeric(values: list[Any]) -> bool:
+    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    return len(numbers) > 0 and all(v is None or v in numbers for v in values)
+
+
+def _follows(varied: dict[str, list[Any]], other: str, name: str) -> bool:
+    """Whether one field is a function of another."""
+    pairs = set(zip(varied[name], varied[other], strict=True))
+    return len(pairs) == len(set(varied[name]))
+
+
+def number(value: float) -> str:
+    """A value as short as it is exact: 1003, 50k, 1M, 3e-5."""
+    if value == ENDLESS:
+        return "endless"
+    for unit, name in ((1_000_000, "M"), (1000, "k")):
+        if value >= unit and value % unit == 0:
+            return f"{value / unit:g}{name}"
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")

@@ -1,0 +1,185 @@
+"""The cells of a sweep as plain data: what the page's table, charts and lists of trials show.
+
+Every number comes from `analysis.tables` and `analysis.statistics`; nothing is measured here.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from analysis.configs import cell_configs
+from analysis.factors import token_factor
+from analysis.figures.looks import cell_method_colors, cell_shades, method_name
+from analysis.load import COUNTED, Results, trained_ranges
+from analysis.statistics import runs as statistics
+from analysis.tables.notes import POLICIES
+from analysis.tables.sweep_tables import DASH, Table, TableCell, choose_lengths
+
+DIGITS = 4  # of a percentage in a curve: finer than any chart
+LONGEST_ERROR = 300  # characters of an error text
+SHORT = 8  # characters of a commit
+LENGTHS = ("near 1.5x", "near 2x", "longest")  # at which the page's table shows exact match
+MOST_SAMPLES = 2  # right ones per cell, and as many wrong ones
+
+
+def describe_cells(results: Results, table: Table | None) -> list[dict[str, Any]]:
+    """A dictionary for each cell, as JSON can hold it; table: that of the sweep, if anything was
+    evaluated.
+    """
+    configs, colors = cell_configs(results), cell_shades(results)
+    methods, runs = cell_method_colors(results), _describe_runs(results)
+    shared = {
+        "sweep": results.sweep,
+        "scale": results.scale,
+        "title": results.title,
+        "command": results.command,
+        "complete": completeness(results),
+        "checkpoint": POLICIES.get(results.checkpoint, results.checkpoint),
+    }
+    return [
+        shared
+        | {"cell": cell, "color": colors[cell], "method_color": methods[cell]}
+        | _describe_method(configs.get(cell, {}))
+        | _describe_numbers(results, table, place, configs.get(cell, {}))
+        | runs[cell]
+        for place, cell in enumerate(results.cells)
+    ]
+
+
+def completeness(results: Results) -> str:
+    """ "all 18 trials done" or "16 of 18 trials done; 1 error, 1 missing"."""
+    counts = results.trials.drop_duplicates("trial_id")["status"].value_counts()
+    total, done = int(counts.sum()), int(sum(counts.get(state, 0) for state in COUNTED))
+    diverged = f" ({counts['diverged']} diverged)" if counts.get("diverged") else ""
+    others = [f"{n} {state}" for state, n in sorted(counts.items()) if state not in COUNTED]
+    start = f"all {total} trials done" if done == total else f"{done} of {total} trials done"
+    return start + diverged + (f"; {', '.join(others)}" if others else "")
+
+
+def _describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "task": str(config.get("task.name", DASH)),
+        "encoding": method_name(config) if config else DASH,
+        "layers": config.get("model.num_layers"),
+        "constructed": config.get("model.kind") == "constructed",
+    }
+
+
+def _describe_numbers(
+    results: Results, table: Table | None, place: int, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the sweep's table says of its cell at this place, by the page's columns."""
+    shown = {"train": TableCell(DASH), "L95": TableCell(DASH)}
+    lengths: list[tuple[int | None, TableCell]] = [(None, TableCell(DASH))] * len(LENGTHS)
+    l95 = reach = tokens = None
+    is_longest = False
+    if table is not None:
+        chosen = choose_lengths(results)
+        row = dict(zip((head.text for head in table.header), table.rows[place], strict=True))
+        shown = {name: row[name] for name in shown}
+        if chosen.solve is not None:
+            three = (chosen.lengths[0], chosen.solve, chosen.lengths[-1])
+            lengths = [(length, row[f"EM@{length}"]) for length in three]
+        numbers = table.numbers.iloc[place]
+        if not pd.isna(numbers["l95"]):
+            l95, is_longest = int(numbers["l95"]), bool(numbers["l95_is_lower_bound"])
+            reach = float(numbers["l95_over_trained"])
+            tokens = token_factor(config, l95) if l95 else None
+    return shown | {
+        "exact_match": lengths,
+        "l95": l95,
+        "reach": reach,
+        "tokens": tokens,
+        "is_longest": is_longest,
+    }
+
+
+def _describe_runs(results: Results) -> dict[str, dict[str, Any]]:
+    """By cell: the curve of the median, in percent, and every planned trial with its own."""
+    curves = statistics.run_curves(results.evaluation)
+    medians = curves.groupby(["cell", "length"])["exact_match"].median()
+    l95s = {
+        (run["cell"], run["trial_id"]): f"{'≥' if run['l95_is_lower_bound'] else ''}{run['l95']}"
+        for run in statistics.run_l95(results.evaluation).to_dict("records")
+    }
+    by_run = {
+        key: run.set_index("length")["exact_match"]
+        for key, run in curves.groupby(["cell", "trial_id"], sort=False)
+    }
+    trained, described = trained_ranges(results), dict[str, dict[str, Any]]()
+    for cell in results.cells:
+        median = medians[cell] if cell in medians else pd.Series(dtype=float)
+        trials = list[dict[str, Any]]()
+        for trial in results.trials[results.trials["cell"] == cell].to_dict("records"):
+            key = (cell, trial["trial_id"])
+            run = by_run[key].reindex(median.index) if key in by_run else ()
+            curve = {"L95": l95s.get(key, DASH), "curve": list(map(_percent, run))}
+            trials.append(_describe_trial(trial) | curve)
+        described[cell] = {
+            "n": sum(trial["status"] in COUNTED for trial in trials),
+            "trained": list(map(int, trained[cell])) if cell in trained else None,
+            "lengths": list(map(int, median.index)),
+            "median": list(map(_percent, median)),
+            "trials": trials,
+        }
+    return described
+
+
+def _describe_trial(trial: Mapping[Any, Any]) -> dict[str, Any]:
+    """Where a run comes from, and how it went."""
+    return {
+        "id": str(trial["trial_id"]),
+        "seed": int(trial["seed"]),
+        "data_seed": int(trial["data_seed"]),
+        "status": str(trial["status"]),
+        "commit": _text(trial["git_commit"])[:SHORT],
+        "dirty": trial["git_dirty"] is True,
+        "seconds": None if pd.isna(trial["wall_seconds"]) else round(trial["wall_seconds"], 1),
+        "error": _text(trial["error"])[-LONGEST_ERROR:],
+    }
+
+
+def _percent(fraction: float) -> float | None:
+    return None if math.isnan(fraction) else round(100 * fraction, DIGITS)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def pick_samples(evaluation: pd.DataFrame) -> list[dict[str, Any]]:
+    """What runs of each cell answered at its longest tested length: a few right and wrong examples.
+
+    evaluation: the rows of one checkpoint policy. Diverged runs answer nothing.
+    """
+    if "samples" not in evaluation:
+        return []
+    rows = evaluation[(evaluation["status"] == "ok") & evaluation["samples"].notna()]
+    picked = list[dict[str, Any]]()
+    for cell, runs in rows.groupby("cell", sort=False):
+        longest = runs[runs["length"] == runs["length"].max()]
+        second = longest["second_length"].max()
+        longest = longest[longest["second_length"].fillna(0) == (0 if pd.isna(second) else second)]
+        samples = list(_unpack(zip(longest["seed"], longest["samples"], strict=True)))
+        shown = [s for right in (True, False) for s in samples if s["right"] is right]
+        counts = [sum(s["right"] is right for s in shown) for right in (True, False)]
+        shown = shown[: min(counts[0], MOST_SAMPLES)] + shown[counts[0] :][:MOST_SAMPLES]
+        size = str(longest["length"].iloc[0]) + ("" if pd.isna(second) else f" × {second}")
+        picked += [{"cell": cell, "size": size, "samples": shown}] if shown else []
+    return picked
+
+
+def _unpack(rows: Iterable[tuple[int, str]]) -> Iterable[dict[str, Any]]:
+    """All samples of these runs, equal ones once; agree: characters like those of the answer."""
+    seen = set[tuple[str, str]]()
+    for seed, text in rows:
+        for row in json.loads(text):
+            if (row["query"], row["predicted"]) in seen:
+                continue
+            seen.add((row["query"], row["predicted"]))
+            pairs = zip(row["answer"], row["predicted"], strict=False)
+            agree = next((i for i, (a, b) in enumerate(pairs) if a != b), len(row["answer"]))
+            yield row | {"seed": int(seed), "agree": agree}
