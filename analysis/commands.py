@@ -19,6 +19,7 @@ from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
 SCALES = ("smoke", "laptop", "paper")
+RANGES = ("train", "near", "test")
 
 
 def show_table(options: argparse.Namespace) -> int:
@@ -27,12 +28,10 @@ def show_table(options: argparse.Namespace) -> int:
     if not _has_runs(results):
         return 0
     folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
-    if options.metric and (options.only or options.lengths):
-        raise ValueError("--metric shows all cells: it does not go with --only or --lengths")
-    if options.metric:
-        return _show_metric(results, options.metric, folder)
-    if options.only or options.lengths:
-        return _show_selected(results, options.only, options.lengths, folder)
+    if options.over and not options.metric:
+        raise ValueError("--over needs a --metric, e.g. exact_match")
+    if options.metric or options.only or options.lengths:
+        return _show_selected(results, options, folder)
     table, texts = files.table_files(results)
     try:
         written = files.write_files(folder, texts)
@@ -48,29 +47,26 @@ def show_table(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_selected(results: Results, only: list[str], lengths: list[int], folder: Path) -> int:
-    """A table of some cells at some lengths, and their curves, beside those of the sweep."""
+def _show_selected(results: Results, options: argparse.Namespace, folder: Path) -> int:
+    """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
     from analysis.figures import style
     from analysis.figures.lengths import plot_lengths
+    from analysis.tables.metric_table import find_metric, metric_table
     from analysis.tables.sweep_tables import ablation_table
 
-    chosen = load.select_cells(results, only) if only else results
-    table = ablation_table(chosen, lengths)
+    chosen, stem = load.select_cells(results, options.only) if options.only else results, "selected"
+    if options.metric:
+        metric = find_metric(results, options.metric)
+        table = metric_table(chosen, metric, options.over, options.lengths)
+        stem = f"metric-{metric.replace(':', '-')}"
+    else:
+        table = ablation_table(chosen, options.lengths)
     if len(chosen.cells) < len(results.cells):
         count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
         table = replace(table, notes=(count, *table.notes))
-    written = _write_table(table, folder, "selected")
-    _show_written([*written, *style.save(plot_lengths(chosen), folder / "selected")])
-    return 0
-
-
-def _show_metric(results: Results, metric: str, folder: Path) -> int:
-    """The table of a metric instead of exact match; no figures."""
-    from analysis.tables.metric_table import find_column, metric_table
-
-    column = find_column(results, metric)
-    stem = f"metric-{column.replace(':', '-')}"
-    _show_written(_write_table(metric_table(results, column), folder, stem))
+    written = _write_table(table, folder, stem)
+    drawn = [] if options.metric else style.save(plot_lengths(chosen), folder / stem)
+    _show_written([*written, *drawn])
     return 0
 
 
@@ -189,14 +185,6 @@ def show_trace(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_selection(options: argparse.Namespace) -> int:
-    """Show which candidate coupling the near range selects for each task."""
-    from analysis.tables.selection import selection_table
-
-    print(render.render_text(selection_table(_load(options))))
-    return 0
-
-
 def show_search(options: argparse.Namespace) -> int:
     """What a hyper-parameter search tried: best of every arm, a slice plot, all as CSV."""
     from analysis.figures import style
@@ -296,7 +284,6 @@ COMMANDS = {
     "report": make_report,
     "compare": compare,
     "trace": show_trace,
-    "select": show_selection,
     "search": show_search,
     "fill": fill_files,
     "attention": draw_attention,

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.load import usual_scale
+from analysis.rows import read_curves, read_rows
 from pcore.config import trial_id
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
@@ -304,12 +305,23 @@ def test_a_sweep_without_finished_trials_says_so(
 ):
     store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(3)]
     write_trial(store, configs[0], "error", error="ValueError: no")
-    write_trial(store, configs[1], "diverged")
     store.write_view(view_rows({"a": configs}))
     assert main(["table", "depth_ablation", "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "no trial has finished yet (1 diverged, 1 error, 1 missing)" in printed
+    assert "no trial has finished yet (1 error, 2 missing)" in printed
     assert not (tmp_path / "reports").exists()
+
+
+def test_a_sweep_whose_runs_all_diverged_has_a_table_of_zeros(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(3)]
+    for config in configs:
+        write_trial(store, config, "diverged")
+    store.write_view(view_rows({"a": configs}))
+    assert main(["table", "depth_ablation", "--results", str(tmp_path)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("a ")]
+    assert line.split()[1:4] == ["3/3", "0.0†", "0.0"]
 
 
 def test_reading_results_needs_neither_ray_nor_mlflow_nor_pyplot():
@@ -349,9 +361,34 @@ def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
     assert "2 of the 6 cells of the sweep are shown." in tex
     for flags, message in (
         (["--only", "nope, 3 LAYERS"], "in depth_ablation; did you mean 'NoPE, 3 layers'?"),
-        (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 12, "),
-        (["--only", "NoPE*", "--metric", "m:f"], "--metric shows all cells: it does not go with"),
+        (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 1, "),
+        (["--over", "near"], "--over needs a --metric, e.g. exact_match"),
         (["--lengths", "18-20"], "'18-20' is not a list like 18,96,200"),
     ):
         assert main(["table", "depth_ablation", *where, *flags]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_trained_lengths_other_metrics_and_means_over_ranges_are_tables_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    where = ["depth_ablation", "--results", str(build_store(tmp_path).root)]
+
+    def line(*flags: str) -> list[str]:
+        assert main(["table", *where, *flags]) == 0
+        found = capsys.readouterr().out.splitlines()
+        return next(row for row in found if row.startswith("NoPE, 3 layers")).split()[3:]
+
+    rows = read_rows(tmp_path, "depth_ablation")
+    rows = rows[rows["cell"] == "NoPE, 3 layers"]
+    trained = 100 * rows.loc[rows["length"] == 6, "exact_match"].median()
+    assert float(line("--lengths", "6")[2]) == pytest.approx(trained, abs=0.05)
+    near = rows[rows["range"] == "near"].groupby("trial_id")
+    means = near["exact_match"].mean().median()
+    assert line("--metric", "exact_match", "--over", "near")[1] == f"{100 * means:.1f}"
+    right = (rows["num_correct_tokens"] / rows["num_tokens"])[rows["length"] == 20].median()
+    shown = line("--metric", "token_accuracy", "--lengths", "20")[1]
+    assert float(shown) == pytest.approx(100 * right, abs=0.05)
+    curves = read_curves(tmp_path, "depth_ablation")
+    assert curves.groupby("trial_id")["step"].is_monotonic_increasing.all()
+    assert {"loss", "cell", "model.num_layers"} <= set(curves.columns)
