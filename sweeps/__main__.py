@@ -77,7 +77,7 @@ def _list_sweeps(given: argparse.Namespace) -> int:
 
 
 def _plan(given: argparse.Namespace) -> int:
-    return show_plan(_to_run(given), read_options(given))
+    return show_plan(_to_run(given, plan=True), read_options(given))
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -88,13 +88,13 @@ def _run(given: argparse.Namespace) -> int:
     return run_sweeps(_to_run(given), read_options(given))
 
 
-def _to_run(given: argparse.Namespace) -> list[Sweep]:
+def _to_run(given: argparse.Namespace, plan: bool = False) -> list[Sweep]:
     tables = [sweep for table in given.tables for sweep in find_table(table)]
     if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
     store = open_store(given.results)
     sweeps = [*(find_to_run(name, store) for name in given.sweeps), *tables]
-    return change_sweeps(sweeps, given_changes(given))
+    return change_sweeps(sweeps, given_changes(given), to_run=not plan)
 
 
 def _listed(given: argparse.Namespace) -> list[Listed]:
@@ -113,24 +113,24 @@ def _listed(given: argparse.Namespace) -> list[Listed]:
 
 
 def _status(given: argparse.Namespace) -> int:
-    from sweeps.commands.status import show_status
+    from sweeps.commands.show import show_status
 
     return show_status(given.results, _listed(given))
 
 
 def _trials(given: argparse.Namespace) -> int:
-    from sweeps.commands.trials import show_trials
+    from sweeps.commands.show import show_trials
 
-    return show_trials(given.results, _listed(given))
+    return show_trials(given.results, _listed(given), all_seeds=given.seeds is None)
 
 
 COMMANDS = {
     "list": Command("list all sweeps and tables", _list_sweeps),
     "plan": Command("show missing trials, their predicted time and cost; run nothing", _plan),
     "run": Command("run the missing trials of these sweeps, or of a table, in one launch", _run),
-    "status": Command("done, missing, failed and stale trials per cell; launches", _status, True),
+    "status": Command("done, missing, failed and stale trials per cell; what runs", _status, True),
     "trials": Command("id, seeds, state, result and weights of each trial", _trials, True),
-    "why": Command("result, uses and attempts of one trial", "trials:show_trial", True),
+    "why": Command("result, uses and attempts of one trial", "show:show_trial", True),
     "diagnose": Command(
         "analyse trained models: attention, causes of failure", "trained:diagnose_trials", True
     ),

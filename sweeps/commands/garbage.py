@@ -12,8 +12,7 @@ from sweeps.engine.options import open_existing
 from sweeps.engine.store.folder import Entry, Folder
 from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.markers import read_marker
-from sweeps.engine.trial.processes import Process
+from sweeps.engine.trial.running import read_running
 
 DAY = 86400.0
 
@@ -92,8 +91,8 @@ def _markers(store: Store, busy: frozenset[str]) -> Iterable[Garbage]:
         found = KINDS["marker"].fullmatch(entry.name)
         if found is None or (name := found["trial"]) in busy:
             continue
-        owner, shard = read_marker(store.folder, entry.name), store.visible_shard(name)
-        gone = owner is None or Process.of(owner["process"]).is_gone()
+        owner, shard = read_running(store.folder, entry.name), store.visible_shard(name)
+        gone = owner is None or owner.process.is_gone()
         if gone and shard is not None and shard.status == "ok":
             yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")
 

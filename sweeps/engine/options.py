@@ -44,7 +44,6 @@ class LaunchOptions:
     tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.target.find_target`
     mlflow: bool = True
     hooks: Sequence[str] = ()  # package.module:Class of each, see `launch.hooks`
-    notify: str | None = None  # shell command to run at the end
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
@@ -180,7 +179,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add(
         "--name",
         type=parse_name,
-        help="of the sweep that --set and its like make (default: made of what they say)",
+        help="of the sweep that --set and its like make",
     )
     add("--retry-errors", action="store_true", help="rerun failed trials")
     add_hooks(parser)
@@ -208,7 +207,6 @@ def add_hooks(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:CLASS",
         help="class to notify about every trial, e.g. sweeps.hooks.tensorboard:TensorBoard",
     )
-    add("--notify", metavar="COMMAND", help="shell command to run at the end, with $PCORE_SUMMARY")
 
 
 def parse_count(text: str) -> int:

@@ -1,7 +1,5 @@
 """Searches: tuned equally, on the near range alone, and never twice what was trained once."""
 
-import contextlib
-import itertools
 import json
 import math
 import os
@@ -27,7 +25,6 @@ from sweeps.__main__ import main as command
 from sweeps.baseline import addition
 from sweeps.engine.launch import scheduler
 from sweeps.engine.launch.hooks import Hook
-from sweeps.engine.search.predict import count_left, replay
 from sweeps.engine.search.results import best_of, read_scores, untried
 from sweeps.engine.search.rounds import main, run_search
 from sweeps.engine.search.space import (
@@ -39,7 +36,6 @@ from sweeps.engine.search.space import (
     defaults_in_space,
     prepare_arms,
 )
-from sweeps.engine.search.study import Arm
 from sweeps.engine.spec import arms, grid
 from sweeps.engine.store.store import Store
 
@@ -386,44 +382,10 @@ def test_the_plan_runs_nothing(tmp_path, capfd):
     assert code == 0
     printed = capfd.readouterr().out
     assert "2 arms x 7 configurations x 3 rungs: at most 1,820 steps" in printed
-    assert "predicted: about " in printed
+    assert "if a third of each rung goes on, at most" in printed
     assert not (tmp_path / "r").exists()
     assert main(make_search(7), ["--plan", "--configurations", "0"]) == 2
     assert "below 1" in capfd.readouterr().err
-
-
-def steps_left(search: Search, store: Store) -> tuple[float, float]:
-    """Training steps that are left of a search: if a third of each rung goes on, and at most."""
-    budget = search.budget["smoke"]
-    configs = prepare_arms(search, "smoke", budget)
-    arms = [Arm(label, config, search.space, budget) for label, config in configs.items()]
-    scores = replay(arms, store, 2)
-
-    def sum_left(share: float) -> float:
-        left = [zip(arm.steps, count_left(arm, scores, share), strict=True) for arm in arms]
-        return sum(steps * number for pairs in left for steps, number in pairs)
-
-    return sum_left(1 / 3), sum_left(1.0)
-
-
-def test_what_is_stored_is_not_predicted_to_take_time(tmp_path, capfd):
-    search, store = make_search(5), Store(tmp_path)
-    assert steps_left(search, store) == (pytest.approx(2 * 5 * 30), 2 * 5 * 130)
-    trained: list[int] = []
-    predicted = [steps_left(search, store)[1]]
-    while predicted[-1] > 0:
-        lab = Lab(tmp_path, stop_after=1)
-        with contextlib.suppress(KeyboardInterrupt):
-            find(search, tmp_path, lab, width=2)
-        rows = store.load(lab.trained, "trial", ["optim.num_steps"])
-        trained += rows.column("optim.num_steps").to_pylist()
-        predicted.append(steps_left(search, store)[1])
-    saved = [before - after for before, after in itertools.pairwise(predicted)]
-    assert all(saves >= steps for saves, steps in zip(saved, trained, strict=True))
-    assert len(trained) == len(store.shards())
-    assert main(search, ["--plan", "--scale", "smoke", "--results", str(tmp_path)]) == 0
-    told = f"all trainings are stored ({len(trained)}): nothing is left to run"
-    assert told in capfd.readouterr().out
 
 
 def real_search() -> Search:
@@ -465,20 +427,19 @@ class Heard(Hook):
         self.events.append(trial.id)
 
     def on_end(self, launch, code):
-        assert [planned.trial.id for planned in launch.plans[0].trials] == self.events[1:]
+        tried = [planned.trial.id for planned in launch.plans[0].trials]
+        assert sorted(tried) == sorted(self.events[1:])
         self.events.append(f"ended with {code}")
 
 
 def test_hooks_hear_of_a_search_as_of_a_sweep(tmp_path, monkeypatch):
     monkeypatch.setattr(Heard, "events", [])
-    told = ["--hook", f"{__name__}:Heard", "--notify", f"echo $PCORE_SUMMARY > {tmp_path}/told"]
+    told = ["--hook", f"{__name__}:Heard"]
     search = replace(real_search(), budget={"smoke": Budget(configurations=1, rungs=(0.5, 1.0))})
     assert main(search, [*QUIET, "--results", str(tmp_path / "r"), *told]) == 0
     assert Heard.events[0] == "tiny [smoke]"
     assert len(Heard.events) == 6
     assert Heard.events[-1] == "ended with 0"
-    summary = "tiny [smoke]: finished; 4 of 4 trials of this launch are ok"
-    assert (tmp_path / "told").read_text().strip() == summary
 
 
 def test_a_scale_without_a_budget_is_refused_with_those_that_have_one(tmp_path, capsys):

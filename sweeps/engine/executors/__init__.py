@@ -44,7 +44,7 @@ class Inline(Executor):
         from sweeps.engine.trial.failures import FailurePolicy
 
         configs = (planned.trial.config for planned in pending)
-        run_trials(configs, settings, FailurePolicy(), progress)
+        run_trials(configs, settings, FailurePolicy(), progress.finished)
 
 
 class Ray(Executor):

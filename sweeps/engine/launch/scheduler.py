@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 
 from pcore.config import TrialConfig, trial_id
-from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.launch.leases import LaunchLease, OtherLaunch
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.options import LaunchOptions, make_settings
@@ -27,8 +26,8 @@ WAIT_POLL = 2.0  # seconds between two checks of trials that another launch runs
 class Scheduler:
     """Runs the trials of one launch, in passes, until none is left to run or to retry."""
 
-    def __init__(self, options: LaunchOptions, store: Store, hooks: Hooks):
-        self.options, self.store, self.hooks = options, store, hooks
+    def __init__(self, options: LaunchOptions, store: Store):
+        self.options, self.store = options, store
         self.executor = options.make_executor()
         self.tries: Counter[str] = Counter()
         self.outcomes: dict[str, Outcome] = {}  # of the latest attempt at each trial
@@ -78,7 +77,7 @@ class Scheduler:
         settings = make_settings(self.options, self.store, launch)
         with (
             self.executor.session(self.store) as num_slots,
-            Progress(title, mine, num_slots, self._record, self.hooks) as progress,
+            Progress(title, mine, num_slots, self._record, self.store.folder) as progress,
         ):
             yield settings, progress
         for p in mine:  # an executor that says nothing of a trial is not asked again
@@ -118,12 +117,11 @@ def execute_configs(
     configs: Mapping[str, TrialConfig],
     options: LaunchOptions,
     store: Store,
-    hooks: Hooks,
 ) -> None:
     """Run configurations that belong to no sweep, by label, in one launch; on return each is in the
     store, whatever became of it. Raises ValueError if the results folder cannot be written.
     """
-    scheduler = Scheduler(options, store, hooks)
+    scheduler = Scheduler(options, store)
     scheduler.run(title, plan_configs(configs))
     for outcome in scheduler.outcomes.values():
         if outcome.status == "unsaved":

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcore.cli.parser import Parser, find_own_code
-from pcore.cli.text import plain_output, plural
+from pcore.cli.text import format_seconds, plain_output, plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import (
@@ -27,7 +27,14 @@ from sweeps.engine.options import (
 )
 from sweeps.engine.plan import Plan
 from sweeps.engine.search.results import format_best, read_scores, untried, write_best
-from sweeps.engine.search.space import Budget, Search, format_budget, prepare_arms
+from sweeps.engine.search.space import (
+    HALVING,
+    Budget,
+    Search,
+    format_budget,
+    prepare_arms,
+    rung_steps,
+)
 from sweeps.engine.spec import SCALES, Scale, Sweep
 from sweeps.engine.store.location import check_not_published
 from sweeps.engine.store.store import Store
@@ -139,35 +146,52 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
             budget = replace(budget, configurations=given.configurations)
         arms = prepare_arms(search, options.scale, budget)
         print(format_budget(search, options.scale, budget, arms), flush=True)
-        from sweeps.engine.search.predict import predict  # torch and optuna: not for --help
-
-        print(predict(search, arms, budget, given.width, options), flush=True)
+        print(_predict(arms, budget, options), flush=True)
         return 0 if given.plan else _run(search, options, budget, given.width)
     except EXPECTED as error:
         return exit_code(search.name, error)
 
 
+def _predict(arms: Mapping[str, TrialConfig], budget: Budget, options: LaunchOptions) -> str:
+    """How long a search takes of which nothing is stored; how many go on is not known before."""
+    from sweeps.engine.price import price_cells  # torch: not for --help
+
+    store, halved, most = Store(options.results), 0.0, 0.0
+    prices = price_cells(arms, store, options.device, options.num_threads, options.is_local)
+    for label, price in prices.items():
+        steps = rung_steps(arms[label], budget.rungs)
+        seconds = [budget.configurations * price.seconds * s / steps[-1] for s in steps]
+        halved += sum(s / HALVING**rung for rung, s in enumerate(seconds))
+        most += sum(seconds)
+    num_slots = options.num_slots
+    return (
+        f"predicted, what is stored included: about {format_seconds(halved / num_slots)} on "
+        f"{plural(num_slots, 'slot')} if a third of each rung goes on, at most "
+        f"{format_seconds(most / num_slots)}"
+    )
+
+
 def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> int:
     """Run a search, followed by hooks and the mirror, and keep its winners; its exit code."""
     from sweeps.engine.launch.hooks import Launch, load_hook  # torch: not for --help
-    from sweeps.engine.launch.launch import own_hooks, told, view_rows
+    from sweeps.engine.launch.launch import told, view_rows
     from sweeps.engine.launch.scheduler import execute_configs
 
     store, asked = Store(options.results), dict[str, TrialConfig]()
     print(f"\nresults: {store.root}", flush=True)
     plans = [_plan(search, options.scale, asked)]
     launch = Launch(plans=plans, store=store)
-    hooks = [*map(load_hook, options.hooks), *own_hooks(launch, options, search=True)]
+    hooks = [load_hook(name) for name in options.hooks]
 
     def note(jobs: Mapping[str, TrialConfig]) -> None:
         asked.update(jobs)
         plans[0] = _plan(search, options.scale, asked)
 
-    with told(launch, hooks) as (listeners, ended), options.make_executor().session(store):
+    with told(launch, hooks, options) as ended, options.make_executor().session(store):
 
         def execute(configs: Mapping[str, TrialConfig]) -> None:
             store.write_view(view_rows(plans[0]), "searches")
-            execute_configs(launch.title, configs, options, store, listeners)
+            execute_configs(launch.title, configs, options, store)
 
         best, failed = run_search(
             search,
