@@ -27,7 +27,7 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from math import inf, isnan, nan, sqrt
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import pandas as pd
 
@@ -40,6 +40,7 @@ from analysis.statistics.runs import SEEDS, SOLVED
 from analysis.statistics.training import drawn_lengths
 from analysis.tables.sweep_tables import DASH, Table, percent, text_table
 from pcore.theory.ceilings import count_ceiling
+from sweeps.engine.store.sources import version_of
 
 FILE = Path(__file__).with_name("findings.toml")
 LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
@@ -249,17 +250,16 @@ class Ordered:
         if not places:
             return Decision(ours="no length was tested for all of these cells")
         for place in places:
-            sides = [[numbers.runs_at(c, *place) for c in side] for side in (better, worse)]
-            n, floor = min(len(runs) for side in sides for runs in side), _floor(*sides)
+            high, low = ([numbers.runs_at(c, *place) for c in side] for side in (better, worse))
+            n, floor = min(map(len, [*high, *low])), _floor(high, low)
             if n < LEAST_RUNS:
                 return too_few(n, f" at {show_place(*place)}", floor)
-            if not _are_saturated([*sides[0], *sides[1]]):
-                return replace(self._judge(*sides, show_place(*place)), n=n, least_p=floor)
-        sides = [[numbers.runs_at(c, *places[0]) for c in side] for side in (better, worse)]
-        decision = self._judge(*sides, show_place(*places[0]))
-        words = f"{decision.ours}, and no length tells them apart"
-        n = min(len(runs) for side in sides for runs in side)
-        return Decision(outcome="saturated", ours=words, n=n)
+            if not _are_saturated([*high, *low]):
+                return replace(self._judge(high, low, show_place(*place)), n=n, least_p=floor)
+        high, low = ([numbers.runs_at(c, *places[0]) for c in side] for side in (better, worse))
+        nearest = self._judge(high, low, show_place(*places[0]))
+        words = f"{nearest.ours}, and no length tells them apart"
+        return Decision(outcome="saturated", ours=words, n=min(map(len, [*high, *low])))
 
     def _judge(self, better: list[pd.DataFrame], worse: list[pd.DataFrame], at: str) -> Decision:
         high, low = (pd.concat(side, ignore_index=True) for side in (better, worse))
@@ -272,8 +272,8 @@ class Ordered:
             is_higher, is_lower = min(highs) > max(lows), max(highs) < min(lows)
             is_higher, is_lower = is_higher and p <= LEVEL, is_lower and p <= LEVEL
         else:
-            worst = high.loc[high["exact_match"].idxmin()]
-            best = low.loc[low["exact_match"].idxmax()]
+            worst = high.iloc[int(high["exact_match"].argmin())]
+            best = low.iloc[int(low["exact_match"].argmax())]
             ours = (
                 f"worst run of {worst['cell']!r} {percent(worst['exact_match'])} %, "
                 f"best of {best['cell']!r} {percent(best['exact_match'])} % at {at}"
@@ -334,11 +334,13 @@ class Finding:
 def load_findings(file: Path = FILE) -> tuple[Finding, ...]:
     """Read the file: published findings, then ours. Raises TypeError for a field that none has."""
     content = tomllib.loads(file.read_text(encoding="utf-8"))
-    found = [
-        Finding(sweep=sweep, **{k: read_rule(v) if k in RULES else v for k, v in entry.items()})
-        for sweep, entries in content.items()
-        for entry in entries
-    ]
+    found = list[Finding]()
+    for sweep, entries in content.items():
+        for entry in entries:
+            values: dict[str, Any] = {
+                name: read_rule(value) if name in RULES else value for name, value in entry.items()
+            }
+            found.append(Finding(sweep=sweep, **values))
     return tuple(sorted(found, key=lambda finding: finding.is_ours))
 
 
@@ -365,7 +367,7 @@ def read_rule(value: Any) -> Rule:
 class Numbers:
     """The numbers of the cells of a sweep, as its tables print them, for rules."""
 
-    def __init__(self, results: Results | None):
+    def __init__(self, results: Results):
         self.results = results
 
     def match(self, *patterns: str) -> list[str]:
@@ -386,7 +388,8 @@ class Numbers:
         cells, trials = self.match(*patterns), self.results.trials
         chosen = trials["cell"].isin(cells)
         ran = trials.loc[chosen & trials["status"].isin(COUNTED), ["cell", "cell_id", "code_hash"]]
-        if len(codes := sorted(ran["code_hash"].dropna().unique())) > 1:
+        codes = sorted({version_of(code) for code in ran["code_hash"].dropna()})
+        if len(codes) > 1:
             raise ValueError(f"rows of {len(codes)} versions of the code: {', '.join(codes)}")
         for cell, count in ran.groupby("cell")["cell_id"].nunique().items():
             if count > 1:
@@ -489,14 +492,21 @@ class Numbers:
         named, then the nearest to `times` the largest trained length."""
         spans = trained_ranges(self.results)
         target = times * max((spans[cell][1] for cell in cells if cell in spans), default=0)
+
+        def distance(length: int) -> tuple[float, int]:
+            return abs(length - target), length
+
+        def place(length: int) -> tuple[bool, tuple[float, int]]:
+            return length != named, distance(length)
+
         tests = [rows[rows["range"] == "test"] for rows in map(self._rows, cells)]
         shared = set.intersection(*({int(n) for n in test["length"]} for test in tests))
-        for length in sorted(shared, key=lambda n: (n != named, abs(n - target), n)):
+        for length in sorted(shared, key=place):
             at = [test.loc[test["length"] == length, "second_length"] for test in tests]
             if any(seconds.isna().any() for seconds in at):
                 yield length, None
             elif both := set.intersection(*({int(n) for n in seconds} for seconds in at)):
-                yield length, min(both, key=lambda n: (abs(n - target), n))
+                yield length, min(both, key=distance)
 
     def _measure_at(self, cell: str, length: int, second: int | None) -> Measured:
         runs = self.runs_at(cell, length, second)["exact_match"]
@@ -515,7 +525,7 @@ class Numbers:
             length, is_open = (int(runs["l95"].max()), bool(runs["l95_is_lower_bound"].any()))
         else:
             medians = curves.groupby("length")["exact_match"].median()
-            length, is_open = statistics.generalizable_length(medians.index, medians)
+            length, is_open = statistics.generalizable_length(list(medians.index), medians)
         beyond = curves.loc[curves["length"] > length, "length"]
         decides = curves[curves["length"] <= (beyond.min() if len(beyond) else length)]
         few = decides[decides["num_examples"] < LEAST_EXAMPLES]
@@ -683,6 +693,9 @@ class VerdictRow:
         return "; ".join(parts)
 
 
+NO_ROWS = Numbers(cast("Results", None))  # for what is counted without any
+
+
 def is_judged(sweep: str, scale: str) -> bool:
     """Whether a verdict on any finding can rest on this sweep at this scale."""
     return scale in SCALES and any(finding.sweep == sweep for finding in load_findings())
@@ -699,7 +712,7 @@ def judge(findings: Iterable[Finding], results: Iterable[Results]) -> list[Verdi
 
 def _judge(finding: Finding, by_view: Mapping[tuple[str, str], Results]) -> VerdictRow:
     if finding.proven and not finding.proven.patterns:
-        return _row(finding, finding.proven, "any", finding.proven.decide(Numbers(None)))
+        return _row(finding, finding.proven, "any", finding.proven.decide(NO_ROWS))
     rules = {
         "paper": finding.proven or finding.paper or finding.laptop,
         "laptop": finding.proven or finding.laptop,

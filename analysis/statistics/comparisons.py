@@ -84,9 +84,9 @@ def compare_results(a: Results, b: Results, by_length: bool = False) -> pd.DataF
         ids = {identity.get(cell) for identity in identities}
         named = {"cell": cell, "is_same_configuration": None if None in ids else len(ids) == 1}
         for part in [[length] for length in lengths] if by_length else [lengths]:
-            at = [rows_[rows_["length"].isin(part)] for rows_ in (old, new)]
             if part:
-                rows.append(named | _compare_sides(*at, part))
+                a_, b_ = (rows_[rows_["length"].isin(part)] for rows_ in (old, new))
+                rows.append(named | _compare_sides(a_, b_, part))
     first = ["cell", "is_same_configuration", "lengths", "verdict"]
     frame = pd.DataFrame(rows, columns=[*first, *compare_runs(sides[0][:0], sides[0][:0], [])])
     frame = frame.astype(dict.fromkeys(COUNTS, "Int64") | {"is_same_configuration": "boolean"})

@@ -156,7 +156,6 @@ def train_exact_match(
     counts["exact_match"] = counts["weight"] * counts["num_correct"] / counts["num_examples"]
     runs = counts.groupby(RUN, as_index=False)[["exact_match", "weight"]].sum()
     runs["exact_match"] /= runs["weight"].where(runs["weight"] > 0)
-    runs["exact_match"] = runs["exact_match"].round(12)  # 0.95 of every length is 0.95 of all
     return runs.drop(columns="weight").dropna(subset=["exact_match"], ignore_index=True)
 
 
@@ -164,4 +163,4 @@ def fits(train_median: float) -> bool:
     """Whether a cell fits the lengths that it was trained on: the median over its runs of
     `train_exact_match`, as tables print it, is above 95 %. Nothing that it does beyond them says
     anything about length generalization if it does not."""
-    return bool(train_median > SOLVED)
+    return bool(train_median - SOLVED > 1e-12)  # a weighted mean of 0.95 may come out above it
