@@ -142,7 +142,12 @@ COMMANDS = {
     "replicate": Command(
         "rerun a sample of stored trials into another folder and compare", "replicate:replicate"
     ),
-    "verify": Command("read every file of the store and list damaged ones", "verify:verify_store"),
+    "verify": Command("read every file of the store and list damaged ones", "files:verify_store"),
+    "forget": Command(
+        "list the view of a sweep, and the trials that no other has; --yes removes them",
+        "files:forget_sweep",
+        True,
+    ),
     "merge": Command(
         "add the results of one folder to another: rows, views, weights, states",
         "merge:merge_stores",
@@ -158,7 +163,7 @@ COMMANDS = {
     ),
     "gc": Command(
         "list old checkpoints and leftovers of dead processes; --yes removes them",
-        "garbage:collect_garbage",
+        "files:collect_garbage",
         True,
     ),
 }
@@ -265,7 +270,10 @@ def _add_storage(add: Adders) -> None:
         help="minimum age of states and temporary files, e.g. 48h (default: 7 days)",
     )
     add["gc"]("--weights", action="store_true", help="also weights of finished trials")
-    add["gc"]("--yes", dest="remove", action="store_true", help="remove instead of listing")
+    add["forget"]("name", metavar="SWEEP", help="as `status` lists it")
+    add["forget"]("--scale", choices=SCALES, help="default: all scales")
+    for name in ("gc", "forget"):
+        add[name]("--yes", dest="remove", action="store_true", help="remove instead of listing")
 
 
 if __name__ == "__main__":

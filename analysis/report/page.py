@@ -84,6 +84,12 @@ def make_page(
         _environment()
         .get_template("page.html")
         .render(
+            plural=plural,
+            numeric=_numeric_columns,
+            code=_code,
+            KINDS=KINDS,
+            CERTAINTIES=CERTAINTIES,
+            MOST_SHOWN=MOST_SHOWN,
             title=TITLE,
             policy=" ".join(map(_hash, scripts)),
             style=Markup(_palette() + "\n".join((FOLDER / n).read_text("utf-8") for n in SHEETS)),
@@ -103,16 +109,13 @@ def make_page(
 
 
 def _environment() -> Environment:
-    made = Environment(
+    return Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(plural=plural, numeric=_numeric_columns, code=_code)
-    made.globals.update(KINDS=KINDS, CERTAINTIES=CERTAINTIES, MOST_SHOWN=MOST_SHOWN)
-    return made
 
 
 def _hash(script: str) -> str:

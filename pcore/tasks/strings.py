@@ -1,8 +1,8 @@
 """Tasks on a string of symbols: copy, reverse, parity, sorting, mirror. `StringTask` is their base.
 
-**Copy and reverse** (Cho et al., Position Coupling, arXiv 2405.20671, appendix): a string of digits,
-uniform; leading zeros and repeats are allowed. Copy couples index i with index i; reverse counts the
-response downward, and `=` is always the neighbour of the first response token:
+**Copy and reverse** (Cho et al., Position Coupling, arXiv 2405.20671, appendix): a string of
+digits, uniform; leading zeros and repeats are allowed. Copy couples index i with index i; reverse
+counts the response downward, and `=` is always the neighbour of the first response token:
 
     copy 471       tok  $ 4 7 1 = 4 7 1 $        reverse 471    tok  $ 4 7 1 = 1 7 4 $
                    rel  . 1 2 3 0 1 2 3 .                       rel  . 0 1 2 3 2 1 0 .

@@ -11,6 +11,7 @@ from pcore.diagnosis import NUM_EXAMPLES
 from pcore.registry import nearest
 from sweeps.engine.changes import add_changes
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
+from sweeps.engine.executors.base import count_cpus
 from sweeps.engine.naming import parse_name
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results
@@ -51,7 +52,7 @@ class LaunchOptions:
             hint = nearest(self.executor, EXECUTORS)
             raise ValueError(f"--executor {self.executor!r} is unknown.{hint}")
         executor = self.make_executor()
-        if executor.is_local and self.resources.cpus > max(1, have := os.cpu_count() or 1):
+        if executor.is_local and self.resources.cpus > (have := count_cpus()):
             raise ValueError(f"--cpus-per-trial {self.resources.cpus:g}: this machine has {have}")
         if self.device != "cpu":
             _check_gpu(self.device, here=executor.in_process)

@@ -88,6 +88,7 @@ class Sweep:
     cells: Callable[[Scale], Sequence[Cell]]
     seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
     command: str = ""  # of a changed sweep: what runs it, without a scale
+    is_search: bool = False  # a round of a search: its view lies apart, and no table is drawn
     script: str = field(init=False)  # name of the file that lists the cells; empty if unknown
 
     def __post_init__(self) -> None:

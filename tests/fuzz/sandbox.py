@@ -27,7 +27,6 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symli
 HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
-    "sweeps.engine.launch.scheduler:execute_configs",
     "sweeps.engine.executors:Ray.session",
     "sweeps.commands.trained:write_diagnosis",
     "sweeps.commands.trained:measure",
@@ -38,7 +37,6 @@ COMPUTES = (
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",
-    "pcore.cli.theory:exact_lengths",
     "pcore.theory.ceilings:count_ceiling",
     "pcore.cli.trained:analyse_failures",
     "pcore.diagnosis.attention:attention_weights",

@@ -15,7 +15,7 @@ import pytest
 from pcore.cli.own_code import read_template, write_template
 from sweeps import depth_ablation
 from sweeps.commands.catalogue import find_sweep
-from sweeps.commands.verify import verify_store
+from sweeps.commands.files import verify_store
 from sweeps.engine.launch.cli import main as run_script
 from sweeps.engine.plan import count_states, make_plan
 from sweeps.engine.store.store import Store

@@ -4,6 +4,7 @@ This file and the classes in `EXECUTORS` import no framework and no torch: `--he
 read them. What needs these is imported when a session begins.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -47,6 +48,12 @@ class Tracker(Protocol):
     def idle_seconds(self) -> float:
         """Since the last sign of life if no trial is running, else 0."""
         ...
+
+
+def count_cpus() -> int:
+    """CPUs that this process may use: containers, Slurm and taskset leave it some."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class Policy(Protocol):

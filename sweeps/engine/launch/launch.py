@@ -48,7 +48,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     store.prepare()
     store.pack()
     for plan in plans:
-        store.write_view(view_rows(plan))
+        store.write_view(view_rows(plan), "searches" if plan.sweep.is_search else "views")
         print("\n  ".join(describe_sweep(plan, count_states(plan))))
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
@@ -151,7 +151,7 @@ def _report(
 ) -> int:
     """Draw tables and figures with a command that can be repeated, and report failures."""
     failed = False
-    for plan in plans:
+    for plan in (plan for plan in plans if not plan.sweep.is_search):
         command = ["-m", "analysis", "table", plan.sweep.name, "--scale", plan.scale]
         command += ["--results", store.root]
         if options.report:

@@ -9,12 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 
-from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.leases import LaunchLease, OtherLaunch
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.options import LaunchOptions, make_settings
 from sweeps.engine.plan import PlannedTrial
-from sweeps.engine.spec import Cell, Trial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import MAX_TRIES, RETRIED
@@ -103,26 +101,3 @@ class Scheduler:
 
 def _print(text: str) -> None:
     print(text, flush=True)
-
-
-def plan_configs(configs: Mapping[str, TrialConfig]) -> tuple[PlannedTrial, ...]:
-    """Configurations that belong to no sweep, by label, as trials to run."""
-    cells = [Cell(label=label, config=config) for label, config in configs.items()]
-    trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
-    return tuple(PlannedTrial(trial=trial, state="missing", price=None) for trial in trials)
-
-
-def execute_configs(
-    title: str,
-    configs: Mapping[str, TrialConfig],
-    options: LaunchOptions,
-    store: Store,
-) -> None:
-    """Run configurations that belong to no sweep, by label, in one launch; on return each is in the
-    store, whatever became of it. Raises ValueError if the results folder cannot be written.
-    """
-    scheduler = Scheduler(options, store)
-    scheduler.run(title, plan_configs(configs))
-    for outcome in scheduler.outcomes.values():
-        if outcome.status == "unsaved":
-            raise ValueError(outcome.error)

@@ -14,6 +14,7 @@ from sweeps.baseline import addition
 from sweeps.commands import catalogue
 from sweeps.engine.executors import Resources
 from sweeps.engine.launch.launch import view_rows
+from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
@@ -307,12 +308,44 @@ def test_gc_of_a_store_that_cannot_be_written_removes_nothing(tmp_path, capsys, 
     assert store.folder.exists(state)
 
 
+def test_cpus_are_those_that_a_process_may_use(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert LaunchOptions(results="r", scale="smoke").num_slots == 1
+    with pytest.raises(ValueError, match="--cpus-per-trial 2: this machine has 1"):
+        LaunchOptions(results="r", scale="smoke", resources=Resources(cpus=2.0))
+    monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
+    assert LaunchOptions(results="r", scale="smoke").num_slots == 64
+    command("doctor", tmp_path)
+    assert "ok  CPUs     64, load " in capsys.readouterr().out
+
+
+def test_a_sweep_is_forgotten_with_the_trials_that_no_other_view_lists(tmp_path, capsys):
+    assert run(tmp_path) == 0
+    only_one = ["--only", "one", "--name", "mistake", "--seeds", "3"]
+    assert run(tmp_path, *only_one) == 0
+    store = Store(tmp_path)
+    before = {shard.name for shard in store.shards()}
+    assert len(before) == 5
+    capsys.readouterr()
+    assert command("forget", tmp_path, "mistake", "--scale", "laptop") == 2
+    assert "has no view of 'mistake'" in capsys.readouterr().err
+    assert command("forget", tmp_path, "mistake") == 0
+    told = "1 x shard, 1 x view, 1 x weights\n2 of 3 trials stay: other views list them\n"
+    assert told + "would be removed (add --yes)" in capsys.readouterr().out
+    assert {shard.name for shard in store.shards()} == before
+    assert command("forget", tmp_path, "mistake", "--yes") == 0
+    assert Store(tmp_path).view_names() == [("tiny", "smoke")]
+    assert len(Store(tmp_path).shards()) == 4
+    assert command("verify", tmp_path) == 0
+
+
 def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     command("doctor", tmp_path)
     healthy = capsys.readouterr().out
-    for word in ("torch", "free memory", "results", "MLflow", "Ray authentication"):
+    for word in ("torch", "CPUs", "results", "MLflow", "Ray"):
         assert f"ok  {word}" in healthy
     file = tmp_path / "file"
     file.write_text("not a folder")
@@ -395,7 +428,7 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, words, message):
     (tmp_path / "file").touch()
     (tmp_path / "raises.py").write_text("\n1 / 0\n")
-    source = "from sweeps.engine.spec import Sweep\nSWEEP = Sweep(name='mine', title='', claim='',"
+    source = "from sweeps.engine.spec import Sweep\nSWEEP = Sweep(name='mine', title='T', claim='',"
     (tmp_path / "cells.py").write_text(f"{source} cells=lambda s: {{}}[s], seeds={{'smoke': '1'}})")
     assert main(words.format(tmp_path).split()) == 2
     out, err = capsys.readouterr()

@@ -51,9 +51,9 @@ class Shown:
 def find_shown(store: Store, views: Iterable[View]) -> list[Shown]:
     """These views of the store, of sweeps or searches; those that do not exist yet are left out."""
     found = list[Shown]()
+    stored: dict[View, Views] = {view: k for k in get_args(Views) for view in store.names(k)}
     for sweep, scale in views:
-        file, kinds = f"{sweep}-{scale}.parquet", get_args(Views)
-        kind: Views | None = next((k for k in kinds if store.folder.exists(f"{k}/{file}")), None)
+        kind = stored.get((sweep, scale))
         if kind is None:
             continue
         rows = store.load_view(sweep, scale, kind).to_pylist()
