@@ -27,13 +27,13 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symli
 HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
-    "sweeps.engine.executors:Ray.session",
-    "sweeps.commands.trained:write_diagnosis",
-    "sweeps.commands.trained:measure",
+    "sweeps.engine.executors:Executor.session",
+    "sweeps.commands.measure:write_diagnosis",
+    "sweeps.commands.measure:measure",
     "sweeps.engine.launch.mirror.process:Mirror",
     "sweeps.engine.launch.mirror.tracking:check_server",
     "sweeps.engine.launch.mirror.tracking:connect",
-    "sweeps.engine.launch.mirror.target:Follower",
+    "sweeps.engine.launch.launch:Follower",
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",

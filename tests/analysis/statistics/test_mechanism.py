@@ -7,8 +7,6 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
-from analysis.claims.published import CLAIMS
-from analysis.claims.theorems import AttendsAsProven
 from analysis.figures.choose import draw_figures
 from analysis.figures.mechanism import plot_failures, plot_patterns
 from analysis.load import RUN, load_sweep, no_mechanism
@@ -145,23 +143,6 @@ def test_a_mark_per_run_shows_mass_and_exact_match_at_the_longest_length():
     own = evaluation[(evaluation["cell"] == COUPLED) & (evaluation["length"] == 20)]
     assert sorted(line.get_ydata()) == pytest.approx(sorted(100 * own["exact_match"]))
     assert axes.get_ylabel() == "exact match at 20 (%)"
-
-
-@pytest.mark.parametrize(("mass", "holds"), [(0.41, True), (0.39, False)])
-def test_the_rule_of_the_attention_claim(mass, holds):
-    rows = [(COUPLED, run, head("next", m)) for run, m in enumerate((0.8, mass, mass, 0.1))]
-    rows += [(COUPLED, run, head("same", 0.8)) for run in range(4)]
-    rule = AttendsAsProven(cells=COUPLED, least=0.5)
-    results = example(complete=True, num_seeds=4)
-    decision = rule.decide(with_rows(results, rows))
-    assert (decision.holds, decision.n) == (holds, 4)
-    few = rule.decide(with_rows(results, rows[:3] + rows[4:7]))
-    assert (few.holds, few.n, few.few) == (None, 3, True)
-
-
-def test_the_attention_claim_has_a_rule():
-    (claim,) = [claim for claim in CLAIMS if claim.sweep == "attention_probe"]
-    assert isinstance(claim.number, AttendsAsProven)
 
 
 def test_rows_of_the_store_come_with_their_run(tmp_path):

@@ -1,6 +1,6 @@
 """Our settings compared with the published ones, cell by cell, with reasons for differences.
 
-`hyperparameters.toml` holds the published rows, which cells stand for which row, and the reasons.
+`settings.toml` holds the published rows, which cells stand for which row, and the reasons.
 Every field of a configuration is compared: what no row names has to be the default of the row's
 task and of `TrialConfig`, which are the published settings of addition. This module does not import
 the sweeps: a cell is its label, its flat configuration and the seeds of its runs, from a row of the
@@ -23,7 +23,7 @@ from analysis.load import Results
 from analysis.tables.sweep_tables import Table, text_table
 from pcore.config import SEEDS, TrialConfig, coerce, flatten, override
 
-FILE = Path(__file__).with_name("hyperparameters.toml")
+FILE = Path(__file__).with_name("settings.toml")
 NOT_NAMED = "not named"  # by any source
 SHORT = {  # names of the file for fields of a configuration; all others have their own name there
     "layers": "model.num_layers",
@@ -320,7 +320,7 @@ def settings_table(results: Results) -> Table | None:
         rows=rows,
         notes=(
             f"{num_fields} settings of every cell are compared; the others are as published.",
-            f"Sources: {'; '.join(sources)}. All rows: analysis/claims/{FILE.name}.",
+            f"Sources: {'; '.join(sources)}. All rows: analysis/{FILE.name}.",
         ),
         numbers=pd.DataFrame(rows, columns=list(header)),
     )

@@ -6,8 +6,9 @@ from functools import lru_cache
 
 import pytest
 
-from analysis.claims.evidence import check_rows
-from analysis.claims.hyperparameters import (
+from analysis.findings import Numbers
+from analysis.load import Results, load_sweep
+from analysis.settings import (
     FILE,
     JOINED,
     OWN,
@@ -21,7 +22,6 @@ from analysis.claims.hyperparameters import (
     settings_table,
     unexplained,
 )
-from analysis.load import Results, load_sweep
 from analysis.tables.render import render_files, render_text
 from pcore.config import SEEDS, TrialConfig, flatten, override
 from pcore.tasks import TASKS
@@ -29,8 +29,8 @@ from sweeps.commands.catalogue import find_sweep, sweep_names
 from sweeps.engine.spec import Cell, parse_seeds
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
-from tests.support.rows.claim_rows import make_world
 from tests.support.rows.example_store import make_evaluation, view_rows, write_trial
+from tests.support.rows.finding_rows import make_world
 
 OF_PAPERS = sorted(set(sweep_names()) - set(TABLES["beyond"]))  # what is ours alone has no settings
 
@@ -284,8 +284,8 @@ def with_settings(results: Results, **changes: object) -> Results:
 
 
 def test_rows_with_the_settings_of_the_script_may_be_judged():
-    check_rows(rope_rows(), rope_rows().cells)
-    check_rows(with_settings(rope_rows(), **{"eval.num_examples": 5000}), rope_rows().cells)
+    Numbers(rope_rows()).check(rope_rows().cells)
+    Numbers(with_settings(rope_rows(), **{"eval.num_examples": 5000})).check(rope_rows().cells)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,9 @@ def test_rows_with_the_settings_of_the_script_may_be_judged():
 )
 def test_rows_with_any_other_setting_are_not_judged(name, value):
     with pytest.raises(ValueError, match="does not have the published settings"):
-        check_rows(with_settings(rope_rows(), **{name: value}), ["coupled RoPE, IDs times 1 to 5"])
+        Numbers(with_settings(rope_rows(), **{name: value})).check(
+            ["coupled RoPE, IDs times 1 to 5"]
+        )
 
 
 def test_rows_of_a_cell_that_the_file_does_not_know_are_not_judged():
@@ -314,5 +316,5 @@ def test_rows_of_a_cell_that_the_file_does_not_know_are_not_judged():
     )
     renamed = dataclasses.replace(results, view=view, trials=trials)
     with pytest.raises(ValueError, match="'new' does not have the published settings: cell"):
-        check_rows(renamed, ["new"])
-    check_rows(renamed, ["RoPE, not scaled"])
+        Numbers(renamed).check(["new"])
+    Numbers(renamed).check(["RoPE, not scaled"])

@@ -1,12 +1,13 @@
-"""What is made from the weights of finished trials: `python -m sweeps diagnose` and `measure`."""
+"""What is made from the weights of finished trials: `python -m sweeps measure`."""
 
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from pcore.checkpoint import unpack_model
 from pcore.config import TrialConfig
-from pcore.diagnosis.metrics import check_metric, find_metric, measure
+from pcore.diagnosis.metrics import Metric, check_metric, find_metric, measure
 from pcore.model import Transformer
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.arithmetic import process_settings
@@ -14,40 +15,14 @@ from sweeps.engine.options import open_store
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import check_checkpoint, name_once
+from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 
 NUM_THREADS = 1  # more only wait for each other at these sizes
 POLICIES = ("last", "best", "oracle")
-
-
-def diagnose_trials(
-    results: str | None,
-    sweeps: Sequence[str],
-    scale: Scale | None,
-    num_examples: int,
-    device: str,
-    force: bool,
-    trust_code: bool = False,
-) -> int:
-    """Analyse the finished trials of these sweeps (none = all) at this scale (None = all) on
-    `num_examples` examples of each length. force: also those that have a mechanism file.
-    trust_code: import own code that weights name. 1 if some weights could not be read.
-    """
-    models = _Models(open_store(results), sweeps, scale, device, trust_code)
-    folder = models.store.folder
-    files = MECHANISMS.names(folder)
-    analysed = {n for n, (file, *_) in files.items() if MECHANISMS.read(folder, file) is not None}
-    for name in models.trials:
-        if name in analysed and not force:
-            continue
-        began = time.monotonic()
-        for _, model, config in models.open(name, ("last",)):
-            with process_settings(NUM_THREADS):
-                write_diagnosis(folder, name, model, config, num_examples)
-            models.tell(name, began)
-    return models.end("analysed", MECHANISMS.folder)
+MECHANISM = "mechanism"  # the metric that comes with pcore
 
 
 def measure_trials(
@@ -60,34 +35,64 @@ def measure_trials(
     force: bool,
     trust_code: bool = False,
 ) -> int:
-    """Apply a metric of somebody's own to what the same models write for `num_examples` examples of
-    each length. force: also those that it was applied to, from the same file. Raises ValueError if
-    it is not such a function, or fails on answers that could be, before any model decodes.
+    """Apply a metric to what the models of finished trials write for `num_examples` examples of
+    each length: `mechanism` (attention and causes of failure), or one of somebody's own. Of these
+    sweeps (none = all) at this scale (None = all). force: also those that it was applied to, from
+    the same file. trust_code: import own code that weights name. 1 if some weights could not be
+    read. Raises ValueError if it is no such function, or fails on answers that could be, before any
+    model decodes.
     """
-    metric = find_metric(metric_name)
+    metric = None if metric_name == MECHANISM else find_metric(metric_name)
     models = _Models(open_store(results), sweeps, scale, device, trust_code)
     folder, checked = models.store.folder, set[str]()
-    for name in models.trials:
-        if not force and _is_measured(models.store, name, metric.name, metric.source, num_examples):
-            continue
-        began, rows = time.monotonic(), list[dict[str, object]]()
-        for policy, model, config in models.open(name, POLICIES):
-            if repr(config.task) not in checked:
-                check_metric(metric, config)
-                checked.add(repr(config.task))
-            with process_settings(NUM_THREADS):
-                found = measure(metric, model, config, num_examples)
-            rows += [{"checkpoint": policy, **row} for row in found]
-        if rows:
-            METRICS.write(folder, name, rows, part=metric.name)
+    done = _analysed(folder) if metric is None else _measured(models.store, metric, num_examples)
+    for name in (name for name in models.trials if force or name not in done):
+        began = time.monotonic()
+        opened = models.open(name, POLICIES if metric else POLICIES[:1])
+        with process_settings(NUM_THREADS):
+            if metric is None:
+                made = [
+                    write_diagnosis(folder, name, model, config, num_examples)
+                    for _, model, config in opened
+                ]
+            else:
+                made = _apply(metric, opened, num_examples, checked)
+                if made:
+                    METRICS.write(folder, name, made, part=metric.name)
+        if made:
             models.tell(name, began)
-    return models.end("measured", METRICS.folder)
+    return models.end((METRICS if metric else MECHANISMS).folder)
 
 
-def _is_measured(store: Store, name: str, metric: str, source: str, num_examples: int) -> bool:
-    rows = METRICS.load(store.folder, [name]).to_pylist()
-    made_of = {(row["source"], len(row["values"])) for row in rows if row["metric"] == metric}
-    return made_of == {(source, num_examples)}
+Opened: TypeAlias = Iterator[tuple[str, Transformer, TrialConfig]]  # by checkpoint policy
+
+
+def _apply(
+    metric: Metric, opened: Opened, num_examples: int, checked: set[str]
+) -> list[dict[str, object]]:
+    """The rows of a metric of somebody's own. checked: tasks on which it was tried out."""
+    rows = list[dict[str, object]]()
+    for policy, model, config in opened:
+        if repr(config.task) not in checked:
+            check_metric(metric, config)
+            checked.add(repr(config.task))
+        found = measure(metric, model, config, num_examples)
+        rows += [{"checkpoint": policy, **row} for row in found]
+    return rows
+
+
+def _analysed(folder: Folder) -> set[str]:
+    files = MECHANISMS.names(folder)
+    return {n for n, (file, *_) in files.items() if MECHANISMS.read(folder, file) is not None}
+
+
+def _measured(store: Store, metric: Metric, num_examples: int) -> set[str]:
+    """The trials that this metric was applied to as it is, on so many examples."""
+    made_of: dict[str, set[tuple[str, int]]] = {}
+    for row in METRICS.load(store.folder, METRICS.names(store.folder)).to_pylist():
+        if row["metric"] == metric.name:
+            made_of.setdefault(row["trial_id"], set()).add((row["source"], len(row["values"])))
+    return {name for name, made in made_of.items() if made == {(metric.source, num_examples)}}
 
 
 class _Models:
@@ -113,9 +118,7 @@ class _Models:
         built = {row["trial_id"] for row in kinds if row["model.kind"] == "constructed"}
         self.trials = [name for name in ok if name not in built]  # the theorem says what those do
 
-    def open(
-        self, name: str, policies: Sequence[str]
-    ) -> Iterator[tuple[str, Transformer, TrialConfig]]:
+    def open(self, name: str, policies: Sequence[str]) -> Opened:
         """The models of a trial by checkpoint policy, of those it has; its last one is missed."""
         for policy in policies:
             file = f"checkpoints/{name}/{policy}.pt"
@@ -142,11 +145,11 @@ class _Models:
         self.num_made += 1
         print(f"  {name}  ({time.monotonic() - began:.1f} s)", flush=True)
 
-    def end(self, done: str, place: str) -> int:
+    def end(self, place: str) -> int:
         """Print the counts; 1 if weights were refused."""
         before = len(self.trials) - self.num_made - self.num_gone - self.num_refused
         print(
-            f"{len(self.trials)} trained models: {self.num_made} {done} now, {before} before, "
+            f"{len(self.trials)} trained models: {self.num_made} measured now, {before} before, "
             f"{self.num_gone} without weights, {self.num_refused} with refused weights; "
             f"{self.store.folder.path(place)}"
         )
