@@ -100,7 +100,7 @@ def _fill_block(
         case "table":
             return render.render_markdown(tables.ablation_table(results))
         case "metric":
-            return render.render_markdown(metric_table.metric_table(results, *given))
+            return render.render_markdown(metric_table.metric_table(results, given[0], given[1]))
         case "figure":
             return _figure(results, given[0], given[1], file, draw)
         case "value":

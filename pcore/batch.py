@@ -130,8 +130,10 @@ def cut_batch(batch: TrainingBatch) -> TrainingBatch:
         row_ids.append(ids[rows, :width].flatten(0, 1))
         parts.append(Part(end - begin, width, part_places))
         first += (end - begin) * width
-    joined = (torch.cat(pieces)[None] for pieces in (rows_of, row_ids, queries, found))
-    return TrainingBatch(*joined, tuple(parts))
+    tokens, ids, places, targets = (
+        torch.cat(pieces)[None] for pieces in (rows_of, row_ids, queries, found)
+    )
+    return TrainingBatch(tokens, ids, places, targets, tuple(parts))
 
 
 def cut_lengths(lengths: Int[Tensor, " B"]) -> list[tuple[int, int]]:

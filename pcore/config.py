@@ -396,7 +396,8 @@ def _check_bound(name: str, number: float, value: Any, bounds: Mapping[str, Any]
     said = f"{name}={number}"
     if isinstance(value, tuple) and len(value) > 1:
         said = f"{name}={format_numbers(value)} holds {number}, which"
-    if number < (low := bounds.get("low", number)) or number > (high := bounds.get("high", number)):
+    low, high = bounds.get("low", number), bounds.get("high", number)
+    if number < low or number > high:
         raise ValueError(f"{said} is {f'below {low}' if number < low else f'above {high}'}")
     if "above" in bounds and number <= bounds["above"]:
         raise ValueError(f"{said} must be above {bounds['above']}")

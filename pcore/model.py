@@ -356,9 +356,9 @@ class SelfAttention(Mixer):
         ]
         mixed: list[Tensor] = []
         for part, where, *own in zip(parts, places, *pieces, strict=True):
-            *heads, row_ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in own)
-            rows = (t.transpose(1, 2) for t in heads)
-            mixed.append(self.attend(*rows, row_ids, where, encoding, factor).flatten(0, 1))
+            q, k, v, row_ids = (piece.unflatten(0, (part.num_rows, -1)) for piece in own)
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+            mixed.append(self.attend(q, k, v, row_ids, where, encoding, factor).flatten(0, 1))
         return torch.cat(mixed)[None]
 
     def attend(

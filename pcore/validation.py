@@ -5,6 +5,7 @@ say together: `MEANING` lists the fields that only some settings read, the funct
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from pcore.batch import Rows, phases
 from pcore.config import (
@@ -32,7 +33,8 @@ CHECKPOINTS = ("last", "best", "oracle")
 
 # Fields that mean something under a condition only, the setting that decides it, and what to do
 # where it does not hold ("" = leave them at their defaults).
-MEANING: tuple[tuple[tuple[str, ...], Callable[[TrialConfig], bool], str, str], ...] = (
+Meaning: TypeAlias = tuple[tuple[str, ...], Callable[[TrialConfig], bool], str, str]
+MEANING: tuple[Meaning, ...] = (
     (
         ("model.num_bits",),
         lambda c: c.model.kind == "constructed",
@@ -66,7 +68,7 @@ MEANING: tuple[tuple[tuple[str, ...], Callable[[TrialConfig], bool], str, str], 
     ),
 )
 # The same where IDs have any effect: arms without an encoding keep the settings of the others.
-MEANING_OF_IDS = (
+MEANING_OF_IDS: tuple[Meaning, ...] = (
     (
         ("position.start", "position.max_start", "position.test_policy", "position.test_start"),
         lambda c: c.position.ids != "randomized",

@@ -76,17 +76,20 @@ def attention_weights(
     up to 1 if there is no sink. Raises NoAttention if a layer has none.
     """
     weights: list[Tensor] = []
+    recorders: list[tuple[SelfAttention, Recorder]] = []
     layers = [block.attention for block in model.layers]
     for layer in layers:
         if not isinstance(layer, SelfAttention):
             mixer = model.config.mixer[layer.layer % len(model.config.mixer)]
             raise NoAttention(f"layer {layer.layer + 1} has no attention: model.mixer={mixer}")
-        layer.weigh = Recorder(layer.weigh, weights)
+        recorders.append((layer, Recorder(layer.weigh, weights)))
+    for layer, recorder in recorders:
+        layer.weigh = recorder
     try:
         model(tokens, ids)
     finally:
-        for layer in layers:
-            layer.weigh = layer.weigh.own
+        for layer, recorder in recorders:
+            layer.weigh = recorder.own
     return torch.stack(weights)[..., -tokens.shape[1] :]  # a sink comes first, and is no token
 
 

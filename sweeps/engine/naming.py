@@ -71,7 +71,9 @@ def check_names(sweeps: Iterable[Sweep], store: "Store") -> None:
     from sweeps.engine.store.views import is_same_sweep
 
     folders: tuple[Views, ...] = ("views", "searches")
-    names = [(views, said) for views in folders for said in store.names(views)]
+    names: list[tuple[Views, tuple[str, str]]] = [
+        (views, said) for views in folders for said in store.names(views)
+    ]
     for sweep in sweeps:
         for views, (name, scale) in names:
             if name != sweep.name or not (rows := store.launches(name, scale, views)):
