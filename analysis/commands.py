@@ -52,7 +52,7 @@ def show_table(options: argparse.Namespace) -> int:
 def _show_selected(results: Results, only: list[str], lengths: list[int], folder: Path) -> int:
     """A table of some cells at some lengths, and their curves, beside those of the sweep."""
     from analysis.figures import style
-    from analysis.figures.lengths import plot_lengths
+    from analysis.figures.curves import plot_lengths
     from analysis.tables.sweep_tables import ablation_table
 
     chosen = load.select_cells(results, only) if only else results
@@ -201,7 +201,7 @@ def show_selection(options: argparse.Namespace) -> int:
 def show_search(options: argparse.Namespace) -> int:
     """What a hyper-parameter search tried: best of every arm, a slice plot, all as CSV."""
     from analysis.figures import style
-    from analysis.figures.axis import plot_slices
+    from analysis.figures.slices import plot_slices
     from analysis.tables.search_table import search_table
 
     name, scale = _view(options)
