@@ -9,14 +9,18 @@ import io
 import os
 import uuid
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pcore.config import TrialConfig, flatten, named_code, trial_id, unflatten
+from pcore.config import TrialConfig, check_bounds, flatten, named_code, trial_id, unflatten
+from pcore.evaluation import LengthResult
 from pcore.model import Transformer, make_model
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # that AdamW keeps of every weight
 
 
 def save_model(
@@ -61,11 +65,11 @@ def unpack_model(
     """
     payload = _read(data, name)
     config = unflatten(payload["config"], trust_code=trust_code, file=name)
+    check_bounds(config)
     if config.model.kind == "constructed":
         raise ValueError(f"{name} is a constructed model: see `pcore construct`")
     try:
-        if not named_code(config):  # which may need values of tensors
-            _check_size(config, len(data), name)
+        _check_size(config, len(data), name)
         model = make_model(config)
         model.load_state_dict(payload["model"])
     except (RuntimeError, TypeError, AttributeError, KeyError, ZeroDivisionError) as error:
@@ -107,14 +111,47 @@ def pack_state(config: TrialConfig, state: dict[str, Any]) -> bytes:
 
 
 def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
-    """The state to resume a trial from; None if it is damaged or belongs to another trial."""
+    """The state to resume a trial from; None if it is damaged, belongs to another trial or holds
+    anything else than `Run.state_dict` of this one.
+    """
     try:
         payload = load_archive(data)
-    except Exception:  # torch raises many kinds for a damaged file
+        if payload["trial_id"] == trial_id(config) and _fits(payload["state"], config):
+            return payload["state"]
+    except Exception:  # torch raises many kinds for a damaged file, and a wrong content can be all
         return None
-    if not isinstance(payload, dict) or payload.get("trial_id") != trial_id(config):
-        return None
-    return payload["state"]
+    return None
+
+
+def _fits(state: dict[str, Any], config: TrialConfig) -> bool:
+    """Whether a trial can go on from a state: steps in range, weights and moments of the shapes of
+    its model and finite, streams of random numbers, results. Raises many kinds of errors if not.
+    """
+    model = _make_shapes(config)
+    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
+    moments = [weight.shape for weight in model.parameters() if weight.requires_grad]
+
+    def hold(weights: dict[str, Tensor]) -> bool:
+        finite = all(bool(weight.isfinite().all()) for weight in weights.values())
+        return {name: weight.shape for name, weight in weights.items()} == shapes and finite
+
+    optimizer, data, kept = state["optimizer"], state["data"], state["candidates"]
+    found = [optimizer["state"][number] for number in range(len(moments))]
+    streams = {"start", "content" if config.data.num_examples is None else "order"}
+    for values in state["results"]:
+        LengthResult.from_plain(values)
+    return (
+        0 <= state["last_report"] <= state["step"] <= config.optim.num_steps
+        and state["loss_sum"].shape == ()
+        and hold(state["model"])
+        and optimizer["param_groups"][0]["params"] == list(range(len(moments)))
+        and all([moment[name].shape for moment in found] == moments for name in MOMENTS)
+        and all(data[name].dtype == torch.uint8 and data[name].dim() == 1 for name in streams)
+        and 0 <= data.get("cursor", 0) <= (config.data.num_examples or 0)
+        and kept.keys() == set(config.eval.checkpoints) - {"last"}
+        and all(not part["weights"] or hold(part["weights"]) for part in kept.values())
+        and set(state["facts"]) <= {"loss", "learning_rate", "grad_norm"}
+    )
 
 
 def read_progress(data: bytes) -> tuple[int, int]:
@@ -147,10 +184,15 @@ def load_archive(data: bytes) -> Any:
     return torch.load(copied, map_location="cpu", weights_only=True)
 
 
+def _make_shapes(config: TrialConfig) -> Transformer:
+    """The model of a trial without values; with them if it has own code, which may need them."""
+    with nullcontext() if named_code(config) else torch.device("meta"):
+        return make_model(config)
+
+
 def _check_size(config: TrialConfig, num_bytes: int, name: str) -> None:
     """Raise ValueError if the weights of a trial, which are not made for this, need more bytes."""
-    with torch.device("meta"):
-        weights = make_model(config).state_dict().values()
+    weights = _make_shapes(config).state_dict().values()
     if (needed := sum(tensor.nbytes for tensor in weights)) > num_bytes:
         raise ValueError(
             f"{name}: weights and configuration do not fit: {needed:,} bytes of weights are more "

@@ -15,7 +15,7 @@ from pcore.batch import target_places
 from pcore.config import TrialConfig
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
-from pcore.evaluation import autocast
+from pcore.evaluation import autocast, evaluating
 from pcore.model import Cache, Transformer
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
@@ -70,18 +70,14 @@ def decode_freely(
     ids = test_position_ids(select_relative_ids(batch, config.position, task), config.position)
     places, real = target_places(batch.response_mask)
     predicted = torch.full(places.shape, PAD_TOKEN)
-    was_training, old_factor = model.training, model.attention_factor
-    model.eval()
-    model.attention_factor = config.eval.attention_factor
     num_rows = max(1, TOKENS_PER_BATCH // batch.tokens.shape[1])
-    for first in places[:, 0].unique().tolist():  # the cache wants contexts of one length
-        for rows in (places[:, 0] == first).nonzero().squeeze(1).split(num_rows):
-            num_targets = int(real[rows].sum(dim=1).max())
-            eos = task.vocab.index[task.eos]
-            context = batch.tokens[rows, : first + 1]
-            predicted[rows, :num_targets] = _decode(model, context, ids[rows], num_targets, eos)
-    model.attention_factor = old_factor
-    model.train(was_training)
+    eos = task.vocab.index[task.eos]
+    with evaluating(model, config.eval.attention_factor):
+        for first in places[:, 0].unique().tolist():  # the cache wants contexts of one length
+            for rows in (places[:, 0] == first).nonzero().squeeze(1).split(num_rows):
+                num_targets = int(real[rows].sum(dim=1).max())
+                context = batch.tokens[rows, : first + 1]
+                predicted[rows, :num_targets] = _decode(model, context, ids[rows], num_targets, eos)
     return predicted.masked_fill(~real, PAD_TOKEN)
 
 

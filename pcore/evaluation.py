@@ -133,8 +133,7 @@ def predict_targets(
     places, real = target_places(batch.response_mask)
     targets = batch.tokens.gather(1, places + 1)
     whole = Answers(torch.zeros_like(targets), targets, places, real, torch.zeros(targets.shape))
-    factor = config.eval.attention_factor
-    for rows, part in predict_in_parts(model, batch, ids, config.model, factor, dtype=dtype):
+    for rows, part in predict_in_parts(model, batch, ids, config, dtype):
         whole.predicted[rows, : part.predicted.shape[1]] = part.predicted
         whole.losses[rows, : part.losses.shape[1]] = part.losses
     return whole
@@ -144,22 +143,22 @@ def predict_in_parts(
     model: LanguageModel,
     batch: Batch,
     ids: Int[Tensor, "B T P"],
-    config: ModelConfig,
-    factor: float,
-    *,
+    config: TrialConfig,
     dtype: torch.dtype | None = None,
 ) -> Iterator[tuple[Int[Tensor, " N"], Answers]]:
-    """Row numbers and their answers, part by part, until all have come.
+    """Row numbers and their answers, part by part, until all have come, with the attention factor
+    of evaluation.
 
-    batch and ids are those of the whole set, on the CPU; factor: on the attention logits.
+    batch and ids are those of the whole set, on the CPU. dtype: of autocast; None = as usual.
     """
+    sizes = config.model
     num_tokens, num_targets = (batch.tokens != PAD_TOKEN).sum(dim=1), batch.response_mask.sum(dim=1)
     order = (num_tokens * ids.shape[1] + num_targets).argsort(descending=True, stable=True)
-    kept = 4 * (config.d_model + 3 * config.num_heads * config.d_head)
-    with _evaluating(model, factor):
+    kept = 4 * (sizes.d_model + 3 * sizes.num_heads * sizes.d_head)
+    with evaluating(model, config.eval.attention_factor):
         memory = SHARED_BYTES[_kind(model)]
         for group in _cut(num_tokens[order], lambda width: kept * width, memory):
-            yield from _predict_group(model, batch, ids, config, order[group], dtype)
+            yield from _predict_group(model, batch, ids, sizes, order[group], dtype)
 
 
 def _predict_group(
@@ -212,7 +211,7 @@ def _part_bytes(config: ModelConfig, num_tokens: int) -> int:
 
 
 @contextmanager
-def _evaluating(model: LanguageModel, factor: float) -> Generator[None]:
+def evaluating(model: LanguageModel, factor: float) -> Generator[None]:
     """Evaluation mode and attention factor for the block of a `with` statement."""
     was_training, old_factor = model.training, model.attention_factor
     model.eval()
@@ -284,15 +283,10 @@ class Judgement:
     samples: tuple[Sample, ...]
 
 
-def judge(
-    model: LanguageModel, batch: Batch, config: TrialConfig, factor: float = 1.0
-) -> Judgement:
-    """Judge the model on `batch` (on the CPU), with test-time position IDs, on the model's device.
-
-    factor multiplies the attention logits (1 = as trained).
-    """
+def judge(model: LanguageModel, batch: Batch, config: TrialConfig) -> Judgement:
+    """Judge the model on `batch` (on the CPU) as in evaluation, on the model's device."""
     tally, ids = _Tally(batch, config.task), evaluation_ids(batch, config)
-    for rows, answers in predict_in_parts(model, batch, ids, config.model, factor):
+    for rows, answers in predict_in_parts(model, batch, ids, config):
         tally.add(rows, answers)
     return tally.judgement()
 
@@ -456,7 +450,7 @@ def evaluate_length(
     trained = config.task.trained_seconds(config.data.min_length, config.data.max_length)
     inside = trained is None or second is None or second in trained
     batch = make_test_set(config, length, second)
-    judged = judge(model, batch, config, config.eval.attention_factor)
+    judged = judge(model, batch, config)
     return LengthResult(
         checkpoint=checkpoint,
         checkpoint_step=checkpoint_step,
@@ -470,10 +464,3 @@ def evaluate_length(
         first_wrong_at=judged.first_wrong_at,
         wrong_at=judged.wrong_at,
     )
-
-
-def evaluate(
-    model: LanguageModel, batch: Batch, config: TrialConfig, factor: float = 1.0
-) -> Counts:
-    """The counts of `judge`."""
-    return judge(model, batch, config, factor).counts

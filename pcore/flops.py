@@ -14,7 +14,12 @@ from pcore.vocab import PAD_TOKEN
 def count_flops(config: TrialConfig) -> float:
     """Operations of a whole trial: training and all evaluations."""
     lengths = [length for values in evaluation_lengths(config).values() for length in values]
-    evaluation = sum(config.eval.examples_at(n) * count_example_flops(config, n) for n in lengths)
+    seconds = config.eval.second_lengths or (None,)
+    evaluation = sum(
+        config.eval.examples_at(length) * count_example_flops(config, length, second=second)
+        for length in lengths
+        for second in seconds
+    )
     return count_train_flops(config) + evaluation * len(config.eval.checkpoints)
 
 
@@ -45,13 +50,15 @@ def count_train_tokens(config: TrialConfig) -> int:
     return round(config.optim.num_steps * config.optim.batch_size * mean)
 
 
-def count_example_flops(config: TrialConfig, length: int, per_row: int = 1) -> float:
+def count_example_flops(
+    config: TrialConfig, length: int, per_row: int = 1, second: int | None = None
+) -> float:
     """Operations of the forward pass of one example: all blocks on all tokens, but the last block's
     queries and feed-forward on targets only; other mixers counted as attention. per_row: examples
     of a row, all of which are its keys.
     """
-    m, num_tokens = config.model, config.task.num_tokens(length)
-    layout = config.task.layout(config.task.largest_shape(length))
+    m, num_tokens = config.model, config.task.num_tokens(length, second)
+    layout = config.task.layout(config.task.largest_shape(length, second))
     num_targets = len(layout.sources) - layout.num_query + 1
     inner = m.num_heads * m.d_head
     keys = 4 * m.d_model * inner

@@ -248,8 +248,9 @@ class Contextual(Attention):
         by_position = (queries @ self.table.to(queries.dtype)).float()
         low, high = positions.floor(), positions.ceil()
         share = positions - low
-        logits = (1 - share) * by_position.gather(3, low.long())
-        logits = logits + share * by_position.gather(3, high.long())
+        below, above = (p.long().clamp(0, MAX_CONTEXTUAL - 1) for p in (low, high))  # nan too
+        logits = (1 - share) * by_position.gather(3, below)
+        logits = logits + share * by_position.gather(3, above)
         return softmax(scores + logits, visible)
 
 

@@ -133,6 +133,9 @@ class Transformer(LanguageModel):
             if cache is not None:
                 cache[number] = state
         assert x is not None
+        return self.read_out(x)
+
+    def read_out(self, x: Float[Tensor, "B R D"]) -> Float[Tensor, "B R V"]:
         return F.linear(self.final_norm(x) * self.config.d_model**-0.5, self.embedding)
 
     def embed(

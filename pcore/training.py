@@ -45,8 +45,8 @@ from pcore.data import TrainingData
 from pcore.evaluation import (
     LengthResult,
     autocast,
-    evaluate,
     evaluate_lengths,
+    judge,
     make_held_out_set,
     make_test_set,
 )
@@ -125,10 +125,10 @@ def train(
         rate = learning_rate(config.optim, run.step)
         loss, grad_norm = run.update(run.data.next_batch(), rate)
         run.count(loss)
-        if not run.is_due(report_every):
-            continue
-        yield run.report(rate, grad_norm, time.perf_counter() - since)
-    yield from run.evaluate(time.perf_counter() - since)
+        if run.step % report_every == 0 or run.trained:
+            yield run.report(rate, grad_norm, since)
+            since = time.perf_counter()  # what the consumer did is not training
+    yield from run.evaluate()
 
 
 def mean_loss(
@@ -218,7 +218,8 @@ def candidate_sets(config: TrialConfig) -> dict[str, Batch]:
     if "best" in config.eval.checkpoints:
         sets["best"] = make_held_out_set(config)
     if "oracle" in config.eval.checkpoints:
-        sets["oracle"] = make_test_set(config, max(config.eval.test_lengths))
+        longest = max(config.eval.test_lengths)
+        sets["oracle"] = make_test_set(config, longest, config.task.default_second(longest))
     return sets
 
 
@@ -263,7 +264,7 @@ class Run:
         self.data = TrainingData(config, device, static)
         self.compiled = compile
         self.loss = compile_loss(self.device.type) if compile else mean_loss
-        self.step, self.last_report = 0, 0
+        self.step, self.last_report, self.seconds = 0, 0, 0.0
         self.loss_sum = torch.zeros((), device=device)
         self.facts: dict[str, float] = {}  # of the last report
         self.results: list[LengthResult] = []
@@ -303,28 +304,27 @@ class Run:
         self.step += 1
         self.track_candidates()
 
-    def is_due(self, report_every: int) -> bool:
-        """Whether a report is due after the step just made."""
-        return self.step % report_every == 0 or self.trained
-
-    def report(self, rate: float, grad_norm: Tensor, seconds: float) -> Report:
-        """What happened since the last report. Raises Diverged if its mean loss is not finite."""
+    def report(self, rate: float, grad_norm: Tensor, since: float) -> Report:
+        """What happened since the last report, which was at `since` of the clock. Raises Diverged
+        if its mean loss is not finite.
+        """
         mean = float(self.loss_sum) / (self.step - self.last_report)
         self.loss_sum, self.last_report = torch.zeros((), device=self.device), self.step
         if not math.isfinite(mean):
             raise Diverged(f"training loss is {mean} after step {self.step}")
         self.facts = {"loss": mean, "learning_rate": rate, "grad_norm": float(grad_norm)}
-        return self.make_report(seconds)
+        self.seconds += time.perf_counter() - since  # the device has come to here as well
+        return self.make_report()
 
-    def make_report(self, seconds: float) -> Report:
-        """Where the trial stands; seconds: in training steps of this process."""
+    def make_report(self) -> Report:
+        """Where the trial stands."""
         return Report(
             step=self.step,
             num_steps=self.config.optim.num_steps,
             loss=self.facts["loss"],
             learning_rate=self.facts["learning_rate"],
             grad_norm=self.facts["grad_norm"],
-            seconds=seconds,
+            seconds=self.seconds,
             results=tuple(self.results),
             state=self.state_dict,
             compiled=self.compiled,
@@ -339,10 +339,10 @@ class Run:
         ):
             return
         for candidate in self.candidates.values():
-            counts = evaluate(self.model, candidate.batch, self.config)
+            counts = judge(self.model, candidate.batch, self.config).counts
             candidate.offer(counts.loss_sum / counts.num_tokens, self.step, self.model)
 
-    def evaluate(self, seconds: float) -> Iterator[Report]:
+    def evaluate(self) -> Iterator[Report]:
         """Every checkpoint policy at every length that has no result yet: a report for each, and
         the last one of the trial.
 
@@ -355,9 +355,9 @@ class Run:
             model.load_state_dict(weights)
             for result in evaluate_lengths(model, self.config, name, step, done):
                 self.results.append(result)
-                yield self.make_report(seconds)
+                yield self.make_report()
         checkpoints = {name: weights for name, (_, weights) in chosen.items()}
-        yield replace(self.make_report(seconds), checkpoints=checkpoints)
+        yield replace(self.make_report(), checkpoints=checkpoints)
 
     def chosen_weights(self) -> dict[str, tuple[int, dict[str, Tensor]]]:
         """Step and weights of every checkpoint policy of the configuration."""
@@ -386,8 +386,8 @@ class Run:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.step, self.last_report = state["step"], state["last_report"]
         self.loss_sum = state["loss_sum"].to(self.device)
-        self.facts = dict(state.get("facts", {}))
-        self.results = [LengthResult.from_plain(values) for values in state.get("results", [])]
+        self.facts = dict(state["facts"])
+        self.results = [LengthResult.from_plain(values) for values in state["results"]]
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(snapshot(state["optimizer"]))
         self.data.load_state_dict(state["data"])

@@ -1,22 +1,23 @@
-"""Refuses invalid configurations before any compute, with a sentence the user can act on."""
+"""Refuses invalid configurations before any compute, with a sentence the user can act on.
 
-import math
+Bounds of single fields are declared with them (`pcore.config.option`); here is what several fields
+say together: `MEANING` lists the fields that only some settings read, the functions below the rest.
+"""
+
+from collections.abc import Callable
 
 from pcore.batch import Rows, phases
 from pcore.config import (
-    DataConfig,
-    ModelConfig,
-    PositionConfig,
     TrialConfig,
-    flatten,
+    check_bounds,
     format_numbers,
 )
 from pcore.encodings import ENCODINGS, Encoding, find_encoding
-from pcore.encodings.disjoint_starts import needed_ids
 from pcore.encodings.position_ids import (
     draws_apart,
     level_names,
     max_relative_ids,
+    needed_ids,
     num_levels,
 )
 from pcore.evaluation import evaluation_lengths
@@ -28,49 +29,75 @@ from pcore.theory.constructed import check_constructed
 from pcore.vocab import DIGITS
 
 CHECKPOINTS = ("last", "best", "oracle")
-MAX_LENGTH = 10_000  # the layout of an example is built in plain Python
-# Of what is built in memory or counted to; nobody means more.
-LARGEST = {
-    "model.num_layers": 1000,
-    "model.num_heads": 10_000,
-    "model.d_model": 100_000,
-    "model.d_head": 100_000,
-    "model.d_ff": 1_000_000,
-}
-MAX_LOG_BASE = 1_000_000  # keys that are visible at once
+
+# Fields that mean something under a condition only, the setting that decides it, and what to do
+# where it does not hold ("" = leave them at their defaults).
+MEANING: tuple[tuple[tuple[str, ...], Callable[[TrialConfig], bool], str, str], ...] = (
+    (
+        ("model.num_bits",),
+        lambda c: c.model.kind == "constructed",
+        "model.kind",
+        "use model.kind=constructed",
+    ),
+    (
+        ("model.log_base",),
+        lambda c: c.model.attention_scale == "log-length",
+        "model.attention_scale",
+        "use model.attention_scale=log-length",
+    ),
+    (("model.input_injection",), lambda c: c.model.num_loops > 1, "model.num_loops", ""),
+    (
+        ("model.attention", "model.attention_scale", "model.attention_sink", "model.query_init"),
+        lambda c: any(issubclass(part, Attention) for part in mixing_parts(c.model).values()),
+        "model.mixer",
+        "",
+    ),
+    (
+        ("data.single_problems", "data.packed_order"),
+        lambda c: max(c.data.problems_per_row, default=1) > 1,
+        "data.problems_per_row",
+        "",
+    ),
+    (
+        ("position.moduli",),
+        lambda c: c.position.encoding not in ENCODINGS or c.position.encoding == "residues",
+        "position.encoding",
+        "use position.encoding=residues",
+    ),
+)
+# The same where IDs have any effect: arms without an encoding keep the settings of the others.
+MEANING_OF_IDS = (
+    (
+        ("position.start", "position.max_start", "position.test_policy", "position.test_start"),
+        lambda c: c.position.ids != "randomized",
+        "position.ids",
+        "",
+    ),
+    (
+        ("position.candidate",),
+        lambda c: c.position.ids == "candidates",
+        "position.ids",
+        "use position.ids=candidates",
+    ),
+)
 
 
 def validate(config: TrialConfig) -> None:
     """Raise ValueError with what is wrong, its value and the limit."""
-    check_sizes(config)
+    check_bounds(config)
     if config.model.kind == "constructed":
         check_constructed(config)
-    elif config.model.num_bits:
-        raise ValueError(f"model.num_bits={config.model.num_bits} needs model.kind=constructed")
-    _check_numbers(config)
+    elif config.optim.num_steps < 1:
+        raise ValueError(f"optim.num_steps={config.optim.num_steps} is below 1")
+    _check_mixers(config)
+    _check_meaning(config, MEANING)
+    _check_evaluation(config)
     _check_ranges(config)
     _check_positions(config)
-    _check_mixing(config)
-    _check_packing(config)
-
-
-def check_sizes(config: TrialConfig) -> None:
-    """Raise ValueError for sizes that cannot be meant, before anything of that size is built."""
-    flat = flatten(config)
-    for name, value in flat.items():
-        limit = LARGEST.get(name, MAX_LENGTH if name.startswith("task.") else math.inf)
-        if isinstance(value, int) and value > limit:
-            raise ValueError(f"{name}={value} is above {limit}")
-    e = config.eval
-    for name, values in {
-        "data.max_length": (config.data.max_length,),
-        "eval.train_lengths": e.train_lengths,
-        "eval.near_lengths": e.near_lengths,
-        "eval.test_lengths": e.test_lengths,
-        "eval.second_lengths": e.second_lengths,
-    }.items():
-        if max(values, default=0) > MAX_LENGTH:
-            raise ValueError(f"{name}={max(values)} is above {MAX_LENGTH}")
+    if any(rows > 1 for rows in config.data.problems_per_row) or config.data.packing_begins:
+        _check_packing(config)
+    elif not config.data.problems_per_row:
+        raise ValueError("data.problems_per_row must hold at least one number")
 
 
 def check_test_length(config: TrialConfig, length: int) -> None:
@@ -83,70 +110,41 @@ def check_test_length(config: TrialConfig, length: int) -> None:
         _check_length(config, length, second, position.test_start if fixed else 1)
 
 
-def _check_numbers(config: TrialConfig) -> None:
-    p, m, o, d, e = config.position, config.model, config.optim, config.data, config.eval
-    at_least_one = {
-        "model.num_layers": m.num_layers,
-        "model.num_heads": m.num_heads,
-        "model.d_model": m.d_model,
-        "model.d_head": m.d_head,
-        "model.d_ff": m.d_ff,
-        "model.num_loops": m.num_loops,
-        "data.min_length": d.min_length,
-        "optim.batch_size": o.batch_size,
-        "eval.num_examples": e.num_examples,
-        "eval.num_checks": e.num_checks,
-        "position.max_position": p.max_position,
-        "position.id_scale_max": p.id_scale_max,
-        "position.test_start": p.test_start,
-    }
-    if m.kind == "trained":
-        at_least_one["optim.num_steps"] = o.num_steps
-    for name, value in at_least_one.items():
-        if value < 1:
-            raise ValueError(f"{name}={value} is below 1")
-    positive = {
-        "optim.learning_rate": o.learning_rate,
-        "optim.eps": o.eps,
-        "position.rotary_base": p.rotary_base,
-        "eval.attention_factor": e.attention_factor,
-    }
-    for name, value in positive.items():
-        if not value > 0:
-            raise ValueError(f"{name}={value} must be above 0")
-    fractions = {
-        "optim.warmup_fraction": o.warmup_fraction,
-        "optim.final_lr_fraction": o.final_lr_fraction,
-        "optim.final_decay_fraction": o.final_decay_fraction,
-        "optim.beta1": o.beta1,
-        "optim.beta2": o.beta2,
-    }
-    for name, value in fractions.items():
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name}={value} must be between 0 and 1")
-    for name, value in {
-        "position.max_start": p.max_start,
-        "eval.length_budget": e.length_budget,
-        "optim.weight_decay": o.weight_decay,
-        "optim.grad_clip": o.grad_clip,
-    }.items():
-        if not value >= 0:
-            raise ValueError(f"{name}={value} is below 0")
-    for name, values in {
-        "position.max_positions": p.max_positions,
-        "eval.second_lengths": e.second_lengths,
-    }.items():
-        if values and min(values) < 1:
-            raise ValueError(f"{name} holds {min(values)}, which is below 1")
-    if m.log_base and not 2 <= m.log_base <= MAX_LOG_BASE:
-        raise ValueError(f"model.log_base={m.log_base} is neither 0 nor in 2-{MAX_LOG_BASE:,}")
-    if m.log_base and m.attention_scale != "log-length":
-        raise ValueError(f"model.log_base={m.log_base} needs model.attention_scale=log-length")
-    if d.max_length < d.min_length:
-        raise ValueError(f"data.max_length={d.max_length} is below data.min_length={d.min_length}")
-    if d.num_examples is not None and d.num_examples < o.batch_size:
+def task_name(task: Task) -> str:
+    """The name of a task as it stands in messages."""
+    return name_of(type(task), TASKS)
+
+
+def _check_meaning(config: TrialConfig, table: tuple[tuple, ...]) -> None:
+    for names, has_meaning, decisive, remedy in table:
+        if has_meaning(config):
+            continue
+        for name in names:
+            value, default = _value(config, name), _value(TrialConfig(), name)
+            if value != default:
+                instead = remedy or f"leave it at {_text(default)}"
+                raise ValueError(
+                    f"{name}={_text(value)} has no meaning with "
+                    f"{decisive}={_text(_value(config, decisive))}: {instead}"
+                )
+
+
+def _value(config: TrialConfig, name: str) -> object:
+    group, _, leaf = name.partition(".")
+    return getattr(getattr(config, group), leaf)
+
+
+def _text(value: object) -> object:
+    return format_numbers(value) if isinstance(value, tuple) else value
+
+
+def _check_evaluation(config: TrialConfig) -> None:
+    data, e, batch_size = config.data, config.eval, config.optim.batch_size
+    if config.model.log_base == 1:
+        raise ValueError("model.log_base=1 is neither 0 nor at least 2")
+    if data.num_examples is not None and data.num_examples < batch_size:
         raise ValueError(
-            f"data.num_examples={d.num_examples} is below optim.batch_size={o.batch_size}"
+            f"data.num_examples={data.num_examples} is below optim.batch_size={batch_size}"
         )
     if len(set(e.checkpoints)) != len(e.checkpoints) or not e.checkpoints:
         raise ValueError(
@@ -159,54 +157,25 @@ def _check_numbers(config: TrialConfig) -> None:
         raise ValueError("eval.checkpoints: 'oracle' needs eval.test_lengths")
 
 
-def _check_mixing(config: TrialConfig) -> None:
-    model, encoding = config.model, find_encoding(config.position.encoding)
-    if len(model.mixer) not in (1, model.num_layers):
-        raise ValueError(
-            f"model.mixer has {len(model.mixer)} entries: give one for all layers, or one for each "
-            f"of the {model.num_layers}"
-        )
-    parts = mixing_parts(model)
-    for part in parts.values():
-        part.check(model)
-    if model.input_injection and model.num_loops == 1:
-        raise ValueError("model.input_injection has no meaning with model.num_loops=1")
-    if any(issubclass(part, Attention) for part in parts.values()):
-        return
-    mixers = ",".join(model.mixer)
-    for name in ("attention", "attention_scale", "attention_sink", "query_init"):
-        if (value := getattr(model, name)) != getattr(ModelConfig(), name):
-            raise ValueError(f"model.{name}={value} has no meaning with model.mixer={mixers}")
-    in_attention = encoding.uses_ids and encoding.embed is Encoding.embed
-    if in_attention and ":" not in mixers:
-        raise ValueError(
-            f"position.encoding={config.position.encoding} acts in attention, and "
-            f"model.mixer={mixers} has none"
-        )
-
-
 def _check_ranges(config: TrialConfig) -> None:
-    ranges = evaluation_lengths(config)
     low, high = config.data.min_length, config.data.max_length
-    for length in ranges["train"]:
-        if not low <= length <= high:
-            raise ValueError(
-                f"eval.train_lengths: {length} is outside the train range {low}-{high}"
-            )
-    for name in ("near", "test"):
-        for length in ranges[name]:
-            if low <= length <= high:
+    if high < low:
+        raise ValueError(f"data.max_length={high} is below data.min_length={low}")
+    ranges = evaluation_lengths(config)
+    for name, lengths in ranges.items():
+        for length in lengths:
+            if (low <= length <= high) != (name == "train"):
+                where = "is outside" if name == "train" else "lies in"
                 raise ValueError(
-                    f"eval.{name}_lengths: {length} lies in the train range {low}-{high}"
+                    f"eval.{name}_lengths: {length} {where} the train range {low}-{high}"
                 )
+        if len(set(lengths)) != len(lengths):
+            raise ValueError(f"eval.{name}_lengths names a length twice")
     if both := set(ranges["near"]) & set(ranges["test"]):
         raise ValueError(
             f"eval.near_lengths and eval.test_lengths overlap at length {min(both)}: "
             "tuning would see the test range"
         )
-    for name, lengths in ranges.items():
-        if len(set(lengths)) != len(lengths):
-            raise ValueError(f"eval.{name}_lengths names a length twice")
     if config.eval.second_lengths and len(config.task.size_names) < 2:
         raise ValueError("eval.second_lengths is set, but the task has only one length")
     for length in (high, *(length for lengths in ranges.values() for length in lengths)):
@@ -216,58 +185,64 @@ def _check_ranges(config: TrialConfig) -> None:
         raise ValueError(f"{task_name(config.task)} at length {high} has an empty response")
 
 
+def _check_mixers(config: TrialConfig) -> None:
+    model, encoding = config.model, find_encoding(config.position.encoding)
+    if len(model.mixer) not in (1, model.num_layers):
+        raise ValueError(
+            f"model.mixer has {len(model.mixer)} entries: give one for all layers, or one for each "
+            f"of the {model.num_layers}"
+        )
+    parts, mixers = mixing_parts(model), ",".join(model.mixer)
+    for part in parts.values():
+        part.check(model)
+    has_attention = any(issubclass(part, Attention) for part in parts.values())
+    in_attention = encoding.uses_ids and encoding.embed is Encoding.embed
+    if in_attention and not has_attention and ":" not in mixers:
+        raise ValueError(
+            f"position.encoding={config.position.encoding} acts in attention, and "
+            f"model.mixer={mixers} has none"
+        )
+
+
+# Position IDs -------------------------------------------------------------------------------------
+
+
 def _check_positions(config: TrialConfig) -> None:
     position, task = config.position, config.task
     encoding = find_encoding(position.encoding)
-    if position.moduli and position.encoding in ENCODINGS and position.encoding != "residues":
+    levels = num_levels(task, position)
+    position.level_limits(levels)
+    if encoding.uses_ids:
+        _check_stream(config)
+        _check_meaning(config, MEANING_OF_IDS)
+        if position.id_scale_max > 1 and encoding.bounded:
+            raise ValueError(
+                f"position.id_scale_max={position.id_scale_max} needs an encoding without a "
+                f"largest ID, position.encoding={position.encoding} has one"
+            )
+    encoding.check(position, config.model, levels if encoding.uses_ids else 1)
+    _check_reach(config, encoding)
+
+
+def _check_stream(config: TrialConfig) -> None:
+    ids, task = config.position.ids, config.task
+    if not task.has_coupling and ids in ("coupled", "abacus"):
         raise ValueError(
-            f"position.moduli={format_numbers(position.moduli)} has no meaning with "
-            f"position.encoding={position.encoding}: use position.encoding=residues"
-        )
-    if not encoding.uses_ids:
-        encoding.check(position, config.model, 1)
-        return
-    if not task.has_coupling and position.ids in ("coupled", "abacus"):
-        raise ValueError(
-            f"position.ids={position.ids} does not fit this format of the task, which has no "
+            f"position.ids={ids} does not fit this format of the task, which has no "
             "coupling: use position.ids=sequential or position.encoding=none"
         )
-    if position.ids == "abacus" and not set(DIGITS) & set(task.vocab.symbols):
+    if ids == "abacus" and not set(DIGITS) & set(task.vocab.symbols):
         raise ValueError(f"position.ids=abacus numbers digits, {task_name(task)} has none")
-    if position.ids == "randomized":
-        _check_randomized(position)
-    if position.candidate != "all" and position.ids != "candidates":
-        raise ValueError(
-            f"position.candidate={position.candidate} has no meaning with "
-            f"position.ids={position.ids}: use position.ids=candidates"
-        )
-    if position.id_scale_max > 1 and encoding.bounded:
-        raise ValueError(
-            f"position.id_scale_max={position.id_scale_max} needs an encoding without a largest "
-            f"ID, position.encoding={position.encoding} has one"
-        )
-    encoding.check(position, config.model, num_levels(task, position))
-    _check_reach(config, encoding.bounded)
 
 
-def _check_randomized(position: PositionConfig) -> None:
-    default = PositionConfig()
-    for name in ("start", "max_start", "test_policy", "test_start"):
-        if (value := getattr(position, name)) != getattr(default, name):
-            raise ValueError(
-                f"position.{name}={value} has no meaning with position.ids=randomized, which draws "
-                f"every ID: leave it at {getattr(default, name)}"
-            )
-
-
-def _check_reach(config: TrialConfig, bounded: bool) -> None:
+def _check_reach(config: TrialConfig, encoding: type[Encoding]) -> None:
     """Every ID of training and evaluation must fit where something holds it to max_position."""
     position, data = config.position, config.data
-    randomized = position.ids == "randomized"
-    if bounded or randomized or position.start != "fixed":
+    drawn = position.ids == "randomized"  # whether or not anything reads them
+    if drawn or (encoding.uses_ids and (encoding.bounded or position.start != "fixed")):
         trained = config.task.trained_seconds(data.min_length, data.max_length)
         _check_length(config, data.max_length, max(trained) if trained else None, start=1)
-    if bounded or randomized or position.test_policy != "fixed":
+    if drawn or (encoding.uses_ids and (encoding.bounded or position.test_policy != "fixed")):
         start = position.test_start if position.test_policy == "fixed" else 1
         longest = max(max(lengths) for lengths in evaluation_lengths(config).values() if lengths)
         _check_length(config, longest, max(config.eval.second_lengths, default=None), start)
@@ -292,29 +267,21 @@ def _check_length(config: TrialConfig, length: int, second: int | None, start: i
         )
 
 
+# Packed rows --------------------------------------------------------------------------------------
+
+
 def _check_packing(config: TrialConfig) -> None:
     """Raise ValueError, in one sentence, for packed rows that cannot work."""
     data, begins = config.data, config.data.packing_begins
-    if not data.problems_per_row or min(data.problems_per_row) < 1:
-        raise ValueError("data.problems_per_row must hold numbers from 1 on, at least one")
     if len(begins) != len(data.problems_per_row) - 1:
         raise ValueError(
             f"data.packing_begins has {len(begins)} entries, data.problems_per_row="
             f"{format_numbers(data.problems_per_row)} needs {len(data.problems_per_row) - 1}: the "
             "share of the steps from which each number but the first acts"
         )
-    if list(begins) != sorted(set(begins)) or not all(0 < share < 1 for share in begins):
-        raise ValueError(f"data.packing_begins={format_numbers(begins)} must rise, between 0 and 1")
-    if not 0 <= data.single_problems < 1:
-        raise ValueError(f"data.single_problems={data.single_problems} must be in [0, 1)")
+    if list(begins) != sorted(set(begins)):
+        raise ValueError(f"data.packing_begins={format_numbers(begins)} must rise")
     if max(data.problems_per_row) == 1:
-        default = DataConfig()
-        for name in ("single_problems", "packed_order"):
-            if (value := getattr(data, name)) != getattr(default, name):
-                raise ValueError(
-                    f"data.{name}={value} has no meaning with one problem in each row: "
-                    f"leave it at {getattr(default, name)}"
-                )
         return
     for rows, _ in phases(config):
         _check_batch(config, rows)
@@ -373,8 +340,3 @@ def _check_ids(config: TrialConfig, most: int) -> None:
                 f"{name_of(type(task), TASKS)} at length {data.max_length} in a row need "
                 "(data.problems_per_row)"
             )
-
-
-def task_name(task: Task) -> str:
-    """The name of a task as it stands in messages."""
-    return name_of(type(task), TASKS)

@@ -77,7 +77,7 @@ def _list_sweeps(given: argparse.Namespace) -> int:
 
 
 def _plan(given: argparse.Namespace) -> int:
-    return show_plan(_to_run(given), read_options(given))
+    return show_plan(_to_run(given, plan=True), read_options(given))
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -88,13 +88,13 @@ def _run(given: argparse.Namespace) -> int:
     return run_sweeps(_to_run(given), read_options(given))
 
 
-def _to_run(given: argparse.Namespace) -> list[Sweep]:
+def _to_run(given: argparse.Namespace, plan: bool = False) -> list[Sweep]:
     tables = [sweep for table in given.tables for sweep in find_table(table)]
     if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
     store = open_store(given.results)
     sweeps = [*(find_to_run(name, store) for name in given.sweeps), *tables]
-    return change_sweeps(sweeps, given_changes(given))
+    return change_sweeps(sweeps, given_changes(given), to_run=not plan)
 
 
 def _listed(given: argparse.Namespace) -> list[Listed]:
@@ -113,24 +113,24 @@ def _listed(given: argparse.Namespace) -> list[Listed]:
 
 
 def _status(given: argparse.Namespace) -> int:
-    from sweeps.commands.status import show_status
+    from sweeps.commands.show import show_status
 
     return show_status(given.results, _listed(given))
 
 
 def _trials(given: argparse.Namespace) -> int:
-    from sweeps.commands.trials import show_trials
+    from sweeps.commands.show import show_trials
 
-    return show_trials(given.results, _listed(given))
+    return show_trials(given.results, _listed(given), all_seeds=given.seeds is None)
 
 
 COMMANDS = {
     "list": Command("list all sweeps and tables", _list_sweeps),
     "plan": Command("show missing trials, their predicted time and cost; run nothing", _plan),
     "run": Command("run the missing trials of these sweeps, or of a table, in one launch", _run),
-    "status": Command("done, missing, failed and stale trials per cell; launches", _status, True),
+    "status": Command("done, missing, failed and stale trials per cell; what runs", _status, True),
     "trials": Command("id, seeds, state, result and weights of each trial", _trials, True),
-    "why": Command("result, uses and attempts of one trial", "trials:show_trial", True),
+    "why": Command("result, uses and attempts of one trial", "show:show_trial", True),
     "diagnose": Command(
         "analyse trained models: attention, causes of failure", "trained:diagnose_trials", True
     ),
@@ -142,7 +142,12 @@ COMMANDS = {
     "replicate": Command(
         "rerun a sample of stored trials into another folder and compare", "replicate:replicate"
     ),
-    "verify": Command("read every file of the store and list damaged ones", "verify:verify_store"),
+    "verify": Command("read every file of the store and list damaged ones", "files:verify_store"),
+    "forget": Command(
+        "list the view of a sweep, and the trials that no other has; --yes removes them",
+        "files:forget_sweep",
+        True,
+    ),
     "merge": Command(
         "add the results of one folder to another: rows, views, weights, states",
         "merge:merge_stores",
@@ -158,7 +163,7 @@ COMMANDS = {
     ),
     "gc": Command(
         "list old checkpoints and leftovers of dead processes; --yes removes them",
-        "garbage:collect_garbage",
+        "files:collect_garbage",
         True,
     ),
 }
@@ -265,7 +270,10 @@ def _add_storage(add: Adders) -> None:
         help="minimum age of states and temporary files, e.g. 48h (default: 7 days)",
     )
     add["gc"]("--weights", action="store_true", help="also weights of finished trials")
-    add["gc"]("--yes", dest="remove", action="store_true", help="remove instead of listing")
+    add["forget"]("name", metavar="SWEEP", help="as `status` lists it")
+    add["forget"]("--scale", choices=SCALES, help="default: all scales")
+    for name in ("gc", "forget"):
+        add[name]("--yes", dest="remove", action="store_true", help="remove instead of listing")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 
 from pcore.checkpoint import read_settings, unpack_model
-from pcore.config import TrialConfig, unflatten
+from pcore.config import TrialConfig, check_bounds, unflatten
 from pcore.encodings import Learned, find_encoding
 from pcore.model import Transformer
-from pcore.validation import check_sizes, validate
+from pcore.validation import validate
 
 SMALL = 256  # d_model up to which one thread is fastest
 GIB = 2**30
@@ -43,7 +43,7 @@ def set_threads(number: int | None, config: TrialConfig) -> None:
 
 def check_trial(config: TrialConfig, *, training: bool) -> None:
     """Raise ValueError for a trial that cannot work or cannot fit, before memory is allocated."""
-    check_sizes(config)
+    check_bounds(config)
     if training:
         validate(config)
     memory = _memory()

@@ -57,7 +57,6 @@ def _row_command(kind: str, name: str, changes: str = "") -> str:
     else:
         plain = {"attention": "softmax", "mixer": "attention"}[kind]
         cells = ["--only coupling", f"--axis {FIELDS[kind]}={plain},{name}"]
-    # Without a name, the sweep's would list all changes.
     return f"python -m sweeps run encoding_ablation --name {label} --scale smoke {' '.join(cells)}"
 
 

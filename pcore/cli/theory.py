@@ -9,7 +9,7 @@ import torch
 from pcore.cli.models import choose_device
 from pcore.cli.parser import add_device, command_parser
 from pcore.cli.text import format_seconds
-from pcore.encodings.residues import check_moduli
+from pcore.encodings.embeddings import check_moduli
 from pcore.registry import nearest
 from pcore.theory import ceilings
 from pcore.theory.addition import max_digits_with_rings

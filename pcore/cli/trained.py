@@ -10,7 +10,7 @@ from pcore.cli.models import check_trial, choose_device, open_model
 from pcore.cli.parser import STDIN, Parser, add_device, command_parser, strip_equals
 from pcore.cli.screen import format_solution
 from pcore.cli.text import align
-from pcore.config import TrialConfig
+from pcore.config import MAX_LENGTH, TrialConfig
 from pcore.decoding import solve as solve_query
 from pcore.diagnosis.attention import AttentionMap, Head, average_attention
 from pcore.diagnosis.causes import name_causes, percent
@@ -21,7 +21,7 @@ from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
 from pcore.evaluation import with_examples
 from pcore.model import Transformer
-from pcore.validation import MAX_LENGTH, task_name
+from pcore.validation import task_name
 
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
 NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass

@@ -21,7 +21,7 @@ from pcore.diagnosis.patterns import (
     predicted_keys,
     visible_keys,
 )
-from pcore.evaluation import evaluation_ids, make_test_set, with_examples
+from pcore.evaluation import evaluating, evaluation_ids, make_test_set, with_examples
 from pcore.mixing import Attention, Queries, Scores, Visible
 from pcore.model import SelfAttention, Transformer
 from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
@@ -121,16 +121,10 @@ def average_attention(
         keys = predicted_keys(batch.relative_ids[0], first_query)
     sums = _Sums(keys, first_query)
     device = model.embedding.device
-    was_training, old_factor = model.training, model.attention_factor
-    model.eval()
-    model.attention_factor = config.eval.attention_factor
-    try:
+    with evaluating(model, config.eval.attention_factor):
         for rows in torch.arange(len(ids)).split(max(1, TOKENS_PER_BATCH // ids.shape[1])):
             inputs = (tensor[rows, :-1].to(device) for tensor in (batch.tokens, ids))
             sums.add(attention_weights(model, *inputs).cpu())
-    finally:
-        model.attention_factor = old_factor
-        model.train(was_training)
     even = even_weights(visible_keys(first_query, ids.shape[1] - 1))
     return AttentionMap(
         length=length,

@@ -1,18 +1,15 @@
 """How position IDs act in the model (`ENCODINGS`), and how they are drawn (`position_ids`).
 
-Each other file holds encodings, but `disjoint_starts`, which serves `position_ids`.
+`embeddings` holds those that act at the input, `attention` those that act in attention.
 
 To use your own, name a subclass of `Encoding` as `package.module:Class`; `pcore check-encoding
 package.module:Class` checks it. Class attributes state what an encoding accepts, what a shift of
 all IDs does, and what happens at test time.
 """
 
+from pcore.encodings.attention import ALiBi, Fire, Rotary, T5Bias
 from pcore.encodings.base import Encoding, NoPE
-from pcore.encodings.biases import ALiBi, Fire, T5Bias
-from pcore.encodings.embeddings import Learned, Sinusoidal, make_table
-from pcore.encodings.mixture import Mixture
-from pcore.encodings.residues import Residues
-from pcore.encodings.rotary import Rotary
+from pcore.encodings.embeddings import Learned, Mixture, Residues, Sinusoidal, make_table
 from pcore.registry import resolve
 
 ENCODINGS: dict[str, type[Encoding]] = {

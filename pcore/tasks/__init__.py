@@ -3,12 +3,9 @@
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch, Contents, Layout, Symbol, Task
 from pcore.tasks.commands import Commands
-from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
-from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.parity import Parity
-from pcore.tasks.sorting import Sorting
+from pcore.tasks.strings import Copy, Mirror, Parity, Reverse, Sorting
 
 TASKS: dict[str, type[Task]] = {
     "addition": Addition,

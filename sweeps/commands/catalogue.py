@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pcore.registry import describe_error, nearest
-from sweeps.engine.changes import change_sweeps, read_changes
-from sweeps.engine.naming import SEPARATOR, is_script
-from sweeps.engine.spec import Scale, Sweep
+from pcore.registry import nearest
+from sweeps.engine.naming import is_script
+from sweeps.engine.spec import Scale, Sweep, describe_own
 from sweeps.tables import TABLES
 
 if TYPE_CHECKING:  # they import pyarrow, which `list` does not need
@@ -26,14 +25,10 @@ def sweep_names() -> list[str]:
 
 
 def find_sweep(name: str) -> Sweep:
-    """The sweep with this name (`depth_ablation`) or script path (`my/own_sweep.py`), possibly with
-    changes (`depth_ablation~model.d_ff=64`).
+    """The sweep with this name (`depth_ablation`) or script path (`my/own_sweep.py`).
 
     Raises ValueError that suggests the closest name.
     """
-    script, _, changes = name.partition(SEPARATOR)
-    if script and changes:
-        return change_sweeps([find_sweep(script)], read_changes(changes))[0]
     known = sweep_names()
     path = Path(name)
     if path.suffix == ".py" and path.resolve().parent != FOLDER:
@@ -45,8 +40,8 @@ def find_sweep(name: str) -> Sweep:
         module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:  # it may raise anything
-            raise ValueError(f"sweep script {name}: {describe_error(error)}") from error
+        except (Exception, SystemExit) as error:  # it may raise anything
+            raise ValueError(f"sweep script {name}: {describe_own(error)}") from error
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:
@@ -101,8 +96,8 @@ def list_stored(name: str, scale: Scale, store: "Store") -> Listed | None:
 
 
 def find_to_run(name: str, store: "Store") -> Sweep:
-    """`find_sweep`. Where the name is that of a changed sweep in the store and does not say what
-    changed, the ValueError says which command does.
+    """`find_sweep`. Where the name is that of a changed sweep in the store, the ValueError says
+    which command makes it.
     """
     try:
         return find_sweep(name)

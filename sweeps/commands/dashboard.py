@@ -19,9 +19,17 @@ from pcore.cli.parser import first_line
 from pcore.cli.text import plural
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.launch.mirror.charts import page
-from sweeps.engine.launch.mirror.target import Shown, Target, find_home, find_target, shown_view
+from sweeps.engine.launch.mirror.target import (
+    Follower,
+    Shown,
+    Target,
+    View,
+    find_home,
+    find_shown,
+    find_target,
+    is_shown,
+)
 from sweeps.engine.options import open_store
-from sweeps.engine.store.location import find_reports
 from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
 
@@ -40,16 +48,13 @@ def rebuild_mirror(
     """Rewrite the MLflow runs of these sweeps (none = all) at this scale (None = all). missing: add
     only those that MLflow lacks.
     """
-    from sweeps.engine.launch.mirror.process import Mirrored
-
     store = open_store(results)
     target, failed = find_target(store, tracking_uri), False
     for view in chosen_views(store, sweeps, scale, searches=True):
-        shown, problem = shown_view(store, *view), ""
+        (shown,), problem = find_shown(store, [view]), ""
         try:
-            folder = find_reports(store.folder) / shown.view
-            if not (missing and target.shows(store, shown, folder)):
-                Mirrored(target, [shown]).complete([folder], live=False, force=not missing)
+            if not (missing and is_shown(target, store, [view])):
+                _update(target, view, force=not missing)
         except Exception as error:  # whatever the tracking server does
             problem = f"{type(error).__name__}: {first_line(error)}"
         print(
@@ -58,6 +63,12 @@ def rebuild_mirror(
         )
         failed = failed or bool(problem)
     return 1 if failed else 0
+
+
+def _update(target: Target, view: View, force: bool = False) -> None:
+    from sweeps.engine.launch.mirror.process import Mirror  # mlflow comes with it
+
+    Mirror(target, [view]).update(force)
 
 
 def show_dashboard(
@@ -70,15 +81,16 @@ def show_dashboard(
     """
     store = open_store(results)
     target = find_target(store, tracking_uri, find_home(store))
-    shown = [shown_view(store, *view) for view in _views(store)]
+    views = _views(store)
+    shown = find_shown(store, views)
     if target.database is None:
-        _complete(store, target, shown)
+        _complete(store, target, views)
         _point(target.uri.rstrip("/"), shown, browser)
         return 0
     _check_port(port)
-    _complete(store, target, shown)
+    _complete(store, target, views)
     log = target.database.with_name(f"dashboard-{port}.log")
-    with _server(target, port, log) as server:
+    with _server(target, port, log) as server, _followed(target, views):
         address = f"http://127.0.0.1:{port}"
         if _answers(address, server):
             _point(address, shown, browser)
@@ -100,18 +112,17 @@ def _views(store: Store) -> list[tuple[str, str]]:
     return sorted(when, key=lambda view: -when[view])
 
 
-def _complete(store: Store, target: Target, shown: Sequence[Shown]) -> None:
+def _complete(store: Store, target: Target, views: Sequence[View]) -> None:
     """Mirror what is missing; import MLflow only if something is."""
-    from sweeps.engine.launch.mirror.process import Mirrored
     from sweeps.engine.launch.mirror.tracking import connect
 
-    for one in shown:
-        folder = find_reports(store.folder) / one.view
-        if not target.shows(store, one, folder):
+    for view in views:
+        if not is_shown(target, store, [view]):
+            (one,) = find_shown(store, [view])
             print(f"mirroring {one.title}: {plural(len(one.labels), 'trial')}", flush=True)
-            Mirrored(target, [one]).complete([folder], live=False)
+            _update(target, view)
     if target.database and not target.database.exists():
-        connect(target.uri)
+        connect(target)
 
 
 def _check_port(port: int) -> None:
@@ -127,7 +138,9 @@ def _check_port(port: int) -> None:
 @contextlib.contextmanager
 def _server(target: Target, port: int, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """MLflow's server over the database of the mirror, until the end of the block."""
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", target.uri]
+    assert target.database is not None
+    folder, uri = target.database.parent, f"sqlite:///{target.database.name}"
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
     command += ["--artifacts-destination", f"{target.home}/mlartifacts", "--workers", "1"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     # against DNS rebinding by web pages
@@ -136,7 +149,9 @@ def _server(target: Target, port: int, log: Path) -> Generator[subprocess.Popen[
     variables = os.environ | quiet | {"DO_NOT_TRACK": "true"}
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with log.open("wb") as out:
-        server = subprocess.Popen(command, env=variables, stdout=out, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(
+            command, cwd=folder, env=variables, stdout=out, stderr=subprocess.STDOUT
+        )
     try:
         yield server
     except KeyboardInterrupt:
@@ -145,6 +160,16 @@ def _server(target: Target, port: int, log: Path) -> Generator[subprocess.Popen[
         signal.signal(signal.SIGTERM, before)
         server.terminate()
         server.wait()
+
+
+@contextlib.contextmanager
+def _followed(target: Target, views: Sequence[View]) -> Generator[None]:
+    """What runs is shown while it runs, until the end of the block."""
+    follower = Follower(target, views)
+    try:
+        yield
+    finally:
+        follower.close(wait=False)
 
 
 def _show_errors(log: Path, server: "subprocess.Popen[bytes]") -> None:

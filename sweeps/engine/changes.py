@@ -1,10 +1,10 @@
 """Changed sweeps: `--only LABEL` keeps the cells of that label, `--add NEW=LABEL+FIELD=VALUE` adds
-a cell like one of the sweep, `--set FIELD=VALUE` changes every cell, and `--axis FIELD=A,B,C`
-crosses every cell with an axis.
+a cell like one of the sweep, `--set FIELD=VALUE` changes every cell, `--axis FIELD=A,B,C` crosses
+every cell with an axis, and `--except LABEL` leaves out some of all these.
 
-A changed sweep is another sweep, with a name (`sweeps.engine.naming`), a view, a table and figures
-of its own. Its title says what changed in all its cells, their labels what differs between them.
-Its trials are identified by their configurations, so those already in the store are not run again.
+A changed sweep is another sweep, with a name (`--name`), a view, a table and figures of its own.
+Its title says what changed in all its cells, their labels what differs between them. Its trials are
+identified by their configurations, so those already in the store are not run again.
 """
 
 import argparse
@@ -12,12 +12,13 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from pcore.config import SEEDS, flatten, override
+from pcore.config import SEEDS, flatten, known_fields, override
 from pcore.registry import nearest
 from pcore.tasks import TASKS
-from sweeps.engine.naming import ADD, ONLY, name_change, shortest, write_command
+from sweeps.engine.naming import shortest, write_command
 from sweeps.engine.spec import SCALES, Cell, Coordinate, Scale, Sweep
 
 RECIPE = ("optim.", "eval.")  # cells of a sweep may differ there without their labels saying so
@@ -50,20 +51,21 @@ class NewCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """What the command line changes in a sweep. only: labels, in which * stands for anything.
-    name: that of the changed sweep; None: one is made of the changes.
+    """What the command line changes in a sweep. only, without: labels, in which * stands for
+    anything. name: that of the changed sweep; it may be None where nothing runs.
     """
 
     sets: Sequence[Change] = ()
     axes: Sequence[Change] = ()
     only: Sequence[str] = ()
     added: Sequence[NewCell] = ()
+    without: Sequence[str] = ()
     name: str | None = None
 
     @property
     def are_none(self) -> bool:
         """Whether every cell stays as it is."""
-        return not (self.sets or self.axes or self.only or self.added)
+        return not (self.sets or self.axes or self.only or self.added or self.without)
 
     @property
     def fields(self) -> list[str]:
@@ -72,7 +74,7 @@ class Changes:
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    """--set, --axis, --only and --add, for `given_changes`."""
+    """--set, --axis, --only, --add and --except, for `given_changes`."""
     add = parser.add_argument
     add(
         "--set",
@@ -111,12 +113,26 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         help='one more cell, like that of this label: "mine=coupling+position.encoding=fire", '
         "+FIELD=VALUE once or more; may be repeated",
     )
+    add(
+        "--except",
+        dest="without",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="leave out cells of this label, also of those that the other flags make",
+    )
 
 
 def given_changes(given: argparse.Namespace) -> Changes:
     """What the flags of `add_changes` say, and --name where there is one."""
-    name = getattr(given, "name", None)
-    return Changes(sets=given.sets, axes=given.axes, only=given.only, added=given.added, name=name)
+    return Changes(
+        sets=given.sets,
+        axes=given.axes,
+        only=given.only,
+        added=given.added,
+        without=given.without,
+        name=getattr(given, "name", None),
+    )
 
 
 def parse_set(text: str) -> Change:
@@ -150,10 +166,12 @@ def parse_added(text: str) -> NewCell:
     return NewCell(text=text, label=label.strip(), like=like.strip(), changes=changes)
 
 
-def change_sweeps(sweeps: Sequence[Sweep], changes: Changes) -> list[Sweep]:
-    """These sweeps with the changes applied. Raises ValueError for a field that is changed twice,
-    or a seed, and for a name without a change or of several sweeps; invalid configurations, and
-    labels that no cell has, are refused later, when cells are made.
+def change_sweeps(sweeps: Sequence[Sweep], changes: Changes, to_run: bool = False) -> list[Sweep]:
+    """These sweeps with the changes applied. to_run: then a changed one needs a name.
+
+    Raises ValueError for a field that is changed twice, unknown or a seed, and for a name without
+    a change or of several sweeps; invalid configurations, and labels that no cell has, are refused
+    later, when cells are made.
     """
     lists = [changes.fields, *([c.field for c in cell.changes] for cell in changes.added)]
     for fields in lists:
@@ -163,8 +181,14 @@ def change_sweeps(sweeps: Sequence[Sweep], changes: Changes) -> list[Sweep]:
             raise ValueError(
                 f"{seeds[0]} is not a field of a cell; choose seeds with --seeds 4x2@100"
             )
+        for field in fields:
+            _check_field(field)
     if changes.name and changes.are_none:
         raise ValueError("--name is for what --set, --axis, --only or --add change; none is given")
+    if to_run and not (changes.name or changes.are_none):
+        raise ValueError(
+            "a changed sweep needs a name, by which `status` and tables know it: add --name NAME"
+        )
     if changes.name and len(sweeps) != 1:
         raise ValueError(f"--name {changes.name} names one changed sweep, not {len(sweeps)}")
     if changes.are_none:
@@ -172,60 +196,66 @@ def change_sweeps(sweeps: Sequence[Sweep], changes: Changes) -> list[Sweep]:
     return [_change(sweep, changes) for sweep in sweeps]
 
 
-def read_changes(text: str) -> Changes:
-    """The changes from the part after `~` in the name of a changed sweep.
-
-    Raises ValueError if they cannot be read from the name, i.e. if it contains a hash.
-    """
-    parts = [part.partition("=") for part in text.split("+")]
-    if not all(field and values for field, _, values in parts):
-        raise ValueError(
-            f"{text!r} is not FIELD=VALUE+FIELD=A,B: repeat --set, --axis, --only, --add"
-        )
-    only = [label for field, _, labels in parts if field == ONLY for label in labels.split(",")]
-    changes = [
-        Change(field=field, values=tuple(v.split(","))) for field, _, v in parts if field != ONLY
-    ]
-    axes = [change for change in changes if len(change.values) > 1]
-    sets = [change for change in changes if change not in axes]
-    return Changes(sets=sets, axes=axes, only=only)
-
-
 def _change(sweep: Sweep, changes: Changes) -> Sweep:
     sets, axes = changes.sets, changes.axes
     names, axis_fields = _short_names([*sets, *axes]), [change.field for change in axes]
-    parts = {
+    values = {
         change.field: [shortest(value) for value in change.values]
         for change in (*sorted(sets, key=lambda change: change.field), *axes)
     }
-    shown = [f"{names[field]}={','.join(values)}" for field, values in parts.items()]
-    if changes.only:
-        parts[ONLY] = list(changes.only)
-    if changes.added:
-        parts[ADD] = [cell.text for cell in changes.added]
-    chosen = {"only": changes.only, "with": [cell.label for cell in changes.added]}
+    shown = [f"{names[field]}={','.join(texts)}" for field, texts in values.items()]
+    labels = {
+        "--only": changes.only,
+        "--add": [cell.text for cell in changes.added],
+        "--except": changes.without,
+    }
+    added = [cell.label for cell in changes.added]
+    chosen = {"only": changes.only, "with": added, "except": changes.without}
     listed = [f"{k} {' and '.join(map(_quoted, labels))}" for k, labels in chosen.items() if labels]
     shown += [changes.name] if listed and changes.name else listed  # the table lists the cells
 
     def cells(scale: Scale) -> list[Cell]:
         fixed = {change.field: change.values[0] for change in sets}
-        said = {field: names[field] for field in (*_named(sweep.cells(scale), fixed), *axis_fields)}
+        before = sweep.checked_cells(scale)
+        said = {field: names[field] for field in (*_named(before, fixed), *axis_fields)}
         found: list[Cell] = []
-        for cell in _chosen(sweep, scale, changes):
-            for values in itertools.product(*(change.values for change in axes)):
-                varied = dict(zip(axis_fields, values, strict=True))
+        for cell in _chosen(sweep, before, scale, changes):
+            for point in itertools.product(*(change.values for change in axes)):
+                varied = dict(zip(axis_fields, point, strict=True))
                 found.append(_change_cell(cell, fixed, varied, said))
+        for pattern in changes.without:
+            if not any(_fits(cell, pattern) for cell in found):
+                raise ValueError(
+                    f"--except {pattern!r}: {_no_such_cell(pattern, found, sweep, scale)}"
+                )
+        found = [c for c in found if not any(_fits(c, pattern) for pattern in changes.without)]
         if names:
-            _check_different(found, sweep, names, sweep.cells(scale))
+            _check_different(found, sweep, names, before)
         return found
 
     return replace(
         sweep,
-        name=changes.name or name_change(sweep.name, parts),
+        name=changes.name or f"{sweep.name}, changed",
         title=f"{_title(sweep.title, changes)}; {', '.join(shown)}",
-        command=write_command(sweep.name, parts, changes.name),
+        command=write_command(sweep.name, values, labels, changes.name),
         cells=cells,
     )
+
+
+def _fits(cell: Cell, pattern: str) -> bool:
+    return cell.label == pattern or fnmatchcase(cell.label, pattern)
+
+
+def _check_field(field: str) -> None:
+    """Raise ValueError for a field that no task has; own tasks may have any of their own."""
+    known = {name: None for task in TASKS.values() for name in known_fields(task)}
+    if field in known or field.startswith("task."):
+        return
+    leaves = {name.rpartition(".")[2]: name for name in known}
+    close = get_close_matches(field.rpartition(".")[2], leaves, n=1, cutoff=0.6)
+    hint = f"Did you mean {leaves[close[0]]!r}?" if close else ""
+    hint = hint or "pcore has none like it: `python -m pcore train --help` lists all"
+    raise ValueError(f"unknown field {field!r}. {hint}")
 
 
 def _title(title: str, changes: Changes) -> str:
@@ -250,11 +280,10 @@ def _quoted(label: str) -> str:
     return repr(label) if "," in label else label
 
 
-def _chosen(sweep: Sweep, scale: Scale, changes: Changes) -> list[Cell]:
-    """The cells of these labels, all if there are none, then the added ones. Raises ValueError for
-    a label without cells.
+def _chosen(sweep: Sweep, cells: Sequence[Cell], scale: Scale, changes: Changes) -> list[Cell]:
+    """Those of these cells that have these labels, all if there are none, then the added ones.
+    Raises ValueError for a label without cells.
     """
-    cells = sweep.cells(scale)
 
     def matching(pattern: str, flag: str, added: Iterable[str] = ()) -> list[Cell]:
         found = [c for c in cells if c.label == pattern]
@@ -307,7 +336,11 @@ def _change_cell(
     cell: Cell, fixed: Mapping[str, str], varied: Mapping[str, str], said: Mapping[str, str]
 ) -> Cell:
     """said: the fields that the label tells, each with its name there."""
-    config = override(cell.config, {**fixed, **varied})
+    try:
+        config = override(cell.config, {**fixed, **varied})
+    except ValueError as error:
+        point = "".join(f", {field}={value}" for field, value in varied.items())
+        raise ValueError(f"cell {cell.label + point!r}: {error}") from error
     read = {field: flatten(config)[field] for field in (*fixed, *varied)}
     label = ", ".join([cell.label, *(f"{name}={read[field]}" for field, name in said.items())])
     where: dict[str, Coordinate] = dict(cell.axes)

@@ -11,6 +11,7 @@ from pcore.diagnosis import NUM_EXAMPLES
 from pcore.registry import nearest
 from sweeps.engine.changes import add_changes
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
+from sweeps.engine.executors.base import count_cpus
 from sweeps.engine.naming import parse_name
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results
@@ -44,7 +45,6 @@ class LaunchOptions:
     tracking_uri: str | None = None  # of MLflow; None: the default, see `mirror.target.find_target`
     mlflow: bool = True
     hooks: Sequence[str] = ()  # package.module:Class of each, see `launch.hooks`
-    notify: str | None = None  # shell command to run at the end
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class LaunchOptions:
             hint = nearest(self.executor, EXECUTORS)
             raise ValueError(f"--executor {self.executor!r} is unknown.{hint}")
         executor = self.make_executor()
-        if executor.is_local and self.resources.cpus > max(1, have := os.cpu_count() or 1):
+        if executor.is_local and self.resources.cpus > (have := count_cpus()):
             raise ValueError(f"--cpus-per-trial {self.resources.cpus:g}: this machine has {have}")
         if self.device != "cpu":
             _check_gpu(self.device, here=executor.in_process)
@@ -180,7 +180,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add(
         "--name",
         type=parse_name,
-        help="of the sweep that --set and its like make (default: made of what they say)",
+        help="of the sweep that --set and its like make",
     )
     add("--retry-errors", action="store_true", help="rerun failed trials")
     add_hooks(parser)
@@ -208,7 +208,6 @@ def add_hooks(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:CLASS",
         help="class to notify about every trial, e.g. sweeps.hooks.tensorboard:TensorBoard",
     )
-    add("--notify", metavar="COMMAND", help="shell command to run at the end, with $PCORE_SUMMARY")
 
 
 def parse_count(text: str) -> int:

@@ -1,5 +1,6 @@
 """Plans a sweep: the trials that the store does not hold, with their predicted price."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
 
 if TYPE_CHECKING:  # it imports torch, which `status` does not need
-    from sweeps.engine.prices.price import Price
+    from sweeps.engine.price import Price
 
+MAX_ROWS = 200  # of a printed plan
 State = Literal["done", "diverged", "missing", "retry", "failed", "stopped"]
 
 
@@ -44,14 +46,11 @@ class PlannedTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """All trials of a sweep at a scale, in the order of its cells. note: how well measured
-    cells predict one another; empty if no price comes from them.
-    """
+    """All trials of a sweep at a scale, in the order of its cells."""
 
     sweep: Sweep
     scale: Scale
     trials: tuple[PlannedTrial, ...]
-    note: str = ""
 
     @property
     def to_run(self) -> list[PlannedTrial]:
@@ -77,10 +76,10 @@ def make_plan(
 ) -> Plan:
     """Expand, check and compare with the store.
 
-    priced: False skips the prices and the probe that they may need. retry_errors: run failed trials
-    again. num_threads: of a trial. local: trials will run on this host.
+    priced: False skips the prices, for which rows are read. retry_errors: run failed trials again.
+    num_threads: of a trial. local: trials will run on this host.
     """
-    from sweeps.engine.prices.price import price_cells
+    from sweeps.engine.price import price_cells
 
     trials = sweep.trials(scale, seeds)
     states = trial_states({t.id: t.cell.id for t in trials}, store, retry_errors)
@@ -90,13 +89,11 @@ def make_plan(
         PlannedTrial(
             trial=trial,
             state=states[trial.id],
-            price=prices.by_cell.get(trial.cell.id)
-            if states[trial.id] in ("missing", "retry")
-            else None,
+            price=prices.get(trial.cell.id) if states[trial.id] in ("missing", "retry") else None,
         )
         for trial in trials
     ]
-    return Plan(sweep=sweep, scale=scale, trials=tuple(planned), note=prices.note)
+    return Plan(sweep=sweep, scale=scale, trials=tuple(planned))
 
 
 def trial_states(
@@ -157,7 +154,8 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
 
     lines = [*describe_sweep(plan), ""]
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]
-    for label, members in _by_cell(plan.trials).items():
+    cells = _by_cell(plan.trials)
+    for label, members in itertools.islice(cells.items(), MAX_ROWS):
         run = [p for p in members if p.to_run]
         price = run[0].price if run else None
         rows.append(
@@ -172,6 +170,8 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
             )
         )
     lines.append(align(rows))
+    if len(cells) > MAX_ROWS:
+        lines.append(f"  ... and {len(cells) - MAX_ROWS:,} more cells")
     wall = predict_wall(launch_order([plan], num_slots), num_slots, start)
     lines += [
         "",
@@ -179,7 +179,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
         f"predicted: {format_seconds(plan.seconds)} of one slot, "
         f"about {format_seconds(wall)} on {plural(num_slots, 'slot')}",
     ]
-    return "\n".join([*lines, plan.note] if plan.note else lines)
+    return "\n".join(lines)
 
 
 def describe_sweep(plan: Plan, *facts: str) -> list[str]:

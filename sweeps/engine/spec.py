@@ -11,8 +11,10 @@ sweeps with the same configuration share its rows. There are three ways to combi
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
@@ -23,6 +25,7 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 Coordinate: TypeAlias = int | float | str
 MAX_REPLICATES = 10_000  # of a cell
 MAX_SEED = 2**62
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,=+:~ -]{0,199}")  # of files, too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +55,8 @@ class Cell:
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "id", trial_id(without_seeds(self.config)))
+        known = isinstance(self.config, TrialConfig)  # else `check_cells` says so
+        object.__setattr__(self, "id", trial_id(without_seeds(self.config)) if known else "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,12 +88,19 @@ class Sweep:
     cells: Callable[[Scale], Sequence[Cell]]
     seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
     command: str = ""  # of a changed sweep: what runs it, without a scale
+    is_search: bool = False  # a round of a search: its view lies apart, and no table is drawn
+    script: str = field(init=False)  # name of the file that lists the cells; empty if unknown
+
+    def __post_init__(self) -> None:
+        code = getattr(self.cells, "__code__", None)
+        object.__setattr__(self, "script", Path(code.co_filename).name if code else "")
 
     def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
         """Every trial of the sweep at a scale, checked; a constructed model has one, since it does
         not depend on seeds. Raises ValueError naming the invalid cell.
         """
-        cells = self._cells(scale)
+        self.check(scale)
+        cells = self.checked_cells(scale)
         check_cells(cells)
         pairs = parse_seeds(self.seeds[scale] if seeds is None else seeds)
         configs = [
@@ -99,13 +110,53 @@ class Sweep:
         ]
         return [Trial(cell=cell, config=config, id=trial_id(config)) for cell, config in configs]
 
-    def _cells(self, scale: Scale) -> Sequence[Cell]:
+    def check(self, scale: Scale) -> None:
+        """Raise ValueError for what is no name, text or number of replicates. Not done when a
+        sweep is made: a script that is run would end with a traceback.
+        """
+        if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
+            raise ValueError(f"name={self.name!r} of a sweep is not letters, digits and -_.,=+~")
+        for what, text in (("title", self.title), ("claim", self.claim)):
+            if not isinstance(text, str) or (what == "title" and not _is_line(text)):
+                raise ValueError(f"{self.name}: its {what} is not a line of text but {text!r}")
+        seeds: object = self.seeds
+        if not isinstance(seeds, Mapping) or not isinstance(seeds.get(scale), str):
+            raise ValueError(
+                f'{self.name}: seeds={seeds!r} holds no text like "4" or "4x2" at scale {scale}'
+            )
+
+    def checked_cells(self, scale: Scale) -> list[Cell]:
+        """The cells at a scale. Raises ValueError if that is not what the script gives."""
         try:
-            return self.cells(scale)
+            cells: object = self.cells(scale)
+            found = [*cells] if isinstance(cells, Iterable) else [cells]
         except ValueError:
             raise
-        except Exception as error:  # a script of the user's own may raise anything
-            raise ValueError(f"{self.name} at scale {scale}: {describe_error(error)}") from error
+        except (Exception, SystemExit) as error:  # a script of the user's own may raise anything
+            reason = describe_own(error)
+            raise ValueError(f"{self.name} at scale {scale}: {reason}") from error
+        for cell in found:
+            if not isinstance(cell, Cell):
+                raise ValueError(
+                    f"{self.name} at scale {scale}: cells gives {cell!r}, which is no Cell"
+                )
+            if not (isinstance(cell.label, str) and _is_line(cell.label)):
+                raise ValueError(f"{self.name}: a label is not a line of text but {cell.label!r}")
+            if not isinstance(cell.config, TrialConfig):
+                raise ValueError(f"{self.name}: config of cell {cell.label!r} is no TrialConfig")
+        return found
+
+
+def describe_own(error: Exception | SystemExit) -> str:
+    """What a script raised, in one sentence."""
+    if isinstance(error, SystemExit):
+        return f"it calls sys.exit({error.code})"
+    return describe_error(error)
+
+
+def _is_line(text: str) -> bool:
+    """Whether a text is one line with something in it."""
+    return bool(text.strip()) and text.isprintable()
 
 
 def axis(field: str, *values: Any) -> tuple[Point, ...]:
@@ -166,21 +217,28 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """
     from pcore.validation import validate  # imports torch, and `--help` checks nothing
 
+    problems: dict[str, ValueError] = {}
     by_label: dict[str, Cell] = {}
     by_id: dict[str, Cell] = {}
     for cell in cells:
         try:
             validate(cell.config)
         except ValueError as error:
-            raise ValueError(f"cell {cell.label!r}: {error}") from error
+            problems[cell.label] = error
         if cell.label in by_label:
             raise ValueError(f"two cells are called {cell.label!r}")
-        identity = trial_id(cell.config)
-        if identity in by_id:
+        if cell.id in by_id:
             raise ValueError(
-                f"cells {by_id[identity].label!r} and {cell.label!r} are the same configuration"
+                f"cells {by_id[cell.id].label!r} and {cell.label!r} are the same configuration"
             )
-        by_label[cell.label] = by_id[identity] = cell
+        by_label[cell.label] = by_id[cell.id] = cell
+    if problems:
+        (label, first), *others = problems.items()
+        text = f"cell {label!r}: {first}"
+        if len(problems) < len(cells):
+            more = f", and {len(others)} more" if others else ""
+            text += f"; leave it out with --except {label!r}{more}"
+        raise ValueError(text) from first
 
 
 def parse_seeds(text: str) -> list[tuple[int, int]]:

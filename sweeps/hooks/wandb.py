@@ -4,12 +4,15 @@ Needs `pip install wandb` and a login, or WANDB_MODE=offline; WANDB_PROJECT name
 """
 
 import importlib
+import uuid
 from typing import Any
 
 from pcore.config import flatten
 from sweeps.engine.launch.hooks import Hook, Launch, TrialReport
 from sweeps.engine.spec import Trial
 from sweeps.engine.trial.attempt import Outcome
+
+LONGEST = 128  # characters of a name or a group
 
 
 class WandB(Hook):
@@ -24,17 +27,23 @@ class WandB(Hook):
         self.title = launch.title
 
     def on_start(self, trial: Trial) -> None:
-        run = self.wandb.init(
-            id=trial.id,
+        try:
+            run = self._start(trial, trial.id)
+        except Exception:  # a run that was deleted keeps its id
+            run = self._start(trial, f"{trial.id}-{uuid.uuid4().hex[:6]}")
+        run.define_metric("exact_match/*", step_metric="length")
+        self.runs[trial.id] = run
+
+    def _start(self, trial: Trial, name: str) -> Any:
+        return self.wandb.init(
+            id=name,
             resume="allow",
-            name=trial.name,
-            group=trial.cell.label,
+            name=trial.name[-LONGEST:],  # its end has the seeds
+            group=trial.cell.label[:LONGEST],
             tags=[self.title[:64]],
             config=flatten(trial.config),
             reinit="create_new",  # several trials run at once
         )
-        run.define_metric("exact_match/*", step_metric="length")
-        self.runs[trial.id] = run
 
     def on_report(self, trial: Trial, report: TrialReport) -> None:
         run = self.runs[trial.id]
@@ -47,4 +56,4 @@ class WandB(Hook):
 
     def on_finish(self, trial: Trial, outcome: Outcome) -> None:
         if run := self.runs.pop(trial.id, None):
-            run.finish(exit_code=0 if outcome.status in ("ok", "done") else 1)
+            run.finish(exit_code=0 if outcome.status == "ok" else 1)

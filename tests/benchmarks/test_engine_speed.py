@@ -18,7 +18,7 @@ from pcore.config import override
 from pcore.flops import count_train_flops
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import list_sweep
-from sweeps.commands.status import show_status
+from sweeps.commands.show import show_status
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
@@ -128,7 +128,7 @@ def test_reading_10000_trials(filled, record):
     record("engine: reading 10,000 loose shards", f"{cold:.1f} s")
     record("engine: packing 10,000 shards", f"{packing:.1f} s")
     record("engine: planning 10,000 finished trials", f"{plan:.2f} s", "< 2 s")
-    record("engine: planning 10,000 trials, prices from cells alike", f"{priced:.2f} s", "< 2 s")
+    record("engine: planning 10,000 trials, prices from other cells", f"{priced:.2f} s", "< 2 s")
     record("engine: of that, prices", f"{priced - unpriced:.2f} s", "< 1 s")
     record("engine: status of 10,000 trials", f"{status:.2f} s", "< 3 s")
     record("engine: loading and tabulating 10,000 trials", f"{table:.2f} s", "< 5 s")

@@ -11,11 +11,9 @@ import torch
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.commands import Commands
-from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.parity import Parity
-from pcore.tasks.sorting import Sorting
+from pcore.tasks.strings import Copy, Parity, Reverse, Sorting
 
 BATCH = 10_000
 CASES: dict[str, tuple[Task, int, int, int]] = {  # task, shortest, longest, least examples/s

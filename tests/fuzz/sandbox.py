@@ -27,14 +27,13 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symli
 HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
-    "sweeps.engine.launch.scheduler:execute_configs",
     "sweeps.engine.executors:Ray.session",
     "sweeps.commands.trained:write_diagnosis",
     "sweeps.commands.trained:measure",
-    "sweeps.engine.launch.mirror.process:Mirrored",
+    "sweeps.engine.launch.mirror.process:Mirror",
     "sweeps.engine.launch.mirror.tracking:check_server",
     "sweeps.engine.launch.mirror.tracking:connect",
-    "sweeps.engine.launch.launch:own_hooks",
+    "sweeps.engine.launch.mirror.target:Follower",
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",
@@ -127,7 +126,6 @@ def nothing_computes() -> Generator[None]:
     with contextlib.ExitStack() as stack:
         for name in COMPUTES:
             stack.enter_context(_replaced(name, accept))
-        stack.enter_context(_replaced("sweeps.engine.prices.price:probe", lambda *rest: 0.001))
         stack.enter_context(_replaced("sweeps.commands.doctor:_cluster", lambda *rest: ()))
         yield
 

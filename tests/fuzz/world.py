@@ -31,7 +31,7 @@ SCRIPTS = {
 import torch
 from pcore.encodings import Encoding
 from pcore.tasks import Layout
-from pcore.tasks.copying import Copy
+from pcore.tasks.strings import Copy
 
 value = 3
 

@@ -15,7 +15,7 @@ from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoi
 from pcore.registry import source_hash
 from pcore.tasks import TASKS, Batch, Contents, Symbol
 from pcore.tasks.addition import Addition
-from pcore.tasks.copying import Copy
+from pcore.tasks.strings import Copy
 from pcore.training import train
 
 HERE = __name__

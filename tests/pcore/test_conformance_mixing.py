@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from pcore.conformance import Check, check_attention, check_mixer
-from pcore.mixing import ATTENTIONS, MIXERS, Attention, GatedLinear, Mixer, Softmax
+from pcore.mixing import ATTENTIONS, Attention, GatedLinear, Mixer, Softmax
+from pcore.model import MIXERS
 
 HERE = __name__
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"

@@ -9,7 +9,7 @@ import pytest
 from pcore.config import TrialConfig, override, trial_id
 from pcore.conformance import check_task
 from pcore.registry import source_hash
-from pcore.tasks.copying import Copy
+from pcore.tasks.strings import Copy
 
 BIAS = "from pcore.encodings import Encoding\n{}\n\n\nclass Slope(Encoding):\n    slope = {}\n"
 

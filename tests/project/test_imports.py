@@ -32,7 +32,7 @@ LAYERS = {
     ),
     "sweeps.engine": (
         ("store", "spec", "arithmetic"),
-        ("trial", "prices", "naming", "changes"),
+        ("trial", "price", "naming", "changes"),
         ("plan",),
         ("executors",),
         ("options",),

@@ -5,12 +5,9 @@ import torch
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.commands import Commands
-from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
-from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.parity import Parity
-from pcore.tasks.sorting import Sorting
+from pcore.tasks.strings import Copy, Mirror, Parity, Reverse, Sorting
 
 FORMATS = [  # the six of the paper: (zero_pad, reverse_query, reverse_response)
     (pad, query, response)

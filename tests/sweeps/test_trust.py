@@ -84,8 +84,7 @@ def weights_file(store: Store) -> str:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_no_command_imports_what_a_row_names(store, unseen, capsys, main, words, monkeypatch):
-    monkeypatch.setattr("sweeps.engine.prices.price.probe", lambda *rest: 0.001)
+def test_no_command_imports_what_a_row_names(store, unseen, capsys, main, words):
     (trial,) = store.visible()
     code = main([*(word.format(trial=trial) for word in words), "--results", store.root])
     out, err = capsys.readouterr()

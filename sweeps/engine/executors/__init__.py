@@ -2,12 +2,11 @@
 `EXECUTORS`; scheduler, options and command line read nothing else.
 """
 
-import os
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from sweeps.engine.executors.base import Executor, Resources, Tracker
+from sweeps.engine.executors.base import Executor, Resources, Tracker, count_cpus
 
 if TYPE_CHECKING:
     from sweeps.engine.plan import PlannedTrial
@@ -44,7 +43,7 @@ class Inline(Executor):
         from sweeps.engine.trial.failures import FailurePolicy
 
         configs = (planned.trial.config for planned in pending)
-        run_trials(configs, settings, FailurePolicy(), progress)
+        run_trials(configs, settings, FailurePolicy(), progress.finished)
 
 
 class Ray(Executor):
@@ -60,7 +59,7 @@ class Ray(Executor):
 
     @property
     def num_slots(self) -> int:
-        return max(1, int((os.cpu_count() or 1) // self.resources.cpus))
+        return max(1, int(count_cpus() // self.resources.cpus))
 
     def session(self, store: "Store") -> AbstractContextManager[int]:
         from sweeps.engine.executors.ray_cluster import ray_session

@@ -4,6 +4,7 @@ This file and the classes in `EXECUTORS` import no framework and no torch: `--he
 read them. What needs these is imported when a session begins.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from sweeps.engine.executors.news import TrialReport
     from sweeps.engine.plan import PlannedTrial
     from sweeps.engine.store.store import Store
     from sweeps.engine.trial.attempt import Outcome, Settings
@@ -25,27 +25,11 @@ class Resources:
     gpus: float = 0.0
 
 
-class Listener(Protocol):
-    """Who is told what becomes of trials: the progress of a launch, or what passes it on to it.
+class Tracker(Protocol):
+    """What an executor tells of its trials; how far a running one is, its own file says.
 
     Methods may be called from any thread.
     """
-
-    def begin(self, trial_id: str) -> None:
-        """An attempt starts."""
-
-    def advanced(self, trial_id: str, report: "TrialReport") -> None:
-        """A running trial has made progress."""
-
-    def finished(self, outcome: "Outcome") -> None:
-        """An attempt ended, or was not started."""
-
-    def say(self, text: str) -> None:
-        """A sentence for the person who launched."""
-
-
-class Tracker(Listener, Protocol):
-    """The listener of a whole pass, which remembers what it was told."""
 
     @property
     def num_slots(self) -> int: ...
@@ -55,9 +39,21 @@ class Tracker(Listener, Protocol):
         """Of the trials that ended, by trial id."""
         ...
 
+    def finished(self, outcome: "Outcome") -> None:
+        """An attempt ended, or was not started."""
+
+    def say(self, text: str) -> None:
+        """A sentence for the person who launched."""
+
     def idle_seconds(self) -> float:
-        """Since the last event if no trial is running, else 0."""
+        """Since the last sign of life if no trial is running, else 0."""
         ...
+
+
+def count_cpus() -> int:
+    """CPUs that this process may use: containers, Slurm and taskset leave it some."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class Policy(Protocol):
@@ -77,13 +73,11 @@ class Executor(ABC):
        the trial, resumes it, writes its shard, asks the policy before and tells it after.
     2. Trials start in the order given.
     3. One `FailurePolicy` serves all workers of a pass.
-    4. `progress` is told of every trial's start and, once, of its end, whatever that was. An
-       executor whose workers can die ends with `account_for_missing` (`worker.py`), which stores
-       trials that took their worker with them as lost.
+    4. `progress` is told of every trial's end once, whatever that was. An executor whose workers
+       can die ends with `account_for_missing` (`worker.py`), which stores trials that took their
+       worker with them as lost.
     5. `run` returns when no trial is left; Ctrl-C passes through it. Failures of trials are
        outcomes, not exceptions. Retries are the scheduler's, which calls `run` again.
-
-    `worker.py` has what workers in other processes need: chunks of trials, and events.
 
     in_process: whether trials run in the launching process; only then must the GPU be here.
     start_seconds: for starting and stopping it, as `--plan` predicts.

@@ -28,7 +28,7 @@ import pcore
 from pcore.cli.parser import first_line
 from pcore.config import TrialConfig, named_code
 from pcore.registry import resolve, source_hash
-from sweeps.engine.executors.base import Resources
+from sweeps.engine.executors.base import Resources, count_cpus
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.sources import hash_sources
 from sweeps.engine.store.store import Store
@@ -61,6 +61,7 @@ def _start(address: str | None) -> None:
             warnings.simplefilter("ignore")
             ray.init(
                 address=address or "local",
+                num_cpus=count_cpus() if address is None else None,
                 include_dashboard=False if address is None else None,
                 log_to_driver=False,
                 logging_level=logging.ERROR,

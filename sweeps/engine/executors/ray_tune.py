@@ -1,16 +1,20 @@
-"""Runs trials on a Ray cluster: Tune gives chunks of them to warm, reused actors.
+"""Runs trials on a Ray cluster: one trial of Tune is one trial of ours, in warm, reused actors.
 
 The store decides what runs, so Tune's own resume is not used: after a crash the same command plans
 again. A trial whose worker dies is recorded as lost and retried a bounded number of times.
 """
 
 import contextlib
+import json
+import os
+import re
 import shutil
 import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import Any
 
 from sweeps.engine.executors.ray_cluster import (
@@ -22,21 +26,17 @@ from sweeps.engine.executors.ray_cluster import (
 import ray
 from ray import tune
 
-from sweeps.engine.executors.base import Resources, Tracker
-from sweeps.engine.executors.worker import (
-    Event,
-    account_for_missing,
-    make_chunks,
-    replay,
-    run_chunk,
-)
+from pcore.config import flatten, unflatten
+from sweeps.engine.executors.base import Policy, Resources, Tracker
+from sweeps.engine.executors.worker import account_for_missing, run_trials
 from sweeps.engine.plan import PlannedTrial
-from sweeps.engine.trial.attempt import Settings
+from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import FailurePolicy
 from sweeps.engine.trial.markers import MAX_LOST
 
 ASK_SECONDS = 1.0  # between two questions of a worker what is stopped
-SILENCE = 60.0  # seconds without an event after which the watchdog says so
+SILENCE = 60.0  # seconds without a sign of life after which the watchdog says so
+SCRATCH = "pcore-tune-"  # what Tune writes for its own resume: a folder per driver
 
 
 def run_on_ray(
@@ -47,29 +47,74 @@ def run_on_ray(
 ) -> None:
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
     check_own_code(planned.trial.config for planned in pending)
-    chunks = make_chunks(pending, progress.num_slots)
+    texts = [json.dumps(flatten(planned.trial.config)) for planned in pending]
     policy = SharedPolicy(ray.remote(num_cpus=0)(FailurePolicy).remote())
-    scratch = tempfile.mkdtemp(prefix="pcore-tune-")
-    trainable = tune.with_parameters(run_chunk, settings=settings, policy=policy, send=send_events)
-    tuner = tune.Tuner(
-        tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
-        param_space={"chunk": tune.grid_search(chunks)},
-        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=None),
-        run_config=tune.RunConfig(
-            name="chunks",
-            storage_path=scratch,
-            verbose=0,
-            failure_config=tune.FailureConfig(max_failures=MAX_LOST),
-            callbacks=[_EventCallback(progress)],
-        ),
-    )
-    try:
+    trainable = tune.with_parameters(run_one, texts=texts, settings=settings, policy=policy)
+    with scratch_folder() as scratch:
+        tuner = tune.Tuner(
+            tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
+            param_space={"number": tune.grid_search(list(range(len(pending))))},
+            tune_config=tune.TuneConfig(
+                reuse_actors=True,
+                max_concurrent_trials=None,
+                trial_name_creator=lambda trial: shown_name(pending[trial.config["number"]]),
+                trial_dirname_creator=lambda trial: str(trial.config["number"]),
+            ),
+            run_config=tune.RunConfig(
+                name="trials",
+                storage_path=scratch,
+                verbose=0,
+                failure_config=tune.FailureConfig(max_failures=MAX_LOST),
+                callbacks=[_EndCallback(progress)],
+            ),
+        )
         with _watchdog(progress), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tuner.fit()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     account_for_missing(pending, settings, progress)
+
+
+def run_one(
+    parameters: dict[str, Any], texts: Sequence[str], settings: Settings, policy: Policy
+) -> None:
+    """Runs in a worker. Own code that a trial names is that of the sweep the user launched."""
+    number: int = parameters["number"]
+    config = unflatten(json.loads(texts[number]), trust_code=True)
+
+    def tell(outcome: Outcome) -> None:
+        tune.report({"outcome": outcome})
+
+    run_trials([config], settings, policy, tell)
+
+
+def shown_name(planned: PlannedTrial) -> str:
+    """What Ray calls a trial, in its dashboard and logs: cell and seeds, and the id."""
+    name = re.sub(r"[^\w.=-]+", "_", planned.trial.name)
+    return f"{name[:80]}-{planned.trial.id[:8]}"
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Generator[str]:
+    """A temporary folder for Tune; those of drivers that were killed are removed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
+        pid = left.name.removeprefix(SCRATCH).partition("-")[0]
+        if pid.isdecimal() and left.stat().st_uid == os.getuid() and not _is_alive(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 class SharedPolicy:
@@ -95,13 +140,8 @@ class SharedPolicy:
             self.asked = float("-inf")
 
 
-def send_events(events: list[Event]) -> None:
-    """Runs in a worker: bring events to `_EventCallback`."""
-    tune.report({"events": events})
-
-
-class _EventCallback(tune.Callback):
-    """Passes the events of workers on. An exception here would end the experiment."""
+class _EndCallback(tune.Callback):
+    """Tells of trials that ended. An exception here would end the experiment."""
 
     def __init__(self, progress: Tracker):
         self.progress = progress
@@ -113,7 +153,10 @@ class _EventCallback(tune.Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         del iteration, trials, trial, info
-        replay(result.get("events", ()), self.progress)
+        try:
+            self.progress.finished(result["outcome"])
+        except Exception as error:
+            self.progress.say(f"progress line: {type(error).__name__}: {error}")
 
 
 @contextlib.contextmanager

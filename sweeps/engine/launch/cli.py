@@ -52,14 +52,15 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     try:
         given = parser.parse_args(argv)
         find_own_code()
-        options, sweeps = read_options(given), change_sweeps([sweep], given_changes(given))
+        options, changes = read_options(given), given_changes(given)
+        sweeps = change_sweeps([sweep], changes, to_run=not given.plan)
         if given.plan:
             return show_plan(sweeps, options)
         from sweeps.engine.launch.launch import run_sweeps  # torch comes with it
 
         return run_sweeps(sweeps, options)
     except EXPECTED as error:
-        return exit_code(sweep.name, error)
+        return exit_code(" ".join(str(sweep.name).split()), error)
 
 
 def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:

@@ -6,28 +6,27 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pcore.cli.text import format_seconds, plural
-from sweeps.engine.launch.hooks import Hook, Hooks, Launch, Notify, load_hook
+from sweeps.engine.launch.hooks import Hook, Hooks, Launch, load_hook
+from sweeps.engine.launch.mirror.target import Follower, find_target, is_shown
 from sweeps.engine.launch.scheduler import Scheduler
 from sweeps.engine.naming import check_names
 from sweeps.engine.options import FAILED, LaunchOptions
 from sweeps.engine.plan import (
     Plan,
-    PlannedTrial,
     count_states,
     describe_sweep,
     launch_order,
     make_plan,
     predict_wall,
 )
-from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.location import check_not_published, find_reports
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.provenance import code_provenance
 
 BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
@@ -49,7 +48,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     store.prepare()
     store.pack()
     for plan in plans:
-        store.write_view(view_rows(plan))
+        store.write_view(view_rows(plan), "searches" if plan.sweep.is_search else "views")
         print("\n  ".join(describe_sweep(plan, count_states(plan))))
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
@@ -60,64 +59,39 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     if pending:
         wall = predict_wall(pending, num_slots, options.start_seconds)
         print(f"predicted: {format_seconds(wall)} on {plural(num_slots, 'slot')}")
-        print("".join(f"{note}\n" for note in dict.fromkeys(p.note for p in plans) if note), end="")
         sys.stdout.flush()
     launch = Launch(plans=plans, store=store)
-    with told(launch, [*hooks, *own_hooks(launch, options)]) as (listeners, ended):
-        scheduler = Scheduler(options, store, listeners)
+    with told(launch, hooks, options, busy=bool(pending)) as ended:
+        scheduler = Scheduler(options, store)
         complete = not pending or scheduler.run(launch.title, pending)
         if pending:
             store.pack()
         code = _report(plans, store, options, scheduler)
         ended.append(code if complete else FAILED)
-    pairs = _predicted_and_taken(pending, scheduler.outcomes)
-    if pairs and options.scale != "smoke":  # there most of the time is what comes before training
-        print(describe_error(pairs))
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
     return ended[0]
 
 
 @contextlib.contextmanager
-def told(launch: Launch, hooks: Sequence[Hook]) -> Generator[tuple[Hooks, list[int]]]:
-    """Tell hooks of a launch from its start to its end; the block appends its exit code."""
-    listeners, ended = Hooks(hooks), list[int]()
-    listeners.tell(lambda hook: hook.on_launch(launch))
-    try:
-        yield listeners, ended
-    finally:
-        code = ended[0] if ended else None
-        listeners.tell(lambda hook: hook.on_end(launch, code))
-        listeners.close(math.inf if ended else BROKEN_OFF)
-
-
-def own_hooks(launch: Launch, options: LaunchOptions, search: bool = False) -> list[Hook]:
-    """The hooks of the engine: the mirror, and the --notify command. search: of a search."""
-    hooks: list[Hook] = []
-    if options.mlflow:
-        from sweeps.engine.launch.mirror.hook import Mirror
-        from sweeps.engine.launch.mirror.target import find_target
-
-        folders = [report_folder(plan, launch.store) for plan in launch.plans]
-        target = find_target(launch.store, options.tracking_uri)
-        hooks.append(Mirror(target, folders, search))
-    if options.notify:
-        hooks.append(Notify(options.notify))
-    return hooks
-
-
-def _predicted_and_taken(
-    pending: Sequence[PlannedTrial], outcomes: Mapping[str, Outcome]
-) -> list[tuple[float, float]]:
-    """Seconds of the trials that this launch ran from their first step to their end, alone: a
-    price is that of a trial by itself.
+def told(
+    launch: Launch, hooks: Sequence[Hook], options: LaunchOptions, busy: bool = True
+) -> Generator[list[int]]:
+    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit code.
+    busy: whether trials will run.
     """
-    pairs = [(p.price, outcomes[p.trial.id]) for p in pending if p.trial.id in outcomes]
-    return [
-        (price.seconds, outcome.seconds)
-        for price, outcome in pairs
-        if price and outcome.status == "ok" and outcome.first_step == 0
-    ]
+    listeners, ended = Hooks(launch, hooks), list[int]()
+    views = [(plan.sweep.name, plan.scale) for plan in launch.plans]
+    store, target = launch.store, find_target(launch.store, options.tracking_uri)
+    mirror = Follower(target, views) if options.mlflow and busy else None
+    try:
+        yield ended
+    finally:
+        listeners.close(ended[0] if ended else None, math.inf if ended else BROKEN_OFF)
+        if mirror is None and options.mlflow and ended and not is_shown(target, store, views):
+            mirror = Follower(target, views)
+        if mirror:
+            mirror.close(wait=bool(ended))
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
@@ -145,6 +119,7 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
     order = {
         label: i for i, label in enumerate(dict.fromkeys(p.trial.cell.label for p in plan.trials))
     }
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return [
         {
             "sweep": plan.sweep.name,
@@ -158,6 +133,9 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
             "trial_id": planned.trial.id,
             "seed": planned.trial.config.seed,
             "data_seed": planned.trial.config.data_seed,
+            "cell_id": planned.trial.cell.id,
+            "script": plan.sweep.script or None,
+            "launched_at": now,
         }
         for planned in plan.trials
     ]
@@ -173,7 +151,7 @@ def _report(
 ) -> int:
     """Draw tables and figures with a command that can be repeated, and report failures."""
     failed = False
-    for plan in plans:
+    for plan in (plan for plan in plans if not plan.sweep.is_search):
         command = ["-m", "analysis", "table", plan.sweep.name, "--scale", plan.scale]
         command += ["--results", store.root]
         if options.report:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import Process, this_process
 
 HEARTBEAT = 5.0  # seconds between two updates of the counter
@@ -43,14 +42,6 @@ class OtherLaunch:
     def __str__(self) -> str:
         p = self.process
         return f"process {p.pid} on {p.host} (since {self.started_at})"
-
-
-def running_trials(store: Store) -> frozenset[str]:
-    """The trials that living launches train now: a marker alone may be that of a killed worker."""
-    held = LaunchLease(store.folder).held_by_others(remove=False)
-    begun = {entry.name.removeprefix("running/") for entry in store.folder.list("running")}
-    shards = {name: store.visible_shard(name) for name in held if f"{name}.json" in begun}
-    return frozenset(name for name, shard in shards.items() if not (shard and shard.finished))
 
 
 class LaunchLease:

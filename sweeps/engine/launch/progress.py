@@ -1,18 +1,20 @@
 """Progress output of a sweep: one live line on a terminal, plain lines elsewhere."""
 
+import contextlib
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 
 from pcore.cli.text import format_seconds
-from sweeps.engine.executors.news import TrialReport
-from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.plan import PlannedTrial, predict_wall
+from sweeps.engine.store.folder import Folder
 from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.failures import last_line
+from sweeps.engine.trial.running import Observer, Running
 
 SIGNS = {"ok": "ok", "done": "ok"}
+LOOK = 2.0  # seconds between two looks at what runs
 BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
 
 
@@ -27,12 +29,12 @@ class Progress:
         pending: Sequence[PlannedTrial],
         num_slots: int,
         on_finish: Callable[[Outcome], None],
-        hooks: Hooks,
+        folder: Folder,
     ):
         self.name, self.num_slots, self.out = name, num_slots, sys.stdout
-        self.on_finish, self.hooks = on_finish, hooks
+        self.on_finish, self.observer = on_finish, Observer(folder)
         self.pending = {planned.trial.id: planned for planned in pending}
-        self.steps: dict[str, tuple[float, float]] = {}  # running: share done, time of start
+        self.running: dict[str, Running] = {}  # as of the last look
         self.outcomes: dict[str, Outcome] = {}
         self.reasons: set[str] = set()  # for which trials were stopped
         self.started, self.last_activity = time.monotonic(), time.monotonic()
@@ -52,34 +54,15 @@ class Progress:
             self._write("\r\x1b[2K")
         self._log(0)
 
-    def begin(self, trial_id: str) -> None:
-        """An attempt at a trial starts."""
-        with self.lock:
-            self.steps[trial_id] = (0.0, time.monotonic())
-            self.last_activity = time.monotonic()
-        if planned := self.pending.get(trial_id):
-            self.hooks.tell(lambda hook: hook.on_start(planned.trial))
-
-    def advanced(self, trial_id: str, report: TrialReport) -> None:
-        """A running trial has made progress."""
-        with self.lock:
-            _, began = self.steps.get(trial_id, (0.0, time.monotonic()))
-            self.steps[trial_id] = (report.share, began)
-            self.last_activity = time.monotonic()
-        if planned := self.pending.get(trial_id):
-            self.hooks.tell(lambda hook: hook.on_report(planned.trial, report))
-
     def finished(self, outcome: Outcome) -> None:
         """An attempt at a trial ended; print how in one line and call `on_finish`."""
         self._show(outcome)
         self.on_finish(outcome)
-        if planned := self.pending.get(outcome.trial_id):
-            self.hooks.tell(lambda hook: hook.on_finish(planned.trial, outcome))
 
     def _show(self, outcome: Outcome) -> None:
         with self.lock:
             self.last_activity = time.monotonic()
-            self.steps.pop(outcome.trial_id, None)
+            self.running.pop(outcome.trial_id, None)
             if outcome.trial_id in self.outcomes or outcome.trial_id not in self.pending:
                 return
             self.outcomes[outcome.trial_id] = outcome
@@ -106,7 +89,7 @@ class Progress:
     def idle_seconds(self) -> float:
         """Since the last event if no trial is running, else 0."""
         with self.lock:
-            return 0.0 if self.steps else time.monotonic() - self.last_activity
+            return 0.0 if self.running else time.monotonic() - self.last_activity
 
     def line(self) -> str:
         """The state of the sweep in one line."""
@@ -117,7 +100,7 @@ class Progress:
             elapsed = format_seconds(time.monotonic() - self.started)
             left = self._seconds_left()
             about = f", about {format_seconds(left)} left" if left is not None else ""
-            counts = f"{done}/{total} done, {len(self.steps)} running, {failed} failed"
+            counts = f"{done}/{total} done, {len(self.running)} running, {failed} failed"
             return f"{self.name}: {counts}, {elapsed} so far{about}"
 
     def _seconds_left(self) -> float | None:
@@ -125,29 +108,42 @@ class Progress:
         price = {name: p.price.seconds for name, p in self.pending.items() if p.price}
         if len(price) < len(self.pending):
             return None
-        now = time.monotonic()
         predicted = sum(price[name] for name, o in self.outcomes.items() if o.status == "ok")
         actual = sum(o.seconds for o in self.outcomes.values() if o.status == "ok")
-        for name, (share, began) in self.steps.items():
-            if share > 0.1:
-                predicted += share * price[name]
-                actual += now - began
+        for name, one in self.running.items():
+            if one.share > 0.1:
+                predicted += one.share * price[name]
+                actual += one.curve[-1]["seconds"]
         ratio = actual / predicted if predicted > 0 else 1.0
         waiting = [
             p
             for name, p in self.pending.items()
-            if name not in self.outcomes and name not in self.steps
+            if name not in self.outcomes and name not in self.running
         ]
-        running = [price[name] * (1 - share) for name, (share, _) in self.steps.items()]
+        running = [price[name] * (1 - one.share) for name, one in self.running.items()]
         total = sum(running) + sum(price[p.trial.id] for p in waiting)
         floor = max([*running, predict_wall(waiting, self.num_slots)])
         return ratio * max(total / self.num_slots, floor)
 
     def _tick(self) -> None:
+        looked = float("-inf")
         while not self.closed.wait(0.5):
+            if time.monotonic() - looked > LOOK:
+                self._look()
+                looked = time.monotonic()
             if self.live:
                 self._write(f"\r\x1b[2K{self.line()}")
             self._log(QUIET)
+
+    def _look(self) -> None:
+        """What runs now, as the results folder says."""
+        with contextlib.suppress(OSError):  # workers say so
+            found = self.observer.look()
+            with self.lock:
+                mine = self.pending.keys() - self.outcomes.keys()
+                self.running = {name: one for name, one in found.items() if name in mine}
+                if self.running:
+                    self.last_activity = time.monotonic()
 
     def _log(self, every: float) -> None:
         """Where there is no live line, the state of the sweep, at most once in `every` seconds."""

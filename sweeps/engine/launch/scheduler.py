@@ -9,13 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 
-from pcore.config import TrialConfig, trial_id
-from sweeps.engine.launch.hooks import Hooks
 from sweeps.engine.launch.leases import LaunchLease, OtherLaunch
 from sweeps.engine.launch.progress import Progress
 from sweeps.engine.options import LaunchOptions, make_settings
 from sweeps.engine.plan import PlannedTrial
-from sweeps.engine.spec import Cell, Trial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import MAX_TRIES, RETRIED
@@ -27,8 +24,8 @@ WAIT_POLL = 2.0  # seconds between two checks of trials that another launch runs
 class Scheduler:
     """Runs the trials of one launch, in passes, until none is left to run or to retry."""
 
-    def __init__(self, options: LaunchOptions, store: Store, hooks: Hooks):
-        self.options, self.store, self.hooks = options, store, hooks
+    def __init__(self, options: LaunchOptions, store: Store):
+        self.options, self.store = options, store
         self.executor = options.make_executor()
         self.tries: Counter[str] = Counter()
         self.outcomes: dict[str, Outcome] = {}  # of the latest attempt at each trial
@@ -78,7 +75,7 @@ class Scheduler:
         settings = make_settings(self.options, self.store, launch)
         with (
             self.executor.session(self.store) as num_slots,
-            Progress(title, mine, num_slots, self._record, self.hooks) as progress,
+            Progress(title, mine, num_slots, self._record, self.store.folder) as progress,
         ):
             yield settings, progress
         for p in mine:  # an executor that says nothing of a trial is not asked again
@@ -104,27 +101,3 @@ class Scheduler:
 
 def _print(text: str) -> None:
     print(text, flush=True)
-
-
-def plan_configs(configs: Mapping[str, TrialConfig]) -> tuple[PlannedTrial, ...]:
-    """Configurations that belong to no sweep, by label, as trials to run."""
-    cells = [Cell(label=label, config=config) for label, config in configs.items()]
-    trials = [Trial(cell=cell, config=cell.config, id=trial_id(cell.config)) for cell in cells]
-    return tuple(PlannedTrial(trial=trial, state="missing", price=None) for trial in trials)
-
-
-def execute_configs(
-    title: str,
-    configs: Mapping[str, TrialConfig],
-    options: LaunchOptions,
-    store: Store,
-    hooks: Hooks,
-) -> None:
-    """Run configurations that belong to no sweep, by label, in one launch; on return each is in the
-    store, whatever became of it. Raises ValueError if the results folder cannot be written.
-    """
-    scheduler = Scheduler(options, store, hooks)
-    scheduler.run(title, plan_configs(configs))
-    for outcome in scheduler.outcomes.values():
-        if outcome.status == "unsaved":
-            raise ValueError(outcome.error)

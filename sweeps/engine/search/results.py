@@ -85,7 +85,9 @@ def format_best(best: Mapping[str, Mapping[str, Any]]) -> str:
     for label, winner in best.items():
         values = [_text(winner[field]) for field in fields]
         rungs = "/".join(map(str, winner["num_per_rung"]))
-        numbers = [f"{winner['near_score']:.4f}", str(winner["num_configurations"]), rungs]
+        count, different = winner["num_configurations"], winner.get("num_different")
+        drawn = f"{count}, {different} different" if different not in (None, count) else f"{count}"
+        numbers = [f"{winner['near_score']:.4f}", drawn, rungs]
         rows.append([label, *values, *numbers, f"{winner['num_trained_steps']:,}"])
     return align([tuple(row) for row in rows])
 

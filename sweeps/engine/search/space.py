@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pcore.config import Scalar, TrialConfig, coerce, flatten, known_fields, override
 from pcore.registry import nearest
 from sweeps.engine.plan import align
-from sweeps.engine.spec import Scale
+from sweeps.engine.spec import Scale, describe_own
 
 SEED = 1000  # of every search trial: sweeps count from 0, so what they report was not tuned on
 HALVING = 3  # about a third of a rung, the best, is promoted
@@ -75,7 +75,7 @@ def prepare_arms(search: Search, scale: Scale, budget: Budget) -> dict[str, Tria
         raise ValueError(f"{budget.configurations} configurations per arm is below 1")
     _check_rungs(budget.rungs)
     arms: dict[str, TrialConfig] = {}
-    for label, config in search.arms(scale).items():
+    for label, config in _arms(search, scale).items():
         blind = {"eval.test_lengths": (), "eval.checkpoints": ("last",)}
         arms[label] = replace(override(config, blind), seed=SEED, data_seed=SEED)
         try:
@@ -89,6 +89,21 @@ def prepare_arms(search: Search, scale: Scale, budget: Budget) -> dict[str, Tria
     if not arms:
         raise ValueError("there are no arms")
     return arms
+
+
+def _arms(search: Search, scale: Scale) -> Mapping[str, TrialConfig]:
+    try:
+        found: object = search.arms(scale)
+    except ValueError:
+        raise
+    except (Exception, SystemExit) as error:  # a script of the user's own may raise anything
+        raise ValueError(f"{search.name} at scale {scale}: {describe_own(error)}") from error
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{search.name}: arms gives {found!r}, not a TrialConfig for each label")
+    for label, config in found.items():
+        if not isinstance(config, TrialConfig):
+            raise ValueError(f"{search.name}: arm {label!r} is no TrialConfig but {config!r}")
+    return found
 
 
 def _check_rungs(rungs: Sequence[float]) -> None:
@@ -127,10 +142,15 @@ def _check_space(config: TrialConfig, space: Space) -> None:
         if field in ("seed", "data_seed", "task.name") or field.startswith("eval."):
             raise ValueError(f"{field} decides what is measured and cannot be searched")
         ends = values.values if isinstance(values, Choice) else _check_range(config, field, values)
-        if len(set(ends)) < max(2, len(ends)):
-            raise ValueError(f"{field}: a choice needs different values, at least two")
+        read = list[object]()
         for end in ends:
-            validate(override(config, {field: end}))
+            if not isinstance(end, (str, bool, int, float, type(None))):
+                raise ValueError(f"{field}: a choice has the value {end!r}; write it as a text")
+            changed = override(config, {field: end})
+            validate(changed)
+            read.append(flatten(changed)[field])
+        if len(set(read)) < max(2, len(read)):
+            raise ValueError(f"{field}: a choice needs different values, at least two")
 
 
 def _check_range(config: TrialConfig, field: str, values: Range) -> tuple[float, float]:

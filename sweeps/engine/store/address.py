@@ -72,15 +72,10 @@ def stored_addresses(store: Store) -> list[TrialAddress]:
     ]
 
 
-class Unknown(ValueError):
-    """No trial has this name."""
-
-
 def find_trial(text: str, stored: Sequence[TrialAddress], others: Iterable[str] = ()) -> str:
     """The id of the one trial that is called so, among these and `others`, ids in no sweep.
 
-    Raises ValueError in one sentence if it is several; Unknown, with the nearest right name, if it
-    is none.
+    Raises ValueError in one sentence if it is several or, with the nearest right name, none.
     """
     if "/" in text:
         return _find_stored(parse_address(text), stored)
@@ -88,7 +83,7 @@ def find_trial(text: str, stored: Sequence[TrialAddress], others: Iterable[str] 
     found = sorted(name for name in known if name.startswith(text))
     if not found:
         forms = "a trial is the first letters of an id, or SWEEP/CELL/seed N"
-        raise Unknown(f"no trial begins with {text!r}; {forms}")
+        raise ValueError(f"no trial begins with {text!r}; {forms}")
     if len(found) > 1:
         raise ValueError(f"{len(found)} trials begin with {text!r}: {_few(found)}")
     return found[0]
@@ -104,7 +99,7 @@ def _find_stored(asked: Address, stored: Sequence[TrialAddress]) -> str:
         known = sorted({str(getattr(one, name)) for one in stored})
         stored = [one for one in stored if getattr(one, name) == value]
         if not stored:
-            raise Unknown(f"no {kind} {str(value)!r}{where}.{nearest(str(value), known)}")
+            raise ValueError(f"no {kind} {str(value)!r}{where}.{nearest(str(value), known)}")
         where = f" of {asked.cell!r} in {asked.sweep}" if name == "cell" else where
         where = where or f" in {value}"
     if len(found := {one.trial_id: one.text for one in stored}) > 1:

@@ -180,17 +180,17 @@ class Folder:
                 break
         return data
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file so that it is either whole or absent."""
+    def write(self, name: str, data: bytes, durable: bool = True) -> None:
+        """Write a file so that it is either whole or absent. durable: also after a power cut."""
         self._check_inside(name)
         with self.wrap_errors():
             if self.remote:
                 with self._remote.open_output_stream(self.path(name)) as out:
                     out.write(data)
             else:
-                self._write_local(Path(self.path(name)), data)
+                self._write_local(Path(self.path(name)), data, durable)
 
-    def _write_local(self, file: Path, data: bytes) -> None:
+    def _write_local(self, file: Path, data: bytes, durable: bool) -> None:
         temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
             out = temporary.open("wb")
@@ -200,8 +200,9 @@ class Folder:
         try:
             with out:
                 out.write(data)
-                out.flush()
-                os.fsync(out.fileno())
+                if durable:
+                    out.flush()
+                    os.fsync(out.fileno())
             temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)

@@ -8,10 +8,11 @@ from sweeps.engine.store.folder import TEMPORARY, Folder
 from sweeps.engine.store.schema import Record, Status
 
 TRIAL = r"(?P<trial>[0-9a-f]{16})"
+VIEW = r"(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)(?:\+[0-9a-f]{8})?"
 PATTERNS = {
     "shard": rf"trials/(?P<folder>[0-9a-f]{{2}})/{TRIAL}-(?P<attempt>\d{{1,9}})"
     rf"-(?P<status>{'|'.join(get_args(Status))})-[0-9a-f]+\.parquet",
-    "view": r"views/(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)\.parquet",
+    "view": rf"views/{VIEW}\.parquet",
     "pack": rf"packs/(?P<pack>[0-9a-f]{{8}})-(?P<record>{'|'.join(get_args(Record))})\.parquet",
     "mechanism file": r"mechanism/[0-9a-f]{2}/[0-9a-f]+\.parquet",
     "metric file": rf"metrics/[0-9a-f]{{2}}/{TRIAL}-[0-9a-f]{{8}}\.parquet",
@@ -20,7 +21,7 @@ PATTERNS = {
     "marker": rf"running/{TRIAL}\.json",
     "launch": r"launches/[0-9a-f]{12}\.(?:json|beat)",
     "search": r"searches/[^/]+\.json",
-    "search view": r"searches/(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)\.parquet",
+    "search view": rf"searches/{VIEW}\.parquet",
     "mirror": r"mirrored/[^/]+\.json",
     "probe": r"probe-[0-9a-f]{8}",
 }

@@ -99,6 +99,11 @@ VIEW = {
     "seed": pa.int64(),
     "data_seed": pa.int64(),
 }
+LAUNCHED = {  # only in the files of views
+    "cell_id": pa.string(),
+    "script": pa.string(),  # name of the file that lists the cells
+    "launched_at": pa.string(),  # UTC, ISO 8601: of two launches the newer one names the cells
+}
 
 
 @functools.cache
@@ -116,4 +121,4 @@ def schema() -> pa.Schema:
 
 def view_schema() -> pa.Schema:
     """The schema of view files."""
-    return pa.schema(list(VIEW.items()))
+    return pa.schema(list((VIEW | LAUNCHED).items()))

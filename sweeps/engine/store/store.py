@@ -2,7 +2,7 @@
 a sweep.
 
     RESULTS/trials/<2 letters>/<trial_id>-<attempt>-<status>-<unique>.parquet     written once
-    RESULTS/views/<sweep>-<scale>.parquet                      the cells of a sweep and their trials
+    RESULTS/views/                                 the cells of sweeps and their trials, see views
     RESULTS/packs/                                             copies for fast reading, see packs
 
 RESULTS is a local or shared folder or `s3://bucket/prefix`. Readers see one `ok` row set per trial.
@@ -19,19 +19,13 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from pcore.config import TrialConfig, flatten, trial_id, without_seeds
-from sweeps.engine.store.checks import (
-    ORIGIN,
-    check_shard,
-    columns_of,
-    name_once,
-    read_view,
-    say_once,
-)
+from sweeps.engine.store.checks import ORIGIN, check_shard, columns_of, name_once, say_once
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.names import Shard, Views, kind_of, parse_shard, parse_view
+from sweeps.engine.store.names import Shard, Views, parse_shard
 from sweeps.engine.store.packs import CHUNK, Packs, map_parallel, read_shards
-from sweeps.engine.store.schema import Record, Status, schema, view_schema
+from sweeps.engine.store.schema import VIEW, Record, Status, schema, view_schema
 from sweeps.engine.store.seal import BadFile, seal
+from sweeps.engine.store.views import Row, join_launches, list_views, read_files, write_view
 
 GONE = "it is gone"
 FEW = 16  # trials up to which their folders are listed instead of the whole store
@@ -216,55 +210,55 @@ class Store:
                 name_once(self.folder.path(shard.name), problem)
         return [shard for shard in shards if shard.name in self._sound]
 
-    def write_view(self, rows: list[dict[str, Any]], views: Views = "views") -> str:
-        """Write the view of one sweep, or search, at one scale: a row per trial with the columns of
-        `VIEW`.
+    def write_view(self, rows: Sequence[Row], views: Views = "views") -> str:
+        """Add to the view of one sweep, or search, at one scale: a row per trial with the columns
+        of `schema.view_schema`. The name of the file; empty if the view says so already.
         """
-        name = f"{views}/{rows[0]['sweep']}-{rows[0]['scale']}.parquet"
-        if parse_view(name) is None:
-            raise ValueError(f"a sweep at a scale cannot be called {name[len(views) + 1 : -8]!r}")
-        self.folder.write(name, seal(pa.Table.from_pylist(rows, schema=view_schema()), name))
-        return name
+        said = str(rows[0]["sweep"]), str(rows[0]["scale"])
+        return write_view(self.folder, rows, self.launches(*said, views), views)
 
     def view_names(self) -> list[tuple[str, str]]:
         """(sweep, scale) of all undamaged views, by name."""
         return list(self.views())
 
+    def names(self, views: Views) -> list[tuple[str, str]]:
+        """(sweep, scale) of all views, by the names of their files."""
+        return list(list_views(self.folder, views))
+
     def views(self, views: Views = "views") -> dict[tuple[str, str], pa.Table]:
         """The rows of all undamaged views of sweeps, or of searches, by sweep and scale."""
-        found: dict[tuple[str, str], pa.Table] = {}
-        for entry in self.folder.list(views, links=True):
-            if kind_of(entry.name) == "search":  # the winners of one
-                continue
-            try:
-                if not entry.is_file:
-                    raise BadFile("a link, which is not followed")
-                rows = read_view(self.folder.read(entry.name), entry.name)
-            except FileNotFoundError:
-                continue
-            except BadFile as error:
-                name_once(self.folder.path(entry.name), str(error))
-                continue
-            if said := parse_view(entry.name):
-                found[said] = rows
-        return found
+        names = list_views(self.folder, views)
+        found = {said: self._view(*said, views) for said in names}
+        return {said: rows for said, rows in found.items() if rows.num_rows}
 
     def load_view(self, sweep: str, scale: str, views: Views = "views") -> pa.Table:
-        """The cells and trials of a sweep, or search. Raises ValueError that says what is wrong
-        with the view, or lists those that exist.
+        """The cells and trials of a sweep, or search. Raises ValueError that lists those that
+        exist.
         """
-        name = f"{views}/{sweep}-{scale}.parquet"
-        try:
-            return read_view(self.folder.read(name), name)
-        except BadFile as error:
-            raise ValueError(
-                f"{self.folder.path(name)}: {error}; the next run of {sweep} rewrites it"
-            ) from error
-        except FileNotFoundError:
-            existing = ", ".join("-".join(names) for names in self.view_names()) or "none"
-            raise ValueError(
-                f"no view '{sweep}-{scale}' in {self.root}; there: {existing}"
-            ) from None
+        if (rows := self._view(sweep, scale, views)).num_rows:
+            return rows
+        existing = ", ".join("-".join(names) for names in self.views(views)) or "none"
+        raise ValueError(f"no view '{sweep}-{scale}' in {self.root}; there: {existing}")
+
+    def _view(self, sweep: str, scale: str, views: Views) -> pa.Table:
+        rows = self.launches(sweep, scale, views)
+        known = pa.schema([view_schema().field(name) for name in VIEW])
+        return pa.Table.from_pylist(join_launches(rows), schema=known)
+
+    def launches(self, sweep: str, scale: str, views: Views = "views") -> list[Row]:
+        """The rows of a view as its launches wrote them. Rows of before views had ids of cells get
+        those that their trials have.
+        """
+        entries = list_views(self.folder, views).get((sweep, scale), [])
+        rows = read_files(self.folder, entries).to_pylist()
+        old = [row for row in rows if row["cell_id"] is None]
+        if old and len(entries) > 1:
+            names = ["trial_id", "cell_id"]
+            stored = self.load([row["trial_id"] for row in old], "trial", names).to_pylist()
+            cells = {row["trial_id"]: row["cell_id"] for row in stored}
+            for row in old:
+                row["cell_id"] = cells.get(row["trial_id"])
+        return rows
 
 
 def choose(shards: Iterable[Shard]) -> dict[str, Shard]:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from pcore.checkpoint import pack_model, pack_state, unpack_state
-from pcore.config import TrialConfig, trial_id
+from pcore.config import TrialConfig, flatten, trial_id
 from pcore.evaluation import LengthResult
 from pcore.flops import count_train_flops, count_train_tokens
 from pcore.model import make_model
@@ -33,13 +33,9 @@ from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
-from sweeps.engine.trial.markers import (
-    GIVEN_UP,
-    MAX_LOST,
-    record_lost,
-    running_marker,
-)
+from sweeps.engine.trial.markers import GIVEN_UP, MAX_LOST, record_lost
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
+from sweeps.engine.trial.running import running
 
 Compile: TypeAlias = Literal["auto", "on", "off"]
 
@@ -81,11 +77,7 @@ class Outcome:
     error: str = ""
 
 
-def run_attempt(
-    config: TrialConfig,
-    settings: Settings,
-    on_report: Callable[[Report], None] = lambda report: None,
-) -> Outcome:
+def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
     """Run one trial to its end and write its shard, however it ends. No shard is written only
     after an interrupt and if the results folder cannot be written.
 
@@ -96,17 +88,17 @@ def run_attempt(
     try:
         if outcome := admit(config, settings, store):
             return outcome
+        attempt = Attempt(config, settings, store)
         with (
-            running_marker(store.folder, name, settings.launch),
+            running(store.folder, name, settings.launch, attempt.tell),
             process_settings(settings.num_threads),
             delayed_interrupt() as interrupted,
         ):
-            attempt, saved = Attempt(config, settings, store), time.monotonic()
+            saved = time.monotonic()
             try:
                 state = attempt.resume()
                 for report in train(config, device=device, state=state, compile=compile):
                     attempt.take(report)
-                    on_report(report)
                     if report.finished:
                         break
                     if interrupted.is_set():
@@ -183,6 +175,15 @@ class Attempt:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
+    def tell(self) -> dict[str, Any]:
+        """What the file of a running attempt says of it."""
+        results = self.last.results if self.last else ()
+        return {
+            "config": flatten(self.config),
+            "curve": list(self.curve),
+            "results": [_told_of(result) for result in results],
+        }
+
     def resume(self) -> dict[str, Any] | None:
         """The state of an earlier attempt, if any."""
         try:
@@ -191,8 +192,11 @@ class Attempt:
         except (FileNotFoundError, BadFile):
             return None
         state = unpack_state(data, self.config)
-        if state:
-            self.first_step, self.curve = state["step"], state.pop("curve")
+        curve = state.pop("curve", None) if state else None
+        if not isinstance(curve, list) or any(set(row) != set(REPORT) for row in curve):
+            return None
+        assert state is not None
+        self.first_step, self.curve = state["step"], curve
         return state
 
     def take(self, report: Report) -> None:
@@ -277,6 +281,14 @@ def _evaluation_row(result: LengthResult) -> dict[str, Any]:
     samples = json.dumps(row["samples"], ensure_ascii=False) if kept else None
     outcomes = row["outcomes"] if kept else None
     return row | row.pop("counts") | {"outcomes": outcomes, "samples": samples}
+
+
+def _told_of(result: LengthResult) -> dict[str, Any]:
+    """The exact match at one length, for those who watch."""
+    row = {name: getattr(result, name) for name in ("checkpoint", "length", "second_length")}
+    counts = result.counts
+    row |= {"num_correct": counts.num_correct, "num_examples": counts.num_examples}
+    return row | {"range": result.range}
 
 
 def _count_parameters(last: Report | None) -> int | None:

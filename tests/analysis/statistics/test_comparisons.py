@@ -29,7 +29,7 @@ from analysis.tables.comparison_table import arms_table
 from pcore.config import TrialConfig, override
 from pcore.evaluation import make_test_set
 from pcore.tasks.addition import Addition
-from pcore.tasks.parity import Parity
+from pcore.tasks.strings import Parity
 from tests.support.rows.example_store import example
 
 CROSS = list(product(range(4), range(2)))

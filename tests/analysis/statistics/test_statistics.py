@@ -14,10 +14,9 @@ from analysis.statistics.runs import L95, generalizable_length, wilson_interval
 from analysis.statistics.training import drawn_lengths, length_shares
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
-from pcore.tasks.copying import Copy
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.parity import Parity
+from pcore.tasks.strings import Copy, Parity
 from tests.support.rows.example_store import example
 
 

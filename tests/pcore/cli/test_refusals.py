@@ -235,7 +235,7 @@ def test_a_file_whose_parts_are_larger_than_it_is_refused():
 OWN_TASK = """
 import pathlib
 from pcore.tasks import Task
-from pcore.tasks.copying import Copy
+from pcore.tasks.strings import Copy
 pathlib.Path("imported").touch()
 class Mine(Copy):
     "Copy under a name of its own."
@@ -332,7 +332,7 @@ class Crooked(Encoding):
         return torch.zeros(7, 7)
 """
 SILENT = """
-from pcore.tasks.copying import Copy
+from pcore.tasks.strings import Copy
 class Mine(Copy):
     "A task without a response."
     def layout(self, shape):

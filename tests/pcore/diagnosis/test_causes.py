@@ -7,7 +7,7 @@ from pcore.diagnosis.breakdowns import Breakdown, Tally, break_down
 from pcore.diagnosis.carries import carry_runs
 from pcore.diagnosis.causes import name_causes, percent, worst_keys
 from pcore.diagnosis.failures import analyse_failures
-from pcore.evaluation import evaluate, make_test_set
+from pcore.evaluation import judge, make_test_set
 from pcore.model import make_model
 from tests.support import planted_adders as planted
 
@@ -104,7 +104,7 @@ def test_operands_of_unlike_length_are_named_though_the_test_set_has_none(config
 def test_kinds_are_those_of_evaluation_and_cases_add_up(config):
     model = make_model(config)
     diagnosis = analyse_failures(model, config, 3)
-    counts = evaluate(model, make_test_set(config, 3), config)
+    counts = judge(model, make_test_set(config, 3), config).counts
     for name in ("num_examples", "num_missed_stop", "num_early_stop", "num_wrong_symbol"):
         assert getattr(diagnosis, name) == getattr(counts, name)
     first = find(diagnosis, "first wrong place")

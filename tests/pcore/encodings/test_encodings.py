@@ -18,7 +18,7 @@ from pcore.config import (
 )
 from pcore.conformance import memorise
 from pcore.encodings import ENCODINGS, make_table
-from pcore.encodings.biases import alibi_slopes, t5_bucket
+from pcore.encodings.attention import alibi_slopes, t5_bucket
 from pcore.encodings.position_ids import num_levels
 from pcore.model import make_model
 from pcore.registry import resolve

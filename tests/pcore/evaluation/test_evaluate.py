@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from pcore import evaluation
 from pcore.config import override, trial_id
 from pcore.decoding import solve
 from pcore.encodings import position_ids as positions
 from pcore.evaluation import (
     LengthResult,
     Sample,
-    evaluate,
     evaluate_lengths,
     evaluation_lengths,
     hash_batch,
     judge,
     make_held_out_set,
     make_test_set,
-    predict,
     with_examples,
 )
 from pcore.model import LanguageModel, make_model
@@ -66,7 +65,7 @@ def test_counts_are_those_of_a_loop(tiny_config, changes):
     eos = config.task.vocab.index["$"]
     model.embedding.data[eos] *= 2  # so that it stops early now and then
     batch = config.task.sample_mixture(60, 1, 2, torch.Generator().manual_seed(0))
-    counts = evaluate(model, batch, config)
+    counts = judge(model, batch, config).counts
     expected, loss = count_in_a_loop(model, batch, config)
     assert (counts.num_correct, counts.num_tokens) == (expected["correct"], expected["tokens"])
     assert counts.num_correct_tokens == expected["right"]
@@ -100,7 +99,7 @@ def test_planted_failures_are_counted_as_their_kind(tiny_config):
     answers[3, 7] = symbols["9"]  # a wrong digit
     answers[4, 7], answers[4, 8] = symbols["9"], symbols["$"]  # the first error decides
     answers[5, 2] = symbols["7"]  # the query does not count
-    counts = evaluate(Oracle(answers, len(task.vocab)), batch, tiny_config)
+    counts = judge(Oracle(answers, len(task.vocab)), batch, tiny_config).counts
     assert counts.num_correct == 2
     assert counts.num_missed_stop == 1
     assert counts.num_early_stop == 1
@@ -123,8 +122,8 @@ def test_single_outcomes_places_and_samples_are_those_of_planted_answers(
     answers[0, 8] = symbols["9"]  # $ 1 2 + 3 4 = 6 4 0 $: the second digit of the sum
     answers[0, 9] = symbols["9"]  # and the third
     answers[2, -1] = symbols["3"]  # goes on behind the last digit
-    monkeypatch.setattr(predict, "_part_bytes", lambda config, num_tokens: 100)
-    monkeypatch.setattr(predict, "PART_BYTES", {"cpu": rows_at_once * 100})
+    monkeypatch.setattr(evaluation, "_part_bytes", lambda config, num_tokens: 100)
+    monkeypatch.setattr(evaluation, "PART_BYTES", {"cpu": rows_at_once * 100})
     oracle = Oracle(answers, len(task.vocab))
     if rows_at_once < len(rows):  # the stand-in answers whole batches only
         oracle.tokens = iter(answers.split(rows_at_once))
@@ -180,11 +179,11 @@ def test_the_size_of_evaluation_batches_changes_no_count(tiny_config, ids, monke
     config = override(tiny_config, {"position.ids": ids})
     model = make_model(config)
     batch = make_test_set(config, 3)
-    whole = evaluate(model, batch, config)
+    whole = judge(model, batch, config).counts
     for part_bytes, shared_bytes in ((1, 1), (2**15, 2**13), (2**17, 1)):
-        monkeypatch.setattr(predict, "PART_BYTES", {"cpu": part_bytes})
-        monkeypatch.setattr(predict, "SHARED_BYTES", {"cpu": shared_bytes})
-        parts = evaluate(model, batch, config)
+        monkeypatch.setattr(evaluation, "PART_BYTES", {"cpu": part_bytes})
+        monkeypatch.setattr(evaluation, "SHARED_BYTES", {"cpu": shared_bytes})
+        parts = judge(model, batch, config).counts
         assert parts.loss_sum == pytest.approx(whole.loss_sum, rel=1e-5)
         assert dataclasses.replace(parts, loss_sum=0.0) == dataclasses.replace(whole, loss_sum=0.0)
 
@@ -253,7 +252,8 @@ def test_test_examples_have_exactly_their_length(tiny_config):
 def test_evaluation_leaves_the_model_as_it_was(tiny_config):
     model = make_model(tiny_config).train()
     before = {n: w.clone() for n, w in model.state_dict().items()}
-    evaluate(model, make_test_set(tiny_config, 2), tiny_config, factor=3.0)
+    config = override(tiny_config, {"eval.attention_factor": 3.0})
+    judge(model, make_test_set(tiny_config, 2), config)
     assert model.training
     assert model.attention_factor == 1.0
     assert all(torch.equal(w, before[n]) for n, w in model.state_dict().items())
@@ -261,15 +261,15 @@ def test_evaluation_leaves_the_model_as_it_was(tiny_config):
 
 def test_an_attention_factor_acts_on_the_logits(tiny_config):
     model, batch = make_model(tiny_config), make_test_set(tiny_config, 3)
-    plain = evaluate(model, batch, tiny_config).loss_sum
-    assert evaluate(model, batch, tiny_config, factor=1.0).loss_sum == plain
-    assert evaluate(model, batch, tiny_config, factor=2.0).loss_sum != plain
+    plain = judge(model, batch, tiny_config).counts.loss_sum
+    twice = override(tiny_config, {"eval.attention_factor": 2.0})
+    assert judge(model, batch, twice).counts.loss_sum != plain
     for name, parameter in model.named_parameters():  # the same as larger queries
         if name.endswith("attention.q"):
             parameter.data *= 2
-    doubled = evaluate(model, batch, tiny_config).loss_sum
+    doubled = judge(model, batch, tiny_config).counts.loss_sum
     model = make_model(tiny_config)
-    assert evaluate(model, batch, tiny_config, factor=2.0).loss_sum == pytest.approx(doubled)
+    assert judge(model, batch, twice).counts.loss_sum == pytest.approx(doubled)
 
 
 def test_the_train_range_is_all_trained_lengths_unless_some_are_named(tiny_config):

@@ -3,7 +3,7 @@
 import pytest
 
 from pcore.config import override
-from pcore.flops import count_example_flops, count_train_flops, count_train_tokens
+from pcore.flops import count_example_flops, count_flops, count_train_flops, count_train_tokens
 from pcore.model import make_model
 
 
@@ -30,6 +30,13 @@ def test_operations_are_those_of_the_matrix_products(tiny_config, num_layers):
     expected = num_tokens * (2 * weights + attention)
     extra = count_example_flops(deeper, length) - count_example_flops(config, length)
     assert extra == pytest.approx(expected)
+
+
+def test_second_lengths_are_evaluated_each(tiny_config):
+    changes = {"task.name": "minesweeper", "eval.train_lengths": "3", "eval.test_lengths": "4"}
+    config = override(tiny_config, changes | {"eval.second_lengths": "2,7"})
+    each = sum(count_example_flops(config, n, second=s) for n in (3, 4) for s in (2, 7))
+    assert count_flops(config) - count_train_flops(config) == 32 * each
 
 
 def test_training_costs_three_forward_passes_of_every_example(tiny_config):

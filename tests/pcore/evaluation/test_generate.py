@@ -6,7 +6,7 @@ import torch
 from pcore.batch import target_places
 from pcore.config import override
 from pcore.decoding import decode_freely, solve
-from pcore.evaluation import evaluate, make_test_set
+from pcore.evaluation import judge, make_test_set
 from pcore.model import make_model
 from pcore.tasks.base import Batch
 from pcore.training import train
@@ -28,10 +28,9 @@ def exact_free(model, batch: Batch, config) -> torch.Tensor:
 
 
 def exact_forced(model, batch: Batch, config) -> torch.Tensor:
-    """The same by `evaluate`, one example at a time."""
+    """The same by `judge`, one example at a time."""
     rows = [Batch(*(t[i : i + 1] for t in batch)) for i in range(len(batch.tokens))]
-    factor = config.eval.attention_factor
-    return torch.tensor([bool(evaluate(model, r, config, factor).num_correct) for r in rows])
+    return torch.tensor([bool(judge(model, r, config).counts.num_correct) for r in rows])
 
 
 COPYING = {

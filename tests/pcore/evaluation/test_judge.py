@@ -126,7 +126,7 @@ def test_a_failing_pass_leaves_the_model_as_it_was(tiny_config, monkeypatch):
 
     monkeypatch.setattr(model, "share", broken)
     with pytest.raises(MemoryError):
-        judge(model, batch, tiny_config, factor=3.0)
+        judge(model, batch, override(tiny_config, {"eval.attention_factor": 3.0}))
     assert model.training
     assert model.attention_factor == 1.0
 

@@ -15,7 +15,7 @@ from pcore import data as data_module
 from pcore.batch import NO_TARGET, cut_batch, find_rows, phases
 from pcore.config import TrialConfig, canonical, make_generator, override, trial_id, unflatten
 from pcore.data import TrainingData
-from pcore.encodings.disjoint_starts import GAP, draw_apart, needed_ids
+from pcore.encodings.position_ids import GAP, draw_apart, needed_ids
 from pcore.flops import count_train_flops
 from pcore.model import make_model
 from pcore.training import mean_loss, train
@@ -358,20 +358,29 @@ def test_a_fixed_start_is_that_of_every_problem(tiny_config):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.problems_per_row": ""}, "data.problems_per_row must hold numbers from 1 on"),
-        ({"data.problems_per_row": "0"}, "data.problems_per_row must hold numbers from 1 on"),
+        ({"data.problems_per_row": ""}, "data.problems_per_row=0 is below 1"),
+        ({"data.problems_per_row": "0"}, "data.problems_per_row=0 is below 1"),
         ({"data.problems_per_row": "1,4"}, "packing_begins has 0 entries, .*=1,4 needs 1"),
         (
             {"data.problems_per_row": "1,2,4", "data.packing_begins": "0.5,0.2"},
             "packing_begins=0.5,0.2 must rise",
         ),
-        ({"data.problems_per_row": "1,4", "data.packing_begins": "1"}, "must rise, between"),
+        (
+            {"data.problems_per_row": "1,4", "data.packing_begins": "1"},
+            "must be below 1",
+        ),
         ({"data.problems_per_row": "3"}, "batch_size=16 counts problems and is not a multiple"),
         ({"data.problems_per_row": "32"}, "no row of 32 problems can be made of .*=16"),
         ({"data.single_problems": 0.9}, "no row of 4 problems .* data.single_problems=0.9"),
-        ({"data.single_problems": 1.0}, "data.single_problems=1.0 must be in"),
-        ({"data.problems_per_row": "1", "data.packed_order": "row"}, "no meaning with one problem"),
-        ({"data.problems_per_row": "1", "data.single_problems": 0.1}, "no meaning with one prob"),
+        ({"data.single_problems": 1.0}, "data.single_problems=1.0 must be below 1"),
+        (
+            {"data.problems_per_row": "1", "data.packed_order": "row"},
+            "meaning with data.problems",
+        ),
+        (
+            {"data.problems_per_row": "1", "data.single_problems": 0.1},
+            "meaning with data.problems",
+        ),
         ({"data.packed_order": "row"}, "no meaning with position.ids=coupled"),
         (
             {"data.packed_order": "row", "position.encoding": "none"},

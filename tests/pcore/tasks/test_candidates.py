@@ -9,16 +9,14 @@ from pcore.config import PositionConfig, TrialConfig, make_generator, override, 
 from pcore.decoding import decode_freely
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
-from pcore.evaluation import evaluate, make_test_set
+from pcore.evaluation import judge, make_test_set
 from pcore.model import make_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
 from pcore.tasks.candidates import CANDIDATES, candidate_ids
 from pcore.tasks.commands import Commands
-from pcore.tasks.copying import Copy, Reverse
-from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.parity import Parity
+from pcore.tasks.strings import Copy, Mirror, Parity, Reverse
 from pcore.training import train
 from pcore.validation import validate
 from tests.support.task_oracles import VARIANTS, ids_of, make_rng
@@ -217,7 +215,7 @@ def test_free_decoding_reads_the_same_ids_as_evaluation(tiny_config):
     written = decode_freely(model, batch, config)
     targets = batch.tokens[:, -written.shape[1] :]
     right = int((written == targets).all(dim=1).sum())
-    assert right == evaluate(model, batch, config).num_correct
+    assert right == judge(model, batch, config).counts.num_correct
 
 
 def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, capsys):

@@ -8,9 +8,9 @@ from pcore.tasks import Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import add_digits, draw_numbers
 from pcore.tasks.commands import Commands
-from pcore.tasks.copying import Copy
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
+from pcore.tasks.strings import Copy
 from tests.support.task_oracles import VARIANTS, make_rng, respond, trim
 
 every_task = pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())

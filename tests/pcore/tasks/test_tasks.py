@@ -15,12 +15,9 @@ from pcore.encodings import position_ids as positions
 from pcore.tasks import TASKS, Task
 from pcore.tasks.addition import Addition, response_width
 from pcore.tasks.commands import Commands
-from pcore.tasks.copying import Copy, Reverse
 from pcore.tasks.minesweeper import Minesweeper
-from pcore.tasks.mirror import Mirror
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.parity import Parity
-from pcore.tasks.sorting import Sorting
+from pcore.tasks.strings import Copy, Mirror, Parity, Reverse, Sorting
 from pcore.vocab import MAX_SYMBOLS
 from tests.support.task_oracles import (
     VARIANTS,

@@ -9,7 +9,7 @@ import torch
 from pcore.batch import make_batch
 from pcore.config import TrialConfig, override
 from pcore.encodings import position_ids as positions
-from pcore.evaluation import evaluate
+from pcore.evaluation import judge
 from pcore.model import make_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
@@ -107,4 +107,4 @@ def memorise(batch: Batch, encoding: str) -> int:
     ids = positions.test_position_ids(batch.relative_ids, config.position)
     for _ in range(100):
         run.update(make_batch(batch.tokens, ids, batch.response_mask), 1e-2)
-    return evaluate(run.model, batch, config).num_correct
+    return judge(run.model, batch, config).counts.num_correct

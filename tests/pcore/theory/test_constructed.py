@@ -1,17 +1,17 @@
 """Constructed models as trials: exact up to the theorem's bound, with ids, rows and one report."""
 
 import pytest
+from sweeps.engine.prices.price import price_cells
 
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id, unflatten
 from pcore.tasks.addition import Addition
-from pcore.tasks.copying import Copy
+from pcore.tasks.strings import Copy
 from pcore.theory.constructed import find_construction
 from pcore.training import train
 from pcore.validation import validate
 from sweeps.__main__ import main
 from sweeps.baseline import addition, constructed
-from sweeps.engine.prices.price import price_cells
 from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt

@@ -6,11 +6,18 @@ import math
 import pytest
 import torch
 
-from pcore.checkpoint import load_model, load_state, save_model, save_state
+from pcore import evaluation as evaluate_module
+from pcore.checkpoint import (
+    load_model,
+    load_state,
+    pack_state,
+    save_model,
+    save_state,
+    unpack_state,
+)
 from pcore.config import OptimConfig, override
 from pcore.data import TrainingData
-from pcore.evaluation import evaluate as evaluate_module
-from pcore.evaluation import make_test_set
+from pcore.evaluation import judge, make_held_out_set, make_test_set
 from pcore.model import make_model
 from pcore.training import Candidate, Diverged, Run, learning_rate, train, weight_decay
 from tests.support.same import ALL_POLICIES, assert_same, facts
@@ -80,13 +87,6 @@ def test_a_state_saved_in_the_midst_of_evaluation_holds_the_trained_weights(tiny
     for report in train(config):
         if report.results and report.results[-1].checkpoint == "oracle":
             assert_same(dict(report.state()["model"]), dict(last.checkpoints["last"]))
-
-
-def test_a_state_without_results_is_one_of_an_older_version(tiny_config):
-    whole = [facts(r) for r in train(tiny_config, report_every=5)]
-    state = next(train(tiny_config, report_every=5)).state()
-    del state["results"], state["facts"]
-    assert_same([facts(r) for r in train(tiny_config, state=state, report_every=5)], whole[1:])
 
 
 def test_a_state_stays_as_it_was_while_training_goes_on(tiny_config):
@@ -343,18 +343,61 @@ def test_chosen_checkpoints_carry_their_step_and_weights(tiny_config):
     assert len(last.results) == 3 * 5
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model.log_base": 1, "model.attention_scale": "log-length"}, "log_base=1 is neither 0"),
-        ({"model.log_base": -3, "model.attention_scale": "log-length"}, "log_base=-3 is neither"),
-        ({"model.log_base": 40}, "log_base=40 needs model.attention_scale=log-length"),
-        ({"optim.final_decay_fraction": 1.5}, "final_decay_fraction=1.5 must be between 0 and 1"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(tiny_config, changes, message):
-    with pytest.raises(ValueError, match=message):
-        next(train(override(tiny_config, changes)))
+def test_seconds_are_those_of_training_not_of_whoever_reads_reports(tiny_config, monkeypatch):
+    clock = itertools.count()  # a second passes whenever somebody looks
+    monkeypatch.setattr("pcore.training.time.perf_counter", lambda: float(next(clock)))
+    found = []
+    for report in train(tiny_config, report_every=4):
+        found.append(report.seconds)
+        next(clock)
+    assert found[:3] == [1.0, 2.0, 3.0]
+    assert set(found[3:]) == {3.0}
+
+
+WRONG = {
+    "nothing": lambda state: state.clear(),
+    "a step too far": lambda state: state.update(step=10**9),
+    "no number": lambda state: state.update(step="5"),
+    "weights of another shape": lambda state: state["model"].update(embedding=torch.zeros(2, 2)),
+    "a weight too many": lambda state: state["model"].update(other=torch.zeros(2)),
+    "weights that are not finite": lambda state: state["model"]["embedding"].fill_(math.nan),
+    "moments of another shape": lambda state: state["optimizer"]["state"][0].update(
+        exp_avg=torch.zeros(3)
+    ),
+    "no optimizer": lambda state: state["optimizer"].clear(),
+    "a stream of numbers": lambda state: state["data"].update(start=torch.zeros(5)),
+    "a cursor behind the list": lambda state: state["data"].update(cursor=10**6),
+    "results that are none": lambda state: state.update(results=[{"length": 3}]),
+    "candidates of another policy": lambda state: state.update(candidates={"oracle": {}}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_state_of_the_trial_with_wrong_contents_is_no_state(tiny_config, wrong):
+    config = override(tiny_config, {"data.num_examples": 40, "eval.checkpoints": "last,best"})
+    state = next(train(config, report_every=5)).state()
+    assert unpack_state(pack_state(config, state), config) is not None
+    WRONG[wrong](state)
+    assert unpack_state(pack_state(config, state), config) is None
+    assert unpack_state(pack_state(config, [state]), config) is None
+
+
+def test_best_and_oracle_are_chosen_as_they_are_evaluated(tiny_config):
+    """With the attention factor of evaluation, and oracle on the very examples of its length."""
+    changes = {
+        **{"task.name": "minesweeper", "data.min_length": 2, "eval.train_lengths": "2"},
+        **{"eval.checkpoints": "best,oracle", "eval.num_checks": 1, "eval.attention_factor": 3.0},
+    }
+    config = override(tiny_config, changes)
+    *_, before, last = train(config)
+    losses = {name: kept["loss"] for name, kept in before.state()["candidates"].items()}
+    longest = max(config.eval.test_lengths)
+    (oracle,) = [r.counts for r in last.results if r.key == ("oracle", longest, longest)]
+    assert losses["oracle"] == oracle.loss_sum / oracle.num_tokens
+    model = make_model(config)
+    model.load_state_dict(last.checkpoints["best"])
+    best = judge(model, make_held_out_set(config), config).counts
+    assert losses["best"] == best.loss_sum / best.num_tokens
 
 
 def test_a_configuration_that_cannot_work_is_refused_before_compute(tiny_config):

@@ -108,7 +108,7 @@ def _plant_kill() -> None:
     def full(number):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def counted(self, name, data):
+    def counted(self, name, data, durable=True):
         nonlocal count
         count += 1
         now = str(count) == kill_at
@@ -118,7 +118,7 @@ def _plant_kill() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if now and moment == "amid":  # the bytes are in the temporary file, not yet in place
             Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        write(self, name, data)
+        write(self, name, data, durable)
         Path.replace = replace
         if now and moment == "after":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -11,15 +11,15 @@ import pytest
 from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
-from sweeps.commands import catalogue, trials
+from sweeps.commands import catalogue
 from sweeps.engine.executors import Resources
 from sweeps.engine.launch.launch import view_rows
-from sweeps.engine.launch.leases import LaunchLease
+from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
-from sweeps.engine.trial.markers import running_marker
+from sweeps.engine.trial.running import running
 
 CONFIG = override(addition("smoke"), {"optim.num_steps": 2, "eval.num_examples": 2})
 CELLS = {"one": {}, "two": {"model.num_layers": 2}}
@@ -40,7 +40,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(
         "sweeps.commands.catalogue.is_script", lambda name: name == "tiny" or is_script(name)
     )
-    for module in ("sweeps.__main__", "sweeps.commands.trials", "sweeps.commands.catalogue"):
+    for module in ("sweeps.__main__", "sweeps.commands.catalogue"):
         monkeypatch.setattr(
             f"{module}.find_sweep", lambda name: sweep if name == "tiny" else real(name)
         )
@@ -75,12 +75,16 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     ]
     (missing,) = [line.split() for line in lines if second.id in line]
     assert missing == ["one", second.id, "1", "1", "missing", "-", "-", "-", "-"]
-    assert "other seeds" not in "".join(lines)
     plan = make_plan(tiny, "smoke", "2,3@7", Store(tmp_path), priced=False)
     Store(tmp_path).write_view(view_rows(plan))
     Store(tmp_path).write(plan.trials[-1].trial.config, "ok", {}, (), [ROW])  # the others never ran
     assert command("trials", tmp_path, "tiny", "--scale", "smoke") == 0
-    assert "stored with other seeds: 1 trial; --seeds shows them" in capsys.readouterr().out
+    words = [line.split() for line in capsys.readouterr().out.splitlines()[3:8]]
+    shown = [(line[2], line[4]) for line in words]
+    assert shown[:2] == [("0", "done"), ("9", "done")], "what is stored comes first"
+    assert [state for _, state in shown[2:]] == ["missing"] * 3
+    assert command("trials", tmp_path, "tiny", "--scale", "smoke", "--seeds", "1") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 7
     assert command("why", tmp_path, first.id) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[:3] == [
@@ -126,9 +130,9 @@ def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypat
     assert ["all", "4", "2", "0", "0", "1", "1", "1"] in lines
 
 
-def test_a_trial_is_running_while_its_launch_lives(tmp_path, capsys, tiny):
+def test_a_trial_is_running_while_its_process_lives(tmp_path, capsys, tiny):
     store = Store(tmp_path)
-    done, running, waiting, _ = tiny.trials("smoke")
+    done, busy, waiting, _ = tiny.trials("smoke")
     store.write(done.config, "ok", {}, [], [ROW])
     store.write_view(view_rows(make_plan(tiny, "smoke", None, store, priced=False)))
 
@@ -138,21 +142,23 @@ def test_a_trial_is_running_while_its_launch_lives(tmp_path, capsys, tiny):
 
     def states() -> list[str]:
         listed = {words[1]: words[4] for words in shown("trials", "tiny", "--scale", "smoke")[3:7]}
-        return [listed[trial.id] for trial in (done, running, waiting)]
+        return [listed[trial.id] for trial in (done, busy, waiting)]
 
     with (
-        running_marker(store.folder, done.id, ""),  # about to be removed
-        running_marker(store.folder, running.id, ""),
+        running(store.folder, done.id, "", dict),  # about to be removed
+        running(store.folder, busy.id, "", dict),
     ):
-        with LaunchLease(store.folder) as lease:
-            lease.claim([done.id, running.id, waiting.id])
-            assert states() == ["done", "running", "missing"]
-            cell = ["one", "2", "1", "0", "1", "0", "0", "0"]
-            assert cell in shown("status", "tiny", "--scale", "smoke")
-            assert ["tiny", "smoke", "4", "1", "0", "1", "2", "0"] in shown("status")
-            assert ["trial", f"{running.id}:", "running"] in shown("why", running.id)
+        assert states() == ["done", "running", "missing"]
+        cell = ["one", "2", "1", "0", "1", "0", "0", "0"]
+        assert cell in shown("status", "tiny", "--scale", "smoke")
+        assert ["tiny", "smoke", "4", "1", "0", "1", "2", "0"] in shown("status")
+        assert ["trial", f"{busy.id}:", "running"] in shown("why", busy.id)
+        file = tmp_path / "running" / f"{busy.id}.json"
+        owner = json.loads(file.read_text())
+        owner["process"]["born"] = "before"  # another process of this number
+        file.write_text(json.dumps(owner))
         assert states() == ["done", "missing", "missing"]
-        assert ["trial", f"{running.id}:", "never", "run"] in shown("why", running.id)
+        assert ["trial", f"{busy.id}:", "never", "run"] in shown("why", busy.id)
 
 
 def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tiny):
@@ -204,11 +210,9 @@ def test_why_begins_with_the_result_and_has_everything_as_json(tmp_path, capsys,
     )
 
 
-def test_why_knows_trials_that_were_never_run_and_refuses_unknown_ones(
-    tmp_path, capsys, monkeypatch, tiny
-):
-    monkeypatch.setattr(trials, "sweep_names", lambda: ["tiny"])
+def test_why_knows_the_trials_of_the_store_and_refuses_others(tmp_path, capsys, tiny):
     (first, *_) = tiny.trials("smoke")
+    Store(tmp_path).write_view(view_rows(make_plan(tiny, "smoke", None, Store(tmp_path))))
     assert command("why", tmp_path, first.id) == 0
     assert f"trial {first.id}: never run" in capsys.readouterr().out
     assert command("why", tmp_path, "tiny [smoke]/one/0") == 0
@@ -220,7 +224,7 @@ def test_why_knows_trials_that_were_never_run_and_refuses_unknown_ones(
     for seed in range(40):  # more trials than hex digits: some two begin alike
         Store(tmp_path).write(override(CONFIG, {"seed": seed}), "lost", {})
     assert command("why", tmp_path, "") == 2
-    assert "40 trials begin with ''" in capsys.readouterr().err
+    assert "trials begin with ''" in capsys.readouterr().err
 
 
 def test_gc_lists_first_and_removes_only_what_nobody_needs(tmp_path, capsys, tiny):
@@ -304,12 +308,44 @@ def test_gc_of_a_store_that_cannot_be_written_removes_nothing(tmp_path, capsys, 
     assert store.folder.exists(state)
 
 
+def test_cpus_are_those_that_a_process_may_use(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert LaunchOptions(results="r", scale="smoke").num_slots == 1
+    with pytest.raises(ValueError, match="--cpus-per-trial 2: this machine has 1"):
+        LaunchOptions(results="r", scale="smoke", resources=Resources(cpus=2.0))
+    monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
+    assert LaunchOptions(results="r", scale="smoke").num_slots == 64
+    command("doctor", tmp_path)
+    assert "ok  CPUs     64, load " in capsys.readouterr().out
+
+
+def test_a_sweep_is_forgotten_with_the_trials_that_no_other_view_lists(tmp_path, capsys):
+    assert run(tmp_path) == 0
+    only_one = ["--only", "one", "--name", "mistake", "--seeds", "3"]
+    assert run(tmp_path, *only_one) == 0
+    store = Store(tmp_path)
+    before = {shard.name for shard in store.shards()}
+    assert len(before) == 5
+    capsys.readouterr()
+    assert command("forget", tmp_path, "mistake", "--scale", "laptop") == 2
+    assert "has no view of 'mistake'" in capsys.readouterr().err
+    assert command("forget", tmp_path, "mistake") == 0
+    told = "1 x shard, 1 x view, 1 x weights\n2 of 3 trials stay: other views list them\n"
+    assert told + "would be removed (add --yes)" in capsys.readouterr().out
+    assert {shard.name for shard in store.shards()} == before
+    assert command("forget", tmp_path, "mistake", "--yes") == 0
+    assert Store(tmp_path).view_names() == [("tiny", "smoke")]
+    assert len(Store(tmp_path).shards()) == 4
+    assert command("verify", tmp_path) == 0
+
+
 def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     command("doctor", tmp_path)
     healthy = capsys.readouterr().out
-    for word in ("torch", "free memory", "results", "MLflow", "Ray authentication"):
+    for word in ("torch", "CPUs", "results", "MLflow", "Ray"):
         assert f"ok  {word}" in healthy
     file = tmp_path / "file"
     file.write_text("not a folder")
@@ -328,10 +364,10 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
 ):
     from mlflow.tracking import MlflowClient
 
-    from sweeps.engine.launch.mirror import hook
+    from sweeps.engine.launch.mirror import target
     from sweeps.engine.launch.mirror.target import local_uri
 
-    monkeypatch.setattr(hook, "PATIENCE", 240.0)  # a busy machine makes a database in a minute
+    monkeypatch.setattr(target, "PATIENCE", 240.0)  # a busy machine makes a database in a minute
     store = Store(tmp_path)
     flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]
     assert command("run", tmp_path, "tiny", *flags) == 0
@@ -392,7 +428,7 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, words, message):
     (tmp_path / "file").touch()
     (tmp_path / "raises.py").write_text("\n1 / 0\n")
-    source = "from sweeps.engine.spec import Sweep\nSWEEP = Sweep(name='mine', title='', claim='',"
+    source = "from sweeps.engine.spec import Sweep\nSWEEP = Sweep(name='mine', title='T', claim='',"
     (tmp_path / "cells.py").write_text(f"{source} cells=lambda s: {{}}[s], seeds={{'smoke': '1'}})")
     assert main(words.format(tmp_path).split()) == 2
     out, err = capsys.readouterr()

@@ -1,25 +1,15 @@
 """What every executor has to do (`sweeps.engine.executors.base.Executor`), checked of each."""
 
 import os
-import pickle
-from collections import Counter
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
 from pcore.config import TrialConfig, override, trial_id
 from pcore.encodings import Encoding
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
-from sweeps.engine.executors.base import Listener
-from sweeps.engine.executors.news import TrialReport
-from sweeps.engine.executors.worker import (
-    Event,
-    account_for_missing,
-    make_chunks,
-    replay,
-    run_chunk,
-)
+from sweeps.engine.executors.worker import account_for_missing
 from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.spec import Cell, Trial
@@ -39,62 +29,28 @@ class Raising(Encoding):
         raise RuntimeError("planted")
 
 
-class Piped(Executor):
-    """The least that an executor of other processes does, in this one."""
-
-    is_local, num_slots = True, 1
-
-    @contextmanager
-    def session(self, store: Store) -> Generator[int]:
-        yield 1
-
-    def run(self, pending, settings, progress) -> None:
-        policy = FailurePolicy()
-
-        def send(events: list[Event]) -> None:
-            replay(pickle.loads(pickle.dumps(events)), progress)
-
-        for chunk in make_chunks(pending, progress.num_slots):
-            parameters = {"chunk": chunk}
-            run_chunk(parameters, settings, policy, send)
-        account_for_missing(pending, settings, progress)
-
-
-ALL = EXECUTORS | {"piped": Piped}
-
-
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param(n, marks=() if n in ("inline", "piped") else pytest.mark.slow) for n in ALL
-    ],
+    params=[pytest.param(n, marks=() if n == "inline" else pytest.mark.slow) for n in EXECUTORS],
 )
 def executor(request, tmp_path_factory):
     """Every executor in a session of its own, with one slot."""
-    opened = ALL[request.param](WHOLE)
+    opened = EXECUTORS[request.param](WHOLE)
     with opened.session(Store(tmp_path_factory.mktemp("session"))) as num_slots:
         assert num_slots == opened.num_slots == 1
         yield opened
 
 
-class Record(Listener):
+class Record:
     """Notes what it is told."""
 
     num_slots = 1
 
     def __init__(self):
-        self.outcomes, self.events = dict[str, Outcome](), list[tuple[str, str]]()
-        self.reports = list[TrialReport]()
-
-    def begin(self, trial_id: str) -> None:
-        self.events.append(("begin", trial_id))
-
-    def advanced(self, trial_id: str, report: TrialReport) -> None:
-        self.events.append(("report", trial_id))
-        self.reports.append(report)
+        self.outcomes, self.ended = dict[str, Outcome](), list[str]()
 
     def finished(self, outcome: Outcome) -> None:
-        self.events.append(("end", outcome.trial_id))
+        self.ended.append(outcome.trial_id)
         self.outcomes[outcome.trial_id] = outcome
 
     def say(self, text: str) -> None:
@@ -120,19 +76,14 @@ def execute(executor: Executor, configs: Sequence[TrialConfig], results, **setti
     return record
 
 
-def test_trials_begin_in_order_end_once_and_are_stored(executor, tmp_path):
+def test_trials_run_in_order_end_once_and_are_stored(executor, tmp_path):
     configs = seeds(3)
     names = [trial_id(config) for config in configs]
     record = execute(executor, configs, tmp_path)
-    assert [name for event, name in record.events if event == "begin"] == names
-    assert Counter(n for e, n in record.events if e == "end") == dict.fromkeys(names, 1)
-    for name in names:
-        events = [event for event, n in record.events if n == name]
-        assert (events[0], events[-1]) == ("begin", "end")
+    assert record.ended == names
     assert {outcome.status for outcome in record.outcomes.values()} == {"ok"}
     assert {shard.trial_id for shard in Store(tmp_path).shards()} == set(names)
-    assert max(report.step for report in record.reports) == 20
-    assert any(report.measured for report in record.reports)
+    assert not list((tmp_path / "running").iterdir())
 
 
 def test_finished_trials_are_not_run_again(executor, tmp_path):
@@ -149,7 +100,7 @@ def test_the_same_error_twice_stops_the_rest_of_its_cell_and_nothing_else(execut
     record = execute(executor, configs, tmp_path)
     statuses = [record.outcomes[trial_id(config)].status for config in configs]
     assert statuses == ["error", "error", "stopped", "stopped", "ok"]
-    assert len([event for event, _ in record.events if event == "end"]) == len(configs)
+    assert len(record.ended) == len(configs)
     assert len(Store(tmp_path).shards()) == 3
 
 
@@ -160,18 +111,47 @@ def test_a_trial_that_took_its_worker_with_it_is_stored_as_lost(tmp_path):
     assert (outcome.status, outcome.error) == ("lost", "its worker died")
 
 
-def test_a_listener_that_fails_ends_nothing():
-    record, said = Record(), list[str]()
-    record.say = said.append
-    replay([("begin", "x"), ("finished", None), ("say", "on")], record)
-    assert record.events == [("begin", "x")]
-    assert said[0].startswith("progress line: AttributeError")
-    assert said[1] == "on"
-
-
 @pytest.mark.parametrize(
     ("name", "hint"), [("rya", "Did you mean 'ray'"), ("k8s", "Known: ray, in")]
 )
 def test_an_unknown_name_is_refused(name, hint, tmp_path):
     with pytest.raises(ValueError, match=rf"^--executor '{name}' is unknown\. {hint}"):
         LaunchOptions(results=str(tmp_path), scale="smoke", executor=name)
+
+
+def test_failures_of_other_workers_count_after_a_while_and_own_ones_at_once(monkeypatch):
+    from sweeps.engine.executors import ray_tune
+
+    class Actor:
+        """Calls its policy at once; `ray.get` then has nothing to wait for."""
+
+        def __init__(self) -> None:
+            self.policy, self.asked = FailurePolicy(), 0
+            self.record = SimpleNamespace(remote=self.policy.record)
+            self.current = SimpleNamespace(remote=self.copy)
+
+        def copy(self) -> FailurePolicy:
+            self.asked += 1
+            told = FailurePolicy()
+            told.__dict__.update(self.policy.__dict__, stopped_cells={**self.policy.stopped_cells})
+            return told
+
+    now, actor = 100.0, Actor()
+    monkeypatch.setattr(ray_tune, "ray", SimpleNamespace(get=lambda copy: copy))
+    monkeypatch.setattr(ray_tune, "time", SimpleNamespace(monotonic=lambda: now))
+    one, other = ray_tune.SharedPolicy(actor), ray_tune.SharedPolicy(actor)
+    for policy in (one, other):
+        assert not policy.stop_reason("cell")
+    for _ in range(2):
+        one.record("cell", "error", "planted")
+    assert one.stop_reason("cell") == "the same error twice: planted"
+    assert not other.stop_reason("cell")
+    now += ray_tune.ASK_SECONDS + 0.1
+    assert other.stop_reason("cell") == "the same error twice: planted"
+    one.record("another", "ok", "")
+    assert not one.stop_reason("another")
+    before = actor.asked
+    for _ in range(5):  # after the first, ok changes nothing
+        one.record("another", "ok", "")
+        assert not one.stop_reason("another")
+    assert actor.asked == before

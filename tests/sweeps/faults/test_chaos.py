@@ -184,7 +184,12 @@ def test_kills_of_drivers_workers_and_raylets_on_ray(tmp_path):
     count, killed = KILLS or 4, Counter[str]()
     seeds, log = max(4, count), tmp_path / "log"  # each kill lets one or two trials finish
     command = [PYTHON, "sweeps/depth_ablation.py", "--scale", "smoke", "--seeds", str(seeds)]
-    command += ["--set", "optim.num_steps=100"]  # else most kills hit a worker that starts
+    command += [
+        "--name",
+        "longer",
+        "--set",
+        "optim.num_steps=100",
+    ]  # else most kills hit a worker that starts
     command += ["--no-mlflow", "--no-report", "--results", str(watch.results)]
     victims = ["worker", "driver", "worker", "raylet"]  # a few of each, then by chance
     while watch.kills < count:

@@ -7,13 +7,20 @@ from types import ModuleType
 
 import pytest
 
+from pcore.config import flatten
+from sweeps.engine.launch import hooks as hooks_file
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, TrialReport
 from sweeps.engine.launch.launch import run_sweeps
 from sweeps.engine.options import LaunchOptions
+from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Trial
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial import running as running_file
 from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.running import running
 from tests.support.sweeps.tiny import make_sweep, run
+
+ROW = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
 
 
 class Diary(Hook):
@@ -36,6 +43,10 @@ class Diary(Hook):
 
     def on_end(self, launch: Launch, code: int | None) -> None:
         self.heard.append(("end", code))
+
+    def losses(self) -> list[tuple[int, float]]:
+        reports = [facts[1] for kind, facts in self.heard if kind == "report"]
+        return [(one.step, one.loss) for one in reports if not one.measured]
 
 
 class Wrong(Hook):
@@ -93,20 +104,52 @@ def test_a_hook_that_raises_ends_nothing_and_is_named_once(tmp_path, own, capsys
     assert capsys.readouterr().err.count("hook Wrong: RuntimeError: planted") == 1
 
 
-def test_a_hook_that_hangs_is_left_behind(capsys):
+def test_a_hook_that_hangs_is_left_behind(tmp_path, capsys):
     class Hanging(Hook):
         patience = 0.2
 
         def on_launch(self, launch: Launch) -> None:
             threading.Event().wait(20)
 
-    hooks, diary = Hooks([Hanging(), diary := Diary()]), diary
-    hooks.tell(lambda hook: hook.on_launch(Launch(plans=(), store=Store("nowhere"))))
-    began = time.monotonic()
-    hooks.close()
+    launch, diary = Launch(plans=(), store=Store(tmp_path)), Diary()
+    hooks, began = Hooks(launch, [Hanging(), diary]), time.monotonic()
+    hooks.close(0)
     assert time.monotonic() - began < 5
-    assert diary.heard == [("launch", "")]
+    assert diary.heard == [("launch", ""), ("end", 0)]
     assert "hook Hanging took longer than 0 s and was abandoned" in capsys.readouterr().err
+
+
+def test_a_hook_hears_of_a_trial_while_it_runs_and_of_each_attempt(tmp_path, monkeypatch):
+    """Another process trains: one attempt is interrupted, the next one ends."""
+    monkeypatch.setattr(hooks_file, "LOOK", 0.02)
+    store, sweep, diary = Store(tmp_path), make_sweep(one={}), Diary()
+    plan = make_plan(sweep, "smoke", "1", store, priced=False)
+    trial, curve = plan.trials[0].trial, list[dict]()
+    told = {"config": flatten(trial.config), "curve": curve, "results": []}
+    monkeypatch.setattr(running_file, "BEAT", 0.02)
+
+    def report(step: int, loss: float) -> None:
+        facts = {"learning_rate": 0.1, "grad_norm": 1.0, "seconds": 1.0}
+        curve.append({"step": step, "loss": loss, **facts})
+        deadline = time.monotonic() + 20
+        while diary.losses()[-1:] != [(step, loss)]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    hooks = Hooks(Launch(plans=[plan], store=store), [diary])
+    with running(store.folder, trial.id, "", lambda: told):
+        report(10, 2.0)
+        report(20, 1.5)
+    while ("finish", (trial.id, "interrupted")) not in diary.heard:
+        time.sleep(0.01)
+    with running(store.folder, trial.id, "", lambda: told):
+        report(30, 1.0)
+    store.write(trial.config, "ok", {}, curve, [ROW])
+    hooks.close(0)
+    kinds = [kind for kind, _ in diary.heard]
+    assert kinds.count("start") == 2 or kinds[-4:-1] == ["start", "report", "finish"]
+    assert diary.losses() == [(10, 2.0), (20, 1.5), (30, 1.0)]
+    assert diary.heard[-2] == ("finish", (trial.id, "ok"))
 
 
 @pytest.mark.parametrize(
@@ -140,9 +183,14 @@ def test_tensorboard_gets_a_folder_of_curves_for_each_trial(tmp_path, monkeypatc
         assert all(name in file.read_bytes() for name in (b"loss", b"exact_match_by_length/last"))
 
 
-def test_wandb_gets_a_run_for_each_trial(tmp_path, monkeypatch):
+def test_wandb_gets_a_run_for_each_trial_also_of_a_long_label_or_a_deleted_run(
+    tmp_path, monkeypatch
+):
     class Run:
         def __init__(self, **facts):
+            assert len(facts["group"]) <= 128
+            if facts["id"] in deleted:
+                raise RuntimeError("run was previously created and deleted")
             self.facts, self.logged, self.code = facts, list[dict[str, object]](), None
             runs.append(self)
 
@@ -155,26 +203,18 @@ def test_wandb_gets_a_run_for_each_trial(tmp_path, monkeypatch):
         def finish(self, exit_code):
             self.code = exit_code
 
-    runs: list[Run] = []
+    runs, sweep = list[Run](), make_sweep(**{"one" * 60: {}})
+    first, second = sweep.trials("smoke", "1x2")
+    deleted = {second.id}
     module = ModuleType("wandb")
     module.init = Run  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "wandb", module)
     flags = ["--hook", "sweeps.hooks.wandb:WandB", "--seeds", "1x2"]
-    assert run(make_sweep(one={}), tmp_path, *flags) == 0
-    assert [(r.facts["name"], r.facts["group"], r.code) for r in runs] == [
-        ("one, seed 0", "one", 0),
-        ("one, seed 0, data seed 1", "one", 0),
-    ]
+    assert run(sweep, tmp_path, *flags) == 0
+    shown = {r.facts["name"]: (r.facts["id"], r.code) for r in runs}
+    assert shown[first.name[-128:]] == (first.id, 0)
+    name, code = shown[second.name[-128:]]
+    assert (name[: len(second.id) + 1], code) == (f"{second.id}-", 0)
     for one in runs:
         keys = {key for values in one.logged for key in values}
         assert keys == {"step", "loss", "learning_rate", "grad_norm", "length", "exact_match/last"}
-
-
-def test_notify_runs_a_command_at_the_end(tmp_path, capsys):
-    note = tmp_path / "note"
-    command = f'echo "$PCORE_SWEEPS|$PCORE_EXIT_CODE|$PCORE_SUMMARY" > {note}'
-    assert run(make_sweep(one={}), tmp_path / "results", "--notify", command) == 0
-    summary = "tiny [smoke]: finished; 2 of 2 trials of this launch are ok"
-    assert note.read_text() == f"tiny [smoke]|0|{summary}\n"
-    assert run(make_sweep(one={}), tmp_path / "results", "--notify", "exit 3") == 0
-    assert "hook Notify: CalledProcessError" in capsys.readouterr().err

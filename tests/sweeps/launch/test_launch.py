@@ -1,7 +1,6 @@
 """The engine, inline: what is missing runs, what is done stays, whatever ends a run."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from pcore.checkpoint import load_model
 from pcore.config import override, trial_id
 from sweeps.engine.options import parse_duration
 from sweeps.engine.plan import make_plan
-from sweeps.engine.prices.price import describe_error
 from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
@@ -294,18 +292,3 @@ def test_a_launch_without_git_asks_for_the_commit_that_its_rows_will_name(
     assert ("set PCORE_GIT_COMMIT" in capsys.readouterr().out) == told
     (row,) = Store(tmp_path).load(record="trial").to_pylist()
     assert (row["git_commit"], row["git_dirty"]) == (commit, None)
-
-
-@pytest.mark.parametrize("scale", ["smoke", "laptop"])
-def test_every_launch_of_long_trials_says_how_good_its_prediction_was(tmp_path, capsys, scale):
-    assert run(make_sweep(), tmp_path, "--scale", scale) == 0
-    told = re.search(r"cost model: 4 trials took [\d.]+x of their pred", capsys.readouterr().out)
-    assert bool(told) == (scale == "laptop")
-
-
-def test_the_error_of_the_cost_model_counts_seconds_and_trials():
-    text = describe_error([(10.0, 10.0), (10.0, 20.0), (20.0, 18.0)])
-    assert text == (
-        "cost model: 3 trials took 1.20x of their predicted time "
-        "(one trial 0.90x to 2.00x; 2 of 3 within 30 %)"
-    )

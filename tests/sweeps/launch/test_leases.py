@@ -371,7 +371,7 @@ def test_a_full_disk_does_not_end_a_launch(folder, monkeypatch):
     with LaunchLease(folder) as launch:
         launch.claim(TRIALS)
 
-        def full(self, name, data):
+        def full(self, name, data, durable=True):
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:

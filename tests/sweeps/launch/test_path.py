@@ -15,7 +15,7 @@ from sweeps.engine.trial.failures import FailurePolicy
 from tests.support.sweeps.tiny import make_sweep, run
 
 MOST = 5  # between `main` and `train`, in one process
-IN_WORKER = "sweeps.engine.executors.worker.run_chunk"
+IN_WORKER = "sweeps.engine.executors.ray_tune.run_one"
 
 
 def named_functions() -> Iterator[str]:
@@ -56,21 +56,21 @@ def test_at_most_five_functions_stand_between_main_and_train(tmp_path, paths):
 
 
 class Tuner:
-    """Stands for Tune: calls the trainable with every chunk, in this process."""
+    """Stands for Tune: calls the trainable for every trial, in this process."""
 
     def __init__(self, trainable, param_space, **options):
-        self.trainable, self.chunks = trainable, param_space["chunk"]
+        self.trainable, self.numbers = trainable, param_space["number"]
 
     def fit(self):
-        for chunk in self.chunks:
-            self.trainable({"chunk": chunk})
+        for number in self.numbers:
+            self.trainable({"number": number})
 
 
 def test_on_ray_they_are_seven_four_of_them_in_the_launching_process(tmp_path, paths, monkeypatch):
     from sweeps.engine.executors import ray_tune
 
     tune = {"with_parameters": functools.partial, "with_resources": lambda f, needs: f}
-    tune |= {"grid_search": list, "Tuner": Tuner, "report": lambda events: None}
+    tune |= {"grid_search": list, "Tuner": Tuner, "report": lambda outcome: None}
     tune |= dict.fromkeys(("TuneConfig", "RunConfig", "FailureConfig"), lambda **options: None)
     monkeypatch.setattr(ray_tune, "tune", SimpleNamespace(**tune))
     actor = SimpleNamespace(remote=lambda: None)

@@ -1,86 +1,253 @@
 """The MLflow mirror: complete, nested, not repeated, and never in the way of a sweep."""
 
 import json
-import queue
+import shutil
+import sqlite3
 import threading
 import time
-from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
-from pcore.config import flatten
+from sweeps.__main__ import main as command
 from sweeps.engine.launch.cli import main
-from sweeps.engine.launch.launch import report_folder
-from sweeps.engine.launch.mirror.hook import PATIENCE
-from sweeps.engine.launch.mirror.process import Follower, Mirrored
-from sweeps.engine.launch.mirror.target import Target, find_target, local_uri, shown_plan
+from sweeps.engine.launch.launch import view_rows
+from sweeps.engine.launch.mirror import process
+from sweeps.engine.launch.mirror.process import Mirror
+from sweeps.engine.launch.mirror.target import PATIENCE, find_target, local_uri
+from sweeps.engine.launch.mirror.tracking import connect, metric_names
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial.processes import this_process
 from tests.support.sweeps.tiny import make_sweep, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
+VIEW = ("tiny", "smoke")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished sweep with its report, and a database that shows nothing yet: making one takes
+    long.
+    """
+    results = tmp_path_factory.mktemp("finished")
+    assert run(make_sweep(), results, report=True) == 0
+    connect(find_target(Store(results), None))
+    return results
 
 
 @pytest.fixture
-def finished(tmp_path):
-    """A store with a finished sweep, and its plan."""
-    assert run(make_sweep(), tmp_path, report=True) == 0
-    store = Store(tmp_path)
-    return store, make_plan(make_sweep(), "smoke", None, store, priced=False)
+def store(finished, tmp_path):
+    """A copy of it, in a folder whose name means something in an address."""
+    return Store(shutil.copytree(finished, tmp_path / "50%? of#it"))
 
 
-def mirror(store, plan, uri=None):
+def mirror(store: Store, uri: str | None = None) -> Mirror:
     """Bring MLflow to what the store holds."""
-    folder = report_folder(plan, store)
-    Mirrored(find_target(store, uri), [shown_plan(plan)]).complete([folder], live=False)
+    done = Mirror(find_target(store, uri), [VIEW])
+    done.update()
+    return done
+
+
+def client_of(store: Store):
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(tracking_uri=local_uri(store))
+
+
+def runs_of(store: Store, title: str = "tiny [smoke]"):
+    """(the runs of trials by name, the run of the sweep)."""
+    client = client_of(store)
+    found = client.search_runs([client.get_experiment_by_name(title).experiment_id])
+    children = [run for run in found if "pcore.trial_id" in run.data.tags]
+    (parent,) = [run for run in found if "pcore.trial_id" not in run.data.tags]
+    assert len({run.info.run_name for run in children}) == len(children)
+    return {run.info.run_name: run for run in children}, parent
+
+
+def curve(store: Store, run, key: str = "loss") -> list[tuple[int, float]]:
+    return [(m.step, m.value) for m in client_of(store).get_metric_history(run.info.run_id, key)]
 
 
 @pytest.mark.slow
-def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(finished):
-    from mlflow.tracking import MlflowClient
+def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(store, tmp_path):
+    mirror(store)
+    children, parent = runs_of(store)
+    assert sorted(children) == [f"{c} · seed {s}" for c in ("one", "two") for s in (0, 1)]
+    for one in children.values():
+        assert one.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        (row,) = store.load([one.data.tags["pcore.trial_id"]], "trial").to_pylist()
+        assert one.info.end_time - one.info.start_time == int(1000 * row["wall_seconds"])
+        assert one.info.start_time == 1000 * datetime.fromisoformat(row["started_at"]).timestamp()
+    assert {run.info.status for run in (*children.values(), parent)} == {"FINISHED"}
+    assert parent.info.start_time == min(r.info.start_time for r in children.values())
+    assert parent.info.end_time == max(r.info.end_time for r in children.values())
 
-    store, plan = finished
-    mirror(store, plan)
-    client = MlflowClient(tracking_uri=local_uri(store))
-    experiment = client.get_experiment_by_name("tiny [smoke]")
-    runs = client.search_runs([experiment.experiment_id])
-    parents = [r for r in runs if "mlflow.parentRunId" not in r.data.tags]
-    children = [r for r in runs if "mlflow.parentRunId" in r.data.tags]
-    assert len(parents) == 1
-    assert {r.data.tags["mlflow.parentRunId"] for r in children} == {parents[0].info.run_id}
-    names = sorted(r.info.run_name for r in children)
-    assert names == ["one · seed 0", "one · seed 1", "two · seed 0", "two · seed 1"]
-    assert {r.info.status for r in runs} == {"FINISHED"}
-    artifacts = {a.path for a in client.list_artifacts(parents[0].info.run_id, "report")}
-    assert {"report/table.md", "report/lengths.png"} <= artifacts
-    child = next(r for r in children if r.info.run_name == "two · seed 1")
-    assert child.data.params["model.num_layers"] == "2"
+    child = children["two · seed 1"]
+    said, differs = child.data.params, [c.data.tags["pcore.differs"] for c in children.values()]
+    assert (said["model.num_layers"], said["seed"], said["data_seed"]) == ("2", "1", "1")
+    assert len(said) < len(json.loads(row["config_json"])) / 2, "constants say nothing"
+    assert sorted(differs) == ["base", "base", "model.num_layers=2", "model.num_layers=2"]
     rows = store.load([child.data.tags["pcore.trial_id"]]).to_pylist()
-    history = client.get_metric_history(child.info.run_id, "last/exact_match_by_length")
-    assert {(m.step, m.value) for m in history} == {
-        (r["length"], r["num_correct"] / r["num_examples"])
-        for r in rows
-        if r["record"] == "evaluation"
-    }
-    losses = client.get_metric_history(child.info.run_id, "loss")
-    assert [(m.step, m.value) for m in losses] == [
-        (r["step"], r["loss"]) for r in rows if r["record"] == "report"
-    ]
+    evaluated = [row for row in rows if row["record"] == "evaluation"]
+    matches = {row["length"]: row["num_correct"] / row["num_examples"] for row in evaluated}
+    assert dict(curve(store, child, "last/exact_match_by_length")) == matches
+    longest = max(matches)
+    assert child.data.metrics[f"EM at {longest}"] == matches[longest]
+    losses = [(r["step"], r["loss"]) for r in rows if r["record"] == "report"]
+    assert curve(store, child) == losses
+    medians = curve(store, parent, "median exact match by length/two")
+    assert [step for step, _ in medians] == sorted(matches)
+    assert parent.data.metrics[f"EM at {longest}/two"] == medians[-1][1]
 
-    # A run lasts as long as its trial, the sweep from its first trial to its last.
-    for r in children:
-        (row,) = store.load([r.data.tags["pcore.trial_id"]], "trial").to_pylist()
-        assert r.info.end_time - r.info.start_time == int(1000 * row["wall_seconds"])
-        assert r.info.start_time == 1000 * datetime.fromisoformat(row["started_at"]).timestamp()
-    assert parents[0].info.start_time == min(r.info.start_time for r in children)
-    assert parents[0].info.end_time == max(r.info.end_time for r in children)
-    median = client.get_metric_history(parents[0].info.run_id, "median exact match/two")
-    assert [m.step for m in median] == sorted({r["length"] for r in rows if r["length"]})
+    client = client_of(store)
+    shown = {file.path for file in client.list_artifacts(parent.info.run_id, "report")}
+    assert {"report/table.md", "report/lengths.png"} <= shown
+    note = parent.data.tags["mlflow.note.content"]
+    assert note.startswith("A claim.")
+    assert f"get-artifact?path=report/lengths.png&run_uuid={parent.info.run_id}" in note
+    assert "| two " in note
 
-    # Once more: nothing is written twice.
-    mirror(store, plan)
-    assert len(client.search_runs([experiment.experiment_id])) == len(runs)
+    mirror(store)  # once more: nothing is written twice
+    again, _ = runs_of(store)
+    assert {r.info.run_id for r in again.values()} == {r.info.run_id for r in children.values()}
+    assert curve(store, again["two · seed 1"]) == losses
+    assert {path.name for path in tmp_path.iterdir()} == {store.folder.local.name}
+
+
+@pytest.mark.slow
+def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store):
+    shard = store.shards()[0]
+    (row,) = store.load([shard.trial_id], "trial").to_pylist()
+    data, kept = store.folder.read(shard.name), {"learning_rate": 0.1, "grad_norm": 1.0}
+    store.folder.delete(shard.name)
+
+    def begin(losses: dict[int, float], started: str, born: str | None = None) -> None:
+        """The file of an attempt at this trial that has come so far."""
+        told = {
+            "process": this_process().as_dict() | ({"born": born} if born else {}),
+            "launch": "x",
+            "started_at": f"{started}T00:00:00+00:00",
+            "config": json.loads(row["config_json"]),
+            "curve": [{"step": s, "loss": v, "seconds": 1.0, **kept} for s, v in losses.items()],
+        }
+        store.folder.write(f"running/{shard.trial_id}.json", json.dumps(told).encode())
+
+    def shown() -> tuple[str, str, list[tuple[int, float]]]:
+        children, parent = runs_of(store)
+        (one,) = [r for r in children.values() if r.data.tags["pcore.trial_id"] == shard.trial_id]
+        return one.info.status, parent.info.status, sorted(curve(store, one))
+
+    begin({10: 2.0}, "2026-01-01")
+    live = mirror(Store(store.root))
+    assert shown() == ("RUNNING", "RUNNING", [(10, 2.0)])
+    begin({10: 2.0, 15: 1.5}, "2026-01-01")
+    live.update()
+    mirror(Store(store.root))  # another process that follows adds nothing
+    assert shown() == ("RUNNING", "RUNNING", [(10, 2.0), (15, 1.5)])
+    begin({10: 2.0, 15: 1.5}, "2026-01-01", born="long ago")  # its process is gone
+    live.update()
+    assert shown() == ("KILLED", "KILLED", [(10, 2.0), (15, 1.5)])
+    begin({10: 2.0}, "2026-01-02")  # the next attempt takes the place of the run
+    live.update()
+    assert shown() == ("RUNNING", "RUNNING", [(10, 2.0)])
+    store.folder.delete(f"running/{shard.trial_id}.json")
+    store.folder.write(shard.name, data)
+    live.update()
+    children, parent = runs_of(store)
+    assert len(children) == 4
+    assert {run.info.status for run in (*children.values(), parent)} == {"FINISHED"}
+
+
+@pytest.mark.slow
+def test_a_launch_shows_its_trials_while_they_run_and_waits_at_its_end(tmp_path, capfd):
+    store = Store(tmp_path)
+    flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(tmp_path)]
+    assert main(make_sweep(one={}), flags) == 0
+    assert "mirror incomplete" not in capfd.readouterr().err
+    children, parent = runs_of(store)
+    assert {run.info.status for run in (*children.values(), parent)} == {"FINISHED"}
+    began = time.time()
+    assert main(make_sweep(one={}), flags) == 0  # nothing is missing: MLflow is not even imported
+    assert time.time() - began < 10
+
+
+@pytest.mark.slow
+def test_moved_and_copied_results_are_mirrored_anew_and_the_old_place_is_left_alone(
+    store, tmp_path
+):
+    mirror(store)
+    old = {path: path.stat().st_mtime_ns for path in store.folder.local.rglob("*")}
+    copied = Store(shutil.copytree(store.folder.local, tmp_path / "copied"))
+    mirror(copied)
+    assert {path: path.stat().st_mtime_ns for path in store.folder.local.rglob("*")} == old
+    _, parent = runs_of(copied)
+    assert parent.info.artifact_uri.startswith((tmp_path / "copied").as_uri())
+    moved = Store(Path(shutil.move(copied.root, tmp_path / "moved")))
+    mirror(moved)
+    assert not (tmp_path / "copied").exists()
+    assert len(runs_of(moved)[0]) == 4
+
+
+@pytest.mark.slow
+def test_a_broken_database_is_made_anew_and_one_of_others_is_left_alone(store, capsys):
+    (database,) = [find_target(store, None).database]
+    assert database is not None
+    database.write_bytes(b"not a database " * 100)
+    assert command(["mirror", "--results", store.root]) == 0
+    assert len(runs_of(store)[0]) == 4
+    assert len(list(store.folder.local.glob("mlflow.db.broken-*"))) == 1
+    capsys.readouterr()
+    database.unlink()
+    with sqlite3.connect(database) as other:
+        other.execute("CREATE TABLE recipes (name TEXT)")
+    before = database.read_bytes()
+    assert command(["mirror", "--results", store.root]) == 1
+    assert "mlflow.db is a database of another program" in capsys.readouterr().out
+    assert database.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_file_system_without_links_and_locks_is_enough(store, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(process.fcntl, "flock", refuse)
+    monkeypatch.setattr("os.link", refuse)
+    mirror(store)
+    assert len(runs_of(store)[0]) == 4
+    assert not list(store.folder.local.glob(".*.tmp*"))
+
+
+@pytest.mark.slow
+def test_labels_that_mlflow_refuses_or_confuses_are_shown(tmp_path):
+    labels = ("a/../b", "ab", "a,b", "$x$: 5 %", "🙂", "l" * 400)
+    sweep = make_sweep(**{label: {"data.min_length": 1 + i} for i, label in enumerate(labels[:2])})
+    assert run(sweep, tmp_path, "--seeds", "1") == 0
+    store = Store(tmp_path)
+    mirror(store)
+    children, _ = runs_of(store)
+    assert {one.data.tags["pcore.cell"] for one in children.values()} == set(labels[:2])
+    names = metric_names(labels)
+    assert len(set(names.values())) == len(labels)
+    from mlflow.utils.validation import _validate_metric_name
+
+    for name in names.values():
+        _validate_metric_name(f"median exact match by length/{name}")
+
+
+@pytest.mark.slow
+def test_a_search_shows_trials_that_it_did_not_know_when_it_began(store):
+    plan = make_plan(make_sweep(), "smoke", None, store, priced=False)
+    rows = view_rows(plan)
+    store.folder.delete("views/tiny-smoke.parquet")
+    store.write_view(rows[:1], "searches")
+    live = mirror(store)
+    assert len(runs_of(store)[0]) == 1
+    store.write_view(rows, "searches")
+    live.update()
+    assert len(runs_of(store)[0]) == 4
 
 
 def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd):
@@ -93,126 +260,15 @@ def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd)
     assert "MLflow mirror incomplete" in capfd.readouterr().err
 
 
-class Driver:
-    """A launch, as the mirror's process hears of it."""
+def test_a_server_that_failed_is_asked_again_after_a_while_and_at_the_end(tmp_path, monkeypatch):
+    tried, over = list[str](), threading.Event()
 
-    def __init__(self, target: Target, plan, search: bool = False):
-        self.events: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.follower, self.answers = Follower(target, [shown_plan(plan, search)]), list[str]()
-        self.thread = threading.Thread(target=self._follow)
-        self.thread.start()
-
-    def _follow(self) -> None:
-        self.answers.append(self.follower.follow(self.events))
-
-    def tell(self, **event) -> None:
-        self.events.put(json.dumps({"time": int(1000 * time.time()), **event}))
-
-    def die(self) -> None:
-        self.events.put(None)
-        self.thread.join()
-
-    def close(self, folder) -> str:
-        self.tell(close=[str(folder)], labels=[{}])
-        self.thread.join()
-        return self.answers[0]
-
-
-def active(uri):
-    """(name, status, losses by step) of the runs of trials that MLflow shows."""
-    from mlflow.tracking import MlflowClient
-
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("tiny [smoke]")
-    return [
-        (
-            run.info.run_name,
-            run.info.status,
-            [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "loss")],
-        )
-        for run in (client.search_runs([experiment.experiment_id]) if experiment else [])
-        if "pcore.trial_id" in run.data.tags
-    ]
-
-
-def wait_for(condition) -> None:
-    deadline = time.time() + 60
-    while not condition():
-        assert time.time() < deadline
-        time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(finished, tmp_path):
-    store, plan = finished
-    target = find_target(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
-    trial = plan.trials[0].trial
-    start = {"start": trial.id, "config": flatten(trial.config)}
-    points = [["loss", 2.0, 10], ["learning_rate", 0.1, 10], ["grad_norm", 1.0, 10]]
-    rows = store.load([trial.id], "report").to_pylist()
-    true = [(row["step"], row["loss"]) for row in rows]
-
-    first = Driver(target, plan)
-    first.tell(**start)
-    first.tell(report=trial.id, points=points)
-    wait_for(lambda: active(target.uri) == [("one · seed 0", "RUNNING", [(10, 2.0)])])
-    first.die()
-    assert active(target.uri) == [("one · seed 0", "KILLED", [(10, 2.0)])]
-
-    second = Driver(target, plan)  # goes on from step 15: what was seen before stays
-    second.tell(**start)
-    second.tell(report=trial.id, points=[["loss", 1.5, 15]])
-    shown = [("one · seed 0", "RUNNING", [(10, 2.0), (15, 1.5)])]
-    wait_for(lambda: [(n, s, sorted(c)) for n, s, c in active(target.uri)] == shown)
-    second.tell(finish=trial.id, status="ok")
-    assert second.close(report_folder(plan, store)) == ""
-    runs = {name: (status, curve) for name, status, curve in active(target.uri)}
-    assert len(runs) == len(active(target.uri)) == 4
-    assert {status for status, _ in runs.values()} == {"FINISHED"}
-    assert set(true) <= set(runs["one · seed 0"][1])
-    assert runs["one · seed 1"][1] == [
-        (row["step"], row["loss"])
-        for row in store.load([plan.trials[1].trial.id], "report").to_pylist()
-    ]
-
-
-@pytest.mark.slow
-def test_a_search_shows_trials_that_it_did_not_know_when_it_began(finished, tmp_path):
-    store, plan = finished
-    target = find_target(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
-    driver = Driver(target, replace(plan, trials=()), search=True)
-    first, second, *_ = (planned.trial for planned in plan.trials)
-    driver.tell(start=first.id, config=flatten(first.config), label="one, rate 0.1")
-    driver.tell(report=first.id, points=[["loss", 2.0, 10]])
-    wait_for(lambda: active(target.uri) == [("one, rate 0.1 · seed 0", "RUNNING", [(10, 2.0)])])
-    driver.tell(finish=first.id, status="ok")
-    driver.tell(close=[str(tmp_path)], labels=[{second.id: "stored before"}])
-    driver.thread.join()
-    shown = {(name, status) for name, status, _ in active(target.uri)}
-    names = ("one, rate 0.1 · seed 0", "stored before · seed 1")
-    assert shown == {(name, "FINISHED") for name in names}
-
-
-@pytest.mark.slow
-def test_a_server_that_comes_back_is_caught_up_with(finished, tmp_path, monkeypatch):
-    from sweeps.engine.launch.mirror import process
-
-    store, plan = finished
-    target = find_target(store, f"sqlite:///{tmp_path / 'other' / 'mlflow.db'}")
-    trial, connect = plan.trials[0].trial, process.connect
-    tried: list[str] = []
-
-    def fail(uri: str):
-        tried.append(uri)
+    def fail(target):
+        tried.append(target.uri)
         raise OSError("no such server\nand more")
 
     monkeypatch.setattr(process, "connect", fail)
-    driver = Driver(target, plan)
-    for _ in range(5):
-        driver.tell(start=trial.id, config=flatten(trial.config))
-    wait_for(lambda: tried and driver.events.empty())
-    assert driver.follower.problem == "OSError: no such server"
-    assert len(tried) == 1  # it is not asked again for a while
-    monkeypatch.setattr(process, "connect", connect)
-    assert driver.close(report_folder(plan, store)) == ""
-    assert [status for _, status, _ in active(target.uri)] == ["FINISHED"] * 4
+    threading.Timer(0.5, over.set).start()
+    target = find_target(Store(tmp_path), None)
+    assert process.follow(target, [VIEW], over, lambda: None) == "OSError: no such server"
+    assert len(tried) == 2

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sweeps.engine.store.address import Address, TrialAddress, Unknown, find_trial, parse_address
+from sweeps.engine.store.address import Address, TrialAddress, find_trial, parse_address
 
 STORED = [
     TrialAddress(sweep, scale, cell, seed, data_seed, f"{number:016x}")
@@ -48,17 +48,17 @@ def test_the_address_that_is_printed_leads_back(one):
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("dept/half/half", Unknown, "no sweep 'dept'. Did you mean 'depth'?"),
-        ("depth [smoke]/half/half", Unknown, "no scale 'smoke' in depth. Known: laptop, paper."),
+        ("dept/half/half", ValueError, "no sweep 'dept'. Did you mean 'depth'?"),
+        ("depth [smoke]/half/half", ValueError, "no scale 'smoke' in depth. Known: laptop, paper."),
         (
             "depth/halves",
-            Unknown,
+            ValueError,
             "no cell 'halves' in depth. Known: coupling, 1 layer, half/half.",
         ),
-        ("depth/half/half/seed 7", Unknown, "no seed '7' of 'half/half' in depth. Known: 0."),
+        ("depth/half/half/seed 7", ValueError, "no seed '7' of 'half/half' in depth. Known: 0."),
         (
             "f",
-            Unknown,
+            ValueError,
             "no trial begins with 'f'; a trial is the first letters of an id, or SWEEP/",
         ),
         ("0", ValueError, "6 trials begin with '0': 00000000000000a0; "),

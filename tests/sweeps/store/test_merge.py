@@ -1,14 +1,12 @@
 """Parts on two machines add up: rows of merged stores are those of one uninterrupted run."""
 
-import io
 import itertools
 from pathlib import Path
 
 import pytest
-import torch
 
-from pcore.checkpoint import pack_model, read_progress
-from pcore.config import override, trial_id
+from pcore.checkpoint import read_progress
+from pcore.config import override
 from sweeps.__main__ import main as sweeps_main
 from sweeps.commands.merge import merge_stores
 from sweeps.engine.spec import Sweep, arms, grid
@@ -78,33 +76,52 @@ def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):
     assert merge(one, two) == 0
     told = capfd.readouterr().out
     assert "shards: 2 copied, 0 were there" in told
-    assert "views: 0 copied, 0 were there, 1 differ and stay as they were" in told
-    assert "views/tiny-smoke.parquet" in told
+    assert "views: 1 grew" in told
     assert "mechanism files: 1 copied" in told
     assert "holds 3 finished trials" in told
     after = files(two)
-    assert before.items() <= {name: after[name] for name in before}.items()
+    assert before.items() <= after.items()
     assert name in MECHANISMS.names(Store(two).folder)
     assert merge(one, two) == 0
-    assert "shards: 0 copied, 2 were there" in capfd.readouterr().out
+    told = capfd.readouterr().out
+    assert "shards: 0 copied, 2 were there" in told
+    assert "views: 0 grew" in told
     assert files(two) == after
 
 
-def test_launches_with_other_seeds_are_listed_by_one_view(tmp_path, capfd):
+def listed(folder: Path) -> list[dict]:
+    rows = Store(folder).load_view("tiny", "smoke").to_pylist()
+    return sorted(rows, key=lambda row: (row["cell_order"], row["seed"]))
+
+
+def test_launches_with_other_seeds_are_listed_by_one_view(tmp_path):
     one, two, both = (tmp_path / name for name in ("one", "two", "both"))
     sweep = make_sweep(one={}, wide={"model.d_ff": 128})
     assert run(sweep, one, "--seeds", "2") == 0
     assert run(sweep, two, "--seeds", "1@1,1@7") == 0
-    assert run(sweep, both, "--seeds", "2,1@7") == 0
-    capfd.readouterr()
+    for seeds in ("2", "1@7"):
+        assert run(sweep, both, "--seeds", seeds) == 0
     merge(one, two)
-    assert (
-        "views: 0 copied, 0 were there, 1 now list the trials of both\n" in capfd.readouterr().out
-    )
-    listed = [Store(folder).load_view("tiny", "smoke").to_pylist() for folder in (two, both)]
-    assert listed[0] == listed[1]
+    assert listed(two) == listed(both)
+    assert len(listed(both)) == 6
     merge(both, two)
-    assert Store(two).load_view("tiny", "smoke").to_pylist() == listed[1]
+    assert listed(two) == listed(both)
+
+
+def test_a_view_of_before_grows_too(tmp_path):
+    """Its rows have no ids of cells: those of their trials count."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert run(make_sweep(one={}), old, "--seeds", "1") == 0
+    rows = listed(old)
+    for file in (old / "views").iterdir():
+        file.unlink()
+    Store(old).write_view(rows)
+    assert [file.name for file in (old / "views").iterdir()] == ["tiny-smoke.parquet"]
+    merge(old, new)
+    changed = make_sweep(one={"model.d_ff": 16}, renamed={})
+    assert run(changed, new, "--seeds", "1@1") == 0
+    found = {(row["cell"], row["seed"]) for row in listed(new)}
+    assert found == {("one", 1), ("renamed", 1), ("renamed", 0)}
 
 
 def test_weights_stay_behind_if_asked_to_and_broken_shards_always(tmp_path):
@@ -115,24 +132,6 @@ def test_weights_stay_behind_if_asked_to_and_broken_shards_always(tmp_path):
     assert merge(one, two, no_weights=True) == 0
     assert len(Store(two).shards()) == 1
     assert not (two / "checkpoints").exists()
-
-
-def test_equal_weights_in_other_bytes_are_no_difference(tmp_path, capfd):
-    weights, other = {"table": torch.arange(6.0)}, {"table": torch.arange(6.0) + 1e-7}
-    name = f"checkpoints/{trial_id(CONFIG)}/last.pt"
-    folders = [Store(tmp_path / number).folder for number in ("one", "two", "three")]
-    for folder, tensors in zip(folders, (weights, weights, other), strict=True):
-        data = pack_model(CONFIG, tensors, policy="last", step=3)
-        if folder is folders[0]:  # a file, not a buffer: its parts have another name
-            torch.save(torch.load(io.BytesIO(data)), tmp_path / "other.pt")
-            data = (tmp_path / "other.pt").read_bytes()
-        folder.write(name, data)
-    one, two, three = (tmp_path / number for number in ("one", "two", "three"))
-    assert (one / name).read_bytes() != (two / name).read_bytes()
-    assert merge(one, two) == 0
-    assert "weights and states: 0 copied, 1 were there\n" in capfd.readouterr().out
-    assert merge(two, three) == 0
-    assert "0 were there, 1 differ and stay as they were" in capfd.readouterr().out
 
 
 def test_a_state_of_a_finished_trial_is_left_behind(tmp_path):

@@ -15,7 +15,7 @@ from sweeps.engine.store import checks
 from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.markers import read_marker
+from sweeps.engine.trial.running import read_running
 from tests.support.rows.mutations import CONFIGS, IDS, Mutator, evaluation, make_store
 
 STATE = f"checkpoints/{IDS[0]}/state.pt"
@@ -39,7 +39,7 @@ def observe(root: Path) -> dict[str, object]:
         pass
     LaunchLease(store.folder).living(remove=False)
     for name in IDS:
-        read_marker(store.folder, f"running/{name}.json")
+        read_running(store.folder, f"running/{name}.json")
     return seen
 
 

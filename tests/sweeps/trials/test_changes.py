@@ -18,7 +18,6 @@ from sweeps.engine.changes import (
     parse_added,
     parse_axis,
     parse_set,
-    read_changes,
 )
 from sweeps.engine.spec import Sweep, axis, grid
 from sweeps.engine.store.store import Store
@@ -100,34 +99,6 @@ def test_two_fields_of_one_name_are_told_apart_by_their_groups():
     assert cell.axes == {"num_layers": 16, "model.num_layers": 2}
 
 
-def test_the_name_of_a_changed_sweep_is_found_again():
-    script = find_sweep("depth_ablation")
-    sweep = changed(script, sets=["model.d_ff=64"], axes=[f"{RATE}=1e-3,0.002,1e30"])
-    assert sweep.name == f"depth_ablation~model.d_ff=64+{RATE}=0.001,0.002,1e30"
-    again = find_sweep(sweep.name)
-    assert (again.name, again.title) == (sweep.name, sweep.title)
-    assert [c.id for c in again.cells("smoke")] == [c.id for c in sweep.cells("smoke")]
-
-
-@pytest.mark.parametrize(
-    ("sets", "axes"),
-    [
-        (["eval.test_lengths=5,6"], []),
-        ([], ["eval.test_lengths=5;5,6"]),
-        (["position.encoding=my/own:Class"], []),
-        ([f"position.encoding=my.{'long.' * 40}module:Class"], []),
-    ],
-)
-def test_what_no_file_name_holds_ends_in_a_hash(sets, axes):
-    sweep = changed(make_sweep(), sets=sets, axes=axes)
-    assert len(sweep.name) < 200
-    assert "/" not in sweep.name
-    with pytest.raises(ValueError, match="repeat --set, --axis, --only"):
-        read_changes(sweep.name.partition("~")[2])
-    assert changed(make_sweep(), sets=sets, axes=axes).name == sweep.name
-    assert changed(make_sweep(), sets=[*sets, "model.d_ff=16"], axes=axes).name != sweep.name
-
-
 def test_only_keeps_the_cells_of_its_labels_in_their_order():
     script = find_sweep("depth_ablation")
     labels = [cell.label for cell in script.cells("smoke")]
@@ -140,7 +111,6 @@ def test_only_keeps_the_cells_of_its_labels_in_their_order():
     assert [c.label for c in grown.cells("smoke")] == [
         f"{labels[0]}, learning_rate={rate}" for rate in (0.001, 0.002)
     ]
-    assert changed(script, only=["NoPE*"]).name != changed(script, only=["coupling*"]).name
 
 
 def test_an_added_cell_is_like_the_one_it_names_and_keeps_its_recipe():
@@ -156,7 +126,6 @@ def test_an_added_cell_is_like_the_one_it_names_and_keeps_its_recipe():
     assert sweep.title.endswith("; only coupling and NoPE, with mine")
     other = changed(script, added=[own.replace("mine", "yours")])
     assert [c.label for c in other.cells("laptop")] == [*cells, "yours"]
-    assert other.name != changed(script, added=[own]).name
 
 
 @pytest.mark.parametrize("pattern", ["mine", "mi*"])
@@ -196,38 +165,21 @@ def test_what_a_change_replaces_is_said(tmp_path, capsys):
     assert describe_replaced(find_sweep("encoding_ablation").cells("paper")) == ""
 
 
-def test_a_sweep_of_cells_with_plain_labels_is_found_again_by_its_name():
-    script = find_sweep("encoding_ablation")
-    sweep = changed(script, only=["RoPE", "NoPE"], sets=["model.d_ff=64"])
-    assert sweep.name == "encoding_ablation~model.d_ff=64+only=RoPE,NoPE"
-    again = find_sweep(sweep.name)
-    assert (again.name, again.title) == (sweep.name, sweep.title)
-    assert [c.label for c in again.cells("smoke")] == [c.label for c in sweep.cells("smoke")]
-    assert len(again.cells("smoke")) == 2
-
-
-def test_the_order_of_sets_does_not_matter_to_the_name():
-    one, other = "model.d_ff=16", f"{RATE}=1e-2"
-    names = {changed(make_sweep(), sets=sets).name for sets in ([one, other], [other, one])}
-    assert names == {f"tiny~model.d_ff=16+{RATE}=0.01"}
-
-
 def test_trials_that_equal_a_baseline_are_not_run_again(tmp_path, capfd):
     assert run(make_sweep(), tmp_path) == 0
-    before = Store(tmp_path).folder.read("views/tiny-smoke.parquet")
+    before = Store(tmp_path).load_view("tiny", "smoke")
     baseline = CONFIG.optim.learning_rate
-    flags = ["--axis", f"{RATE}={baseline},0.002"]
+    flags = ["--axis", f"{RATE}={baseline},0.002", "--name", "rates"]
     assert run(make_sweep(), tmp_path, *flags, "--plan") == 0
     assert "8 trials, 4 finished, 4 to run" in capfd.readouterr().out
     assert run(make_sweep(), tmp_path, *flags) == 0
     store = Store(tmp_path)
     assert len(store.shards()) == 8
-    assert store.folder.read("views/tiny-smoke.parquet") == before
-    name = f"tiny~{RATE}=0.001,0.002"
-    assert store.view_names() == [("tiny", "smoke"), (name, "smoke")]
-    rows = store.load_view(name, "smoke").to_pylist()
+    assert store.load_view("tiny", "smoke") == before
+    assert store.view_names() == [("rates", "smoke"), ("tiny", "smoke")]
+    rows = store.load_view("rates", "smoke").to_pylist()
     assert json.loads(rows[-1]["axes"]) == {"arm": "two", "learning_rate": 0.002}
-    assert f"table {name}" in capfd.readouterr().out.replace("'", "")
+    assert "table rates" in capfd.readouterr().out
 
 
 def test_without_changes_a_sweep_is_itself():
@@ -248,7 +200,15 @@ def test_without_changes_a_sweep_is_itself():
         (["--set", "seed=3"], "--seeds"),
         ([f"--{RATE}", "1e-2"], f"a field is changed with --set {RATE}=VALUE"),
         (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
-        (["--axis", "position.max_position=12,4"], "cell 'one, max_position=4'"),
+        (
+            ["--axis", "position.max_position=12,4"],
+            "leave it out with --except 'one, max_position=4', and 1 more",
+        ),
+        (["--except", "three"], "--except 'three': tiny has no such cell."),
+        (
+            ["--set", "model.dropout=0.1"],
+            "unknown field 'model.dropout'. pcore has none like it: `python -m pcore train --help`",
+        ),
         (["--only", "one, two"], "tiny has no such cell. Repeat the flag for each label."),
         (["--only", "ONE"], "--only 'ONE': tiny has no such cell. Did you mean 'one'?"),
         (["--only", "on"], "--only 'on': tiny has no such cell. Did you mean 'one'?"),
@@ -259,9 +219,25 @@ def test_without_changes_a_sweep_is_itself():
     ],
 )
 def test_what_cannot_work_is_refused_in_a_sentence(tmp_path, capsys, flags, sentence):
-    assert run(make_sweep(), tmp_path, *flags) == 2
+    assert run(make_sweep(), tmp_path, *flags, "--name", "mine") == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_changed_sweep_needs_a_name_to_run_and_none_to_be_planned(tmp_path, capsys):
+    assert run(make_sweep(), tmp_path, "--only", "one") == 2
+    assert "a changed sweep needs a name" in capsys.readouterr().err
+    assert run(make_sweep(), tmp_path, "--only", "one", "--plan") == 0
+    assert "tiny, changed [smoke]: A tiny sweep; only one" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bad_combination_is_left_out_of_a_grid(tmp_path, capsys):
+    flags = ["--plan", "--seeds", "1", "--axis", "position.max_position=12,4"]
+    assert run(make_sweep(), tmp_path, *flags, "--except", "*=4") == 0
+    printed = capsys.readouterr().out
+    assert "max_position=12" in printed
+    assert "2 trials, 0 finished, 2 to run" in printed
 
 
 @pytest.mark.parametrize(
@@ -280,19 +256,12 @@ def test_what_is_no_change_is_a_mistake_of_the_command_line(tmp_path, capsys, fl
     assert f"argument {flags[0]}" in capsys.readouterr().err
 
 
-def test_the_commands_take_changes_and_names_of_changed_sweeps(tmp_path, capsys):
+def test_the_commands_take_changes(tmp_path, capsys):
     flags = ["--scale", "smoke", "--seeds", "1", "--results", str(tmp_path)]
-    assert sweeps_command(["plan", "depth_ablation", *flags, "--set", f"{RATE}=1e-2"]) == 0
-    first = capsys.readouterr().out
-    assert sweeps_command(["plan", f"depth_ablation~{RATE}=0.01", *flags]) == 0
-    second = capsys.readouterr().out
-    head = f"depth_ablation~{RATE}=0.01 [smoke]"
-    assert first.startswith(head)
-    assert second.startswith(head)
-    assert sweeps_command(["status", "depth_ablation", *flags, "--set", f"{RATE}=1e-2"]) == 0
-    assert capsys.readouterr().out.startswith(head)
-    assert sweeps_command(["plan", "depth_ablation~learning_rate=0.01", *flags]) == 2
-    assert "unknown field 'learning_rate'" in capsys.readouterr().err
+    head = "depth_ablation, changed [smoke]"
+    for name in ("plan", "status"):
+        assert sweeps_command([name, "depth_ablation", *flags, "--set", f"{RATE}=1e-2"]) == 0
+        assert capsys.readouterr().out.startswith(head)
 
 
 def test_a_change_is_of_the_identity_of_its_configuration():

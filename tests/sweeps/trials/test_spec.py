@@ -1,5 +1,7 @@
 """Sweeps as views: axes, labels, seeds, and cells that are refused."""
 
+import sys
+
 import pytest
 
 from pcore.config import override, trial_id
@@ -15,6 +17,7 @@ from sweeps.engine.spec import (
     parse_seeds,
     zipped,
 )
+from tests.support.sweeps.tiny import run
 
 BASE = addition("smoke")
 LAYERS, HEADS = axis("model.num_layers", 1, 2), axis("model.num_heads", 2, 4)
@@ -116,3 +119,45 @@ def test_two_sweeps_with_the_same_cell_share_its_trials():
     assert [t.id for t in first] == [t.id for t in second]
     assert len({t.id for t in first}) == 2
     assert first[0].id == trial_id(first[0].config)
+
+
+CELL = Cell(label="a", config=BASE)
+GOOD = {"name": "mine", "title": "T", "claim": "C", "cells": lambda scale: [CELL]}
+GOOD |= {"seeds": {"smoke": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"name": None}, "name=None of a sweep is not letters, digits and"),
+        ({"name": ""}, "name='' of a sweep is not"),
+        ({"name": "../../evil"}, "name='../../evil' of a sweep is not"),
+        ({"name": "a\nb"}, r"name='a\nb' of a sweep is not"),
+        ({"title": ""}, "mine: its title is not a line of text but ''"),
+        ({"title": "a\nb"}, r"mine: its title is not a line of text but 'a\nb'"),
+        ({"claim": None}, "mine: its claim is not a line of text but None"),
+        ({"seeds": None}, "mine: seeds=None holds no text like"),
+        ({"seeds": {"smoke": 1}}, "mine: seeds={'smoke': 1} holds no text like"),
+        ({"cells": lambda scale: {"a": BASE}}, "mine at scale smoke: cells gives 'a', which is"),
+        (
+            {"cells": lambda scale: [None]},
+            "mine at scale smoke: cells gives None, which is no Cell",
+        ),
+        ({"cells": lambda scale: "ab"}, "mine at scale smoke: cells gives 'a', which is no Cell"),
+        ({"cells": lambda scale: 3}, "mine at scale smoke: cells gives 3, which is no Cell"),
+        ({"cells": lambda scale: sys.exit(3)}, "mine at scale smoke: it calls sys.exit(3)"),
+        ({"cells": lambda scale: [Cell(label=5, config=BASE)]}, "a label is not a line of text"),
+        ({"cells": lambda scale: [Cell(label="", config=BASE)]}, "a label is not a line of text"),
+        (
+            {"cells": lambda scale: [Cell(label="a", config={})]},
+            "config of cell 'a' is no TrialCon",
+        ),
+    ],
+)
+@pytest.mark.parametrize("flag", ["--plan", "--no-report"])
+def test_what_is_no_sweep_is_refused_in_a_sentence(tmp_path, capsys, changes, sentence, flag):
+    assert run(Sweep(**GOOD | changes), tmp_path, flag) == 2
+    printed = capsys.readouterr().err
+    assert sentence in printed
+    assert printed.count("\n") == 1
+    assert not list(tmp_path.iterdir())

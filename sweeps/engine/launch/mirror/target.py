@@ -1,35 +1,42 @@
-"""What is mirrored and where: rows, tracking server, and records of what it already shows."""
+"""What is mirrored and where: rows, tracking server, and the process that brings them together.
+
+Parquet is the record; MLflow shows it. A launch starts a process that repeats "make MLflow show
+this store" (`process`) until the launch is over, and waits for it only at its own end.
+"""
 
 import contextlib
+import hashlib
 import json
-import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, get_args
 
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.location import find_apart
+from sweeps.engine.store.location import find_apart, find_reports
+from sweeps.engine.store.names import Shard, Views
 from sweeps.engine.store.store import Store
 
-if TYPE_CHECKING:  # plans know prices, which the process of the mirror does not need
-    from sweeps.engine.plan import Plan
-
-Point: TypeAlias = tuple[str, float, int]  # name of a metric, value, step
+ROOT = Path(__file__).resolve().parents[4]
+PATIENCE = 60.0  # seconds without a sign of life after which the end of a launch waits no longer
+ESCAPED = {"%": "%25", "?": "%3F"}  # what means something in the address of a database
+View = tuple[str, str]  # sweep, scale
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """What MLflow shows of a sweep, or a search, at a scale. labels: the cell of each trial, by
-    trial id; those of a search become more while it runs.
-    """
+    """What MLflow shows of a sweep, or a search, at a scale. labels: the cell of each trial."""
 
     sweep: str
     scale: str
     claim: str
-    labels: dict[str, str]
-    search: bool = False
+    labels: Mapping[str, str]
+    search: bool
 
     @property
     def view(self) -> str:
@@ -41,21 +48,20 @@ class Shown:
         return f"{self.sweep} [{self.scale}]"
 
 
-def shown_plan(plan: "Plan", search: bool = False) -> Shown:
-    """A plan, for the mirror. search: of a search, as far as it has come."""
-    labels = {planned.trial.id: planned.trial.cell.label for planned in plan.trials}
-    claim = plan.sweep.claim
-    return Shown(sweep=plan.sweep.name, scale=plan.scale, claim=claim, labels=labels, search=search)
-
-
-def shown_view(store: Store, sweep: str, scale: str) -> Shown:
-    """A view of the store, of a sweep or a search, for the mirror. Raises ValueError if there is
-    none.
-    """
-    search = store.folder.exists(f"searches/{sweep}-{scale}.parquet")
-    rows = store.load_view(sweep, scale, "searches" if search else "views").to_pylist()
-    labels = {row["trial_id"]: row["cell"] for row in rows}
-    return Shown(sweep=sweep, scale=scale, claim=rows[0]["claim"], labels=labels, search=search)
+def find_shown(store: Store, views: Iterable[View]) -> list[Shown]:
+    """These views of the store, of sweeps or searches; those that do not exist yet are left out."""
+    found = list[Shown]()
+    stored: dict[View, Views] = {view: k for k in get_args(Views) for view in store.names(k)}
+    for sweep, scale in views:
+        kind = stored.get((sweep, scale))
+        if kind is None:
+            continue
+        rows = store.load_view(sweep, scale, kind).to_pylist()
+        labels = {row["trial_id"]: row["cell"] for row in rows}
+        search = kind == "searches"
+        claim = rows[0]["claim"] or ""
+        found.append(Shown(sweep=sweep, scale=scale, claim=claim, labels=labels, search=search))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,33 +79,36 @@ class Target:
         """The file of the database, where no server is between."""
         if not self.uri.startswith("sqlite:///"):
             return None
-        return Path(self.uri.removeprefix("sqlite:///"))
+        path = self.uri.removeprefix("sqlite:///").partition("?")[0]
+        for char, text in reversed(ESCAPED.items()):
+            path = path.replace(text, char)
+        return Path(path)
 
-    def shows(self, store: Store, shown: Shown, report: Path) -> bool:
-        """Whether MLflow shows all rows of a sweep and its report, according to the notes."""
-        notes, visible = self.read_notes(shown.view), store.visible()
-        wanted = {name: visible[name].name for name in shown.labels if name in visible}
-        return wanted.items() <= notes.items() and notes.get("artifacts") == stamp(report)
-
-    def read_notes(self, view: str) -> dict[str, str]:
-        """The name of the shard that MLflow shows, by trial id; empty if the database is gone."""
+    def shows(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> bool:
+        """Whether MLflow shows all rows of a sweep and its report, according to its note."""
         if self.database and not self.database.exists():
-            return {}
+            return False
         try:
-            saved = json.loads(Folder(self.home).read(_notes_file(view)))
-            return dict(saved["written"]) if saved["uri"] == self.uri else {}
-        except (OSError, ValueError, TypeError, LookupError):
-            return {}
+            note = json.loads(Folder(self.home).read(_note_file(shown)))
+            return note == self._note(shown, visible, report)
+        except (OSError, ValueError):
+            return False
 
-    def write_notes(self, view: str, written: Mapping[str, str]) -> None:
-        """Write the notes; a trial missing from them is mirrored again, replacing its old run."""
-        text = json.dumps({"uri": self.uri, "written": written})
-        with contextlib.suppress(OSError):
-            Folder(self.home).write(_notes_file(view), text.encode())
+    def note(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> None:
+        """Note that MLflow shows this, so that a launch without trials need not ask."""
+        if not self.shows(shown, visible, report):
+            text = json.dumps(self._note(shown, visible, report))
+            with contextlib.suppress(OSError):
+                Folder(self.home).write(_note_file(shown), text.encode())
+
+    def _note(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> dict[str, str]:
+        names = [visible[name].name for name in sorted(shown.labels) if name in visible]
+        digest = hashlib.sha256("\n".join([*names, stamp(report)]).encode()).hexdigest()
+        return {"uri": self.uri, "home": self.home, "shown": digest}
 
 
-def _notes_file(view: str) -> str:
-    return f"mirrored/{view}.json"
+def _note_file(shown: Shown) -> str:
+    return f"mirrored/{shown.view}.json"
 
 
 def find_target(store: Store, tracking_uri: str | None, home: Path | None = None) -> Target:
@@ -120,7 +129,12 @@ def find_home(store: Store) -> Path | None:
 def local_uri(store: Store, home: Path | None = None) -> str:
     """The tracking URI of a store without a server."""
     folder = home or (Path.cwd() if store.folder.remote else store.folder.local)
-    return f"sqlite:///{folder / 'mlflow.db'}"
+    return "sqlite:///" + str(folder / "mlflow.db").translate(str.maketrans(ESCAPED))
+
+
+def report_of(store: Store, shown: Shown) -> Path:
+    """The folder of the table and figures of a sweep."""
+    return find_reports(store.folder) / shown.view
 
 
 def stamp(folder: Path) -> str:
@@ -129,21 +143,67 @@ def stamp(folder: Path) -> str:
     return ";".join(f"{file.name}:{file.stat().st_size}" for file in files)
 
 
-def match_name(policy: str, second_length: int | None) -> str:
-    """The metric that holds exact match by length (its step)."""
-    return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")
+def is_shown(target: Target, store: Store, views: Iterable[View]) -> bool:
+    """Whether MLflow shows all that the store has of these views."""
+    shown, visible = find_shown(store, views), store.visible()
+    return all(target.shows(one, visible, report_of(store, one)) for one in shown)
 
 
-def best_scores(store: Store, view: str) -> dict[str, dict[int, float]]:
-    """The lowest near score of each arm of a search so far, by the number of configurations tried;
-    only those trained to the end count. Empty until the search has ended.
+class Follower:
+    """The process that keeps MLflow up to date while a launch runs. It is in a session of its own:
+    Ctrl-C is for the launch, whose end it sees by its standard input, however the launch ends.
     """
-    found: dict[str, dict[int, float]] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for arm, winner in json.loads(store.folder.read(f"searches/{view}.json")).items():
-            best, longest = math.inf, max(tried["num_steps"] for tried in winner["tried"])
-            found[arm] = {}
-            for number, tried in enumerate(winner["tried"], start=1):
-                if tried["num_steps"] == longest:
-                    best = found[arm][number] = min(best, tried["near_score"])
-    return found
+
+    def __init__(self, target: Target, views: Sequence[View]):
+        self.target = target
+        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+        order = json.dumps({"target": asdict(target), "views": views})
+        self.process: subprocess.Popen[str] = subprocess.Popen(
+            [sys.executable, "-m", "sweeps.engine.launch.mirror.process", order],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            text=True,
+            start_new_session=True,
+        )
+
+    def close(self, wait: bool) -> None:
+        """The launch is over; wait until MLflow shows it, and say in a sentence if it does not."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        if not wait:
+            return
+        answer = self._last_words()
+        if answer is None:
+            self.process.kill()
+            answer = f"{self.target.uri} took longer than {PATIENCE:.0f} s"
+        elif code := self.process.wait():
+            answer = f"its process ended with code {code}"
+        self.process.wait()
+        if answer:
+            print(
+                f"MLflow mirror incomplete ({answer}); the rows in {self.target.results} are "
+                "complete, and `python -m sweeps mirror` shows them",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _last_words(self) -> str | None:
+        """The last line of its output; None if it is silent for too long."""
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+        def read() -> None:
+            out: Any = self.process.stdout
+            for line in out:
+                lines.put(line.strip())
+            lines.put(None)
+
+        threading.Thread(target=read, daemon=True).start()
+        last = ""
+        with contextlib.suppress(queue.Empty):
+            while (line := lines.get(timeout=PATIENCE)) is not None:
+                last = line
+            return last
+        return None

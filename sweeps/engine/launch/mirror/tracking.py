@@ -6,29 +6,37 @@ each trial, from the moment it starts: parameters, curves of training, exact mat
 """
 
 import contextlib
-import functools
+import hashlib
 import json
+import math
 import os
 import re
+import sqlite3
 import statistics
-import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from pcore.cli.parser import first_line
-from pcore.config import SEEDS
+from pcore.config import SEEDS, TrialConfig, flatten
 from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
-from sweeps.engine.launch.mirror.target import Point, Shown, Target, best_scores, match_name
+from sweeps.engine.launch.mirror.target import Shown, Target, stamp
 from sweeps.engine.spec import seeds_text
+from sweeps.engine.store.names import Shard
 from sweeps.engine.store.score import near_score, pooled_matches
-from sweeps.engine.store.store import Shard, Store
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.running import Running
 
-BATCH_SECONDS = 1.0  # between two batches of curves of a sweep
 CURVES = ("loss", "learning_rate", "grad_norm")
+TEXT = (".md", ".png")  # files of a report that MLflow shows
+MOST = 7900  # characters of a tag
+MAX_RUNS = 50_000  # that are read of an experiment
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 # A server that does not answer is given up quickly; must be set before mlflow is imported.
 for name, value in {
@@ -45,251 +53,421 @@ def check_server(uri: str) -> str | None:
     if uri.startswith("sqlite:///"):
         return None  # made on first use, beside the results
     try:
-        connect(uri).search_experiments(max_results=1)
+        _client(uri).search_experiments(max_results=1)
     except Exception as error:  # whatever the client raises
         return f"{uri}: {first_line(error)[:200]}"
     return None
 
 
-def connect(uri: str) -> Any:
-    """A client of the tracking server, or of a database, which is made if it does not exist.
+def connect(target: Target) -> Any:
+    """A client of the tracking server, or of a database, which is made if there is none.
 
-    Two processes that open a new database at once break each other; so it is made under another
-    name first.
+    A broken database in the results folder is set aside: all that it showed is in the rows. Raises
+    ValueError for a database of something else.
     """
+    file = target.database
+    if file is None:
+        return _client(target.uri)
+    if file.exists() and (problem := _find_problem(file)):
+        if file.parent != Path(target.home):
+            raise ValueError(f"{file}: {problem}")
+        file.replace(file.with_name(f"{file.name}.broken-{uuid.uuid4().hex[:8]}"))
+    if not file.exists():
+        # Under another name first: one that is half made would be neither broken nor whole.
+        new = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.tmp")
+        uri = target.uri.replace(_escaped(file), _escaped(new))
+        try:
+            _client(uri).search_experiments(max_results=1)
+            if not file.exists():
+                new.replace(file)
+        finally:
+            for left in new.parent.glob(f"{new.name}*"):
+                left.unlink()
+    return _client(target.uri)
+
+
+def _escaped(file: Path) -> str:
+    return str(file).replace("%", "%25").replace("?", "%3F")
+
+
+def _client(uri: str) -> Any:
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")  # it tells of the tables it makes
     from mlflow.tracking import MlflowClient
 
-    file = Path(uri.removeprefix("sqlite:///"))
-    if uri.startswith("sqlite:///") and not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.tmp")
-        MlflowClient(tracking_uri=f"sqlite:///{new}").search_experiments(max_results=1)
-        with contextlib.suppress(FileExistsError):
-            os.link(new, file)
-        new.unlink()
-    return MlflowClient(tracking_uri=uri)
+    # MLflow makes the folder of a database without reading the escapes in its address.
+    place = Path(uri.removeprefix("sqlite:///")).parent if uri.startswith("sqlite") else Path()
+    strays = [folder for folder in (place, *place.parents) if not folder.exists()]
+    client = MlflowClient(tracking_uri=uri)
+    if strays:
+        client.search_experiments(max_results=1)
+    for folder in strays:
+        with contextlib.suppress(OSError):  # it is the right one, and holds the database
+            folder.rmdir()
+    return client
+
+
+def _find_problem(file: Path) -> str:
+    """Why MLflow cannot use this database; empty if it can, or it is locked. Raises ValueError if
+    it belongs to another program, which is to keep it.
+    """
+    query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)
+        ) as db:
+            tables = {row[0] for row in db.execute(query)}
+            damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError:  # locked
+        return ""
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    if tables and "alembic_version" not in tables:
+        raise ValueError(f"{file} is a database of another program; see --tracking-uri")
+    return "" if damage == "ok" else str(damage)
 
 
 class Experiment:
     """What MLflow shows of one sweep at one scale. Every method raises what the server raises."""
 
-    def __init__(self, client: Any, shown: Shown, store: Store, target: Target):
-        self.client, self.shown, self.store, self.target = client, shown, store, target
-        found = client.get_experiment_by_name(shown.title)
-        location = _artifact_location(target, shown.view)
-        self.id = found.experiment_id if found else client.create_experiment(shown.title, location)
+    def __init__(
+        self, client: Any, shown: Shown, store: Store, target: Target, tick: Callable[[], None]
+    ):
+        self.client, self.shown, self.store, self.tick = client, shown, store, tick
+        self.id = self._find_experiment(target)
         kind = {"mlflow.experimentKind": "custom_model_development"}
         for key, value in (kind | {SHARED_VIEW: shared_view()}).items():
             client.set_experiment_tag(self.id, key, value)
-        self.claim = shown.claim.strip()
-        self.running: dict[str, tuple[str, int]] = {}  # run and start of each running trial
-        self.logged: dict[str, set[tuple[str, int]]] = {}  # metrics and steps of its run
-        self.earlier: dict[str, list[Any]] = {}  # curves of the attempt before, until a report
-        self.pending: dict[str, list[Any]] = {}  # metrics to send, the oldest trial first
-        self.sent = float("-inf")
+        self.written = dict[str, str]()  # shard that MLflow shows, by trial
+        self.parent, self.report = "", ""
+        for run in self._runs():
+            tags = run.data.tags
+            if tags.get("pcore.view") == shown.view:
+                self.parent, self.report = run.info.run_id, tags.get("pcore.report", "")
+            elif name := tags.get("pcore.trial_id"):
+                self.written[name] = tags.get("pcore.shard", "")
+        if not self.parent:
+            note = {"pcore.view": shown.view, "mlflow.note.content": shown.claim.strip()[:MOST]}
+            began, _ = _span(store, list(shown.labels))
+            self.parent = self._create(shown.title, note, began)
+        self.varied = frozenset[str]()  # fields in which its trials differ
 
-    @functools.cached_property
-    def parent(self) -> str:
-        """The run of the sweep."""
-        view = self.shown.view
-        if found := self._find({"pcore.view": view}):
-            return found.info.run_id
-        note = {"pcore.view": view, "mlflow.note.content": self.claim}
-        return self._create(self.shown.title, note, _span(self.store, list(self.shown.labels))[0])
-
-    def open(self, busy: frozenset[str]) -> None:
-        """The sweep is running; runs that nobody works on any more are marked as killed. busy:
-        trials of living launches.
+    def update(
+        self,
+        shown: Shown,
+        visible: Mapping[str, Shard],
+        running: Mapping[str, Running],
+        report: Path,
+        force: bool,
+    ) -> bool:
+        """Show these rows and running attempts; whether all is shown, as nothing runs. force: also
+        write anew what is there.
         """
-        self.client.update_run(self.parent, status="RUNNING")
-        for run in self.client.search_runs([self.id], "attributes.status = 'RUNNING'"):
-            name = run.data.tags.get("pcore.trial_id")
-            if name is not None and name not in busy:
-                self.client.set_terminated(run.info.run_id, "KILLED")
+        self.shown, changed = shown, force
+        open_runs = {r.data.tags.get("pcore.trial_id"): r for r in self._runs("RUNNING")}
+        now = {name: one for name, one in running.items() if name in shown.labels}
+        for name in shown.labels:
+            shard = visible.get(name)
+            if name in now and not (shard and shard.finished):
+                changed |= self._follow(now[name], open_runs.get(name))
+            elif shard and (force or self.written.get(name) != shard.name):
+                self._write(name, shard, force)
+                changed = True
+            elif name in open_runs:  # nobody runs it
+                self.client.set_terminated(open_runs[name].info.run_id, "KILLED")
+        if changed:
+            self._describe(now)
+        if now:
+            if None not in open_runs:
+                self.client.update_run(self.parent, status="RUNNING")
+        elif changed or None in open_runs or self.report != stamp(report):
+            self._conclude(visible, report)
+        return not now
 
-    def start(self, name: str, flat: Mapping[str, Any], now: int) -> None:
-        """An attempt at a trial begins: its run takes the place of the one before, if any."""
-        if name not in self.shown.labels:
-            return
-        before = self._find({"pcore.trial_id": name})
-        if before is not None:
-            self.earlier[name] = self._curves(before)
-        tags = {"pcore.status": "running"}
-        self.running[name] = (self._create_trial(name, flat, tags, now), now)
-        self.logged[name] = set()
-        if before is not None:
-            self.client.delete_run(before.info.run_id)
+    def _follow(self, one: Running, run: Any) -> bool:
+        """Show how far an attempt is; its run takes the place of the one before. Whether it is
+        new.
+        """
+        began = _milliseconds(one.started_at)
+        metrics, new = list(curves_of(one.curve, one.results, began)), False
+        if run is None or run.data.tags.get("attempt") != one.attempt:
+            tags, new = {"pcore.status": "running", "attempt": one.attempt}, True
+            self._replace(one.trial_id, one.config, tags, began, metrics)
+        else:
+            last = {m.key: m.value for m in metrics}  # no question where that is shown
+            shown = {key for key in last if _same(run.data.metrics.get(key), last[key])}
+            metrics = [m for m in metrics if m.key not in shown]
+            self._log(run.info.run_id, self._missing(run, metrics))
+        return new
 
-    def report(self, name: str, points: Sequence[Point], now: int) -> None:
-        """A running trial has new points on its curves; they are sent by `send`."""
-        from mlflow.entities import Metric
-
-        if name not in self.running:
-            return
-        metrics = [Metric(key, value, now, step) for key, value, step in points]
-        first = min((m.step for m in metrics if m.key in CURVES), default=sys.maxsize)
-        metrics += [m for m in self.earlier.pop(name, ()) if m.step < first]
-        self.pending.setdefault(name, []).extend(metrics)
-
-    def send(self) -> None:
-        """One batch of what is pending, if it is time for one."""
-        if self.pending and time.monotonic() - self.sent > BATCH_SECONDS:
-            self.sent = time.monotonic()
-            name = next(iter(self.pending))
-            metrics = self.pending.pop(name)
-            self._log(self.running[name][0], metrics)
-            self.logged[name] |= {(m.key, m.step) for m in metrics}
-
-    def stop(self, name: str, status: str, now: int) -> None:
-        """The attempt has ended without rows: its run is killed, to be replaced by the next one."""
-        metrics = self.pending.pop(name, [])
-        if name in self.running:
-            run, _ = self.running.pop(name)
-            self._log(run, metrics, {"pcore.status": status})
-            self.client.set_terminated(run, "KILLED", now)
-
-    def write(self, name: str, shard: Shard, force: bool = False) -> None:
-        """Bring the run of a trial to what its visible shard says; force: also if it is there."""
-        if name not in self.shown.labels:
-            return
-        rows = self.store.load([name]).to_pylist()
+    def _write(self, name: str, shard: Shard, force: bool) -> None:
+        """Bring the run of a trial to what its visible shard says."""
+        rows = self.store.load_shards([shard]).to_pylist()
         head = next(row for row in rows if row["record"] == "trial")
         began = _milliseconds(head["started_at"])
-        run, start = self.running.pop(name, ("", began))
-        self.pending.pop(name, None)
-        logged, before = self.logged.pop(name, set[tuple[str, int]]()), None
-        if not run:
-            before = self._find({"pcore.trial_id": name})
-            if before and not force and before.data.tags.get("pcore.shard") == shard.name:
-                return
-            run = self._create_trial(name, json.loads(head["config_json"]), {}, began)
         tags = {"pcore.status": head["status"], "pcore.shard": shard.name}
         tags |= {f"pcore.{k}": str(head[k]) for k in ("code_hash", "git_commit", "host") if head[k]}
-        metrics = [m for m in metrics_of(rows, began) if (m.key, m.step) not in logged]
-        self._log(run, metrics, tags)
-        end = start + int(1000 * (head["wall_seconds"] or 0))
-        self.client.set_terminated(run, "FINISHED" if head["status"] == "ok" else "FAILED", end)
-        if before:
-            self.client.delete_run(before.info.run_id)
+        metrics = list(metrics_of(rows, began))
+        before = self._find(name)
+        run = before[0] if before else None
+        if run and not force and run.data.tags.get("pcore.shard") == shard.name:
+            run_id = run.info.run_id  # another process was faster
+        elif run and run.info.status == "RUNNING" and run.data.tags.get("attempt"):
+            run_id = run.info.run_id
+            self._log(run_id, self._missing(run, metrics), tags)
+        else:
+            flat = json.loads(head["config_json"])
+            run_id = self._replace(name, flat, tags, began, metrics)
+        end = began + int(1000 * (head["wall_seconds"] or 0))
+        status = "FINISHED" if head["status"] == "ok" else "FAILED"
+        self.client.set_terminated(run_id, status, end)
+        self.written[name] = shard.name
+        self.tick()
 
-    def finish(self, artifacts: Path, live: bool) -> None:
-        """Summary, table and figures of the sweep; its run is over (live: now)."""
-        from mlflow.entities import Metric
-
-        _, end = _span(self.store, list(self.shown.labels))
-        summary = self._summary()
-        shown = {key: self._history(self.parent, key) for key in summary}
-        metrics = [
-            Metric(key, value, end, step)
-            for key, points in summary.items()
-            for step, value in points.items()
-            if value not in [m.value for m in shown[key] if m.step == step][-1:]
-        ]
-        self._log(self.parent, metrics)
-        if artifacts.is_dir():
-            self.client.log_artifacts(self.parent, str(artifacts), "report")
-            table = artifacts / ("slices.md" if self.shown.search else "table.md")
-            if table.is_file():  # MLflow shows this note on the run's first page
-                note = f"{self.claim}\n\n{table.read_text()}"
-                self.client.set_tag(self.parent, "mlflow.note.content", note)
-        self.client.set_terminated(self.parent, "FINISHED", None if live else end)
-
-    def kill(self, now: int) -> None:
-        """The launch is gone: nothing of it runs any more."""
-        for name in list(self.running):
-            self.stop(name, "interrupted", now)
-        self.client.set_terminated(self.parent, "KILLED", now)
-
-    def _summary(self) -> dict[str, dict[int, float]]:
-        """Metrics of the sweep: median exact match over the trials of each cell, by length. Of a
-        search: the best near score of each arm, by the number of configurations tried.
-        """
-        if self.shown.search:
-            best = best_scores(self.store, self.shown.view)
-            return {f"best near score/{_metric_name(arm)}": best[arm] for arm in best}
-        columns = ["trial_id", "checkpoint", "second_length", "length"]
-        columns += ["num_correct", "num_examples"]
-        found: dict[str, dict[int, list[float]]] = {}
-        for row in self.store.load(list(self.shown.labels), "evaluation", columns).to_pylist():
-            if row["checkpoint"] != "last" or row["second_length"] is not None:
-                continue
-            key = f"median exact match/{_metric_name(self.shown.labels[row['trial_id']])}"
-            shares = found.setdefault(key, {}).setdefault(row["length"], [])
-            shares.append(row["num_correct"] / row["num_examples"])
-        return {
-            key: {length: statistics.median(shares) for length, shares in sorted(points.items())}
-            for key, points in found.items()
-        }
-
-    def _create_trial(
-        self, name: str, flat: Mapping[str, Any], tags: Mapping[str, str], start: int
+    def _replace(
+        self,
+        name: str,
+        flat: Mapping[str, Any],
+        tags: Mapping[str, str],
+        start: int,
+        metrics: Sequence[Any],
     ) -> str:
-        """A running run with the parameters of the trial."""
-        from mlflow.entities import Param
-
+        """A new run of a trial instead of those there are."""
+        before = self._find(name)
         label = self.shown.labels[name]
         known = {"mlflow.parentRunId": self.parent, "pcore.trial_id": name, "pcore.cell": label}
         seeds = seeds_text(*(flat[field] for field in SEEDS))
         run = self._create(f"{label} · {seeds}", {**known, **tags}, start)
-        self.client.log_batch(run, params=[Param(key, str(value)) for key, value in flat.items()])
+        self._log(run, metrics)
+        for old in before:
+            self.client.delete_run(old.info.run_id)
         return run
 
+    def _describe(self, running: Mapping[str, Running]) -> None:
+        """Parameters of the trials: what is not the default, and what differs between trials, which
+        a tag says too.
+        """
+        from mlflow.entities import Param, RunTag
+
+        rows = self.store.load(list(self.shown.labels), "trial", ["trial_id", "config_json"])
+        configs = {row["trial_id"]: json.loads(row["config_json"]) for row in rows.to_pylist()}
+        configs |= {name: one.config for name, one in running.items()}
+        varied, usual = find_varied(list(configs.values()))
+        for run in self._runs():
+            name = run.data.tags.get("pcore.trial_id")
+            if (flat := configs.get(name)) is None:
+                continue
+            said = {k: v for k, v in flat.items() if k in varied or is_telling(k, v)}
+            params = [Param(k, str(v)) for k, v in said.items() if k not in run.data.params]
+            differs = ", ".join(f"{k}={flat.get(k)}" for k in varied if flat.get(k) != usual[k])
+            tags = [RunTag("pcore.differs", differs[:MOST] or "base")]
+            if params or run.data.tags.get("pcore.differs") != tags[0].value:
+                for first in range(0, max(len(params), 1), 90):  # the most of a batch is 100
+                    batch = params[first : first + 90]
+                    self.client.log_batch(run.info.run_id, params=batch, tags=tags)
+
+    def _conclude(self, visible: Mapping[str, Shard], report: Path) -> None:
+        """Summary, table and figure of the sweep, of which nothing runs any more."""
+        from mlflow.entities import Metric
+
+        _, end = _span(self.store, list(self.shown.labels))
+        metrics = [
+            Metric(key, value, end, step)
+            for key, points in self._summary().items()
+            for step, value in points.items()
+        ]
+        (run,) = [run for run in self._runs() if run.info.run_id == self.parent]
+        self._log(self.parent, self._missing(run, metrics))
+        files = sorted(file for file in report.glob("*") if file.suffix in TEXT)
+        for file in files:
+            self.client.log_artifact(self.parent, str(file), "report")
+        self.client.set_tag(self.parent, "mlflow.note.content", self._note(files))
+        self.report = stamp(report)
+        if self.report:
+            self.client.set_tag(self.parent, "pcore.report", self.report[:MOST])
+            self.report = self.report[:MOST]
+        ended = all(name in visible and visible[name].finished for name in self.shown.labels)
+        self.client.set_terminated(self.parent, "FINISHED" if ended else "KILLED", end)
+
+    def _note(self, files: Sequence[Path]) -> str:
+        """What MLflow shows first: the claim, a figure and the table."""
+        parts = [self.shown.claim.strip()]
+        figures = sorted(
+            (f for f in files if f.suffix == ".png"), key=lambda f: f.stem != "lengths"
+        )
+        for figure in figures[:1]:
+            where = f"get-artifact?path=report/{quote(figure.name)}&run_uuid={self.parent}"
+            parts.append(f"![{figure.stem}]({where})")
+        wanted = "slices.md" if self.shown.search else "table.md"
+        parts += [file.read_text() for file in files if file.name == wanted]
+        text = "\n\n".join(parts)
+        return text if len(text) <= MOST else text[: text.rindex("\n", 0, MOST)] + "\n\n..."
+
+    def _summary(self) -> dict[str, dict[int, float]]:
+        """Metrics of the sweep: median exact match over the trials of each cell, by length, and at
+        the largest. Of a search: the best near score of each arm, by the number of configurations
+        tried.
+        """
+        if self.shown.search:
+            best = best_scores(self.store, self.shown.view)
+            names = metric_names(best)
+            return {f"best near score/{names[arm]}": best[arm] for arm in best}
+        columns = ["trial_id", "checkpoint", "second_length", "length"]
+        columns += ["num_correct", "num_examples"]
+        found: dict[str, dict[int, list[float]]] = {}
+        for row in self.store.load(list(self.shown.labels), "evaluation", columns).to_pylist():
+            if row["checkpoint"] == "last" and row["second_length"] is None:
+                cell = found.setdefault(self.shown.labels[row["trial_id"]], {})
+                share = row["num_correct"] / row["num_examples"]
+                cell.setdefault(row["length"], []).append(share)
+        names, summary = metric_names(self.shown.labels.values()), dict[str, dict[int, float]]()
+        for label, shares in found.items():
+            medians = {length: statistics.median(shares[length]) for length in sorted(shares)}
+            summary[f"median exact match by length/{names[label]}"] = medians
+            largest = max(medians)
+            summary[f"EM at {largest}/{names[label]}"] = {0: medians[largest]}
+        return summary
+
+    def _find_experiment(self, target: Target) -> str:
+        """The experiment; one whose artifacts are elsewhere, because the results were moved or
+        copied, is set aside: nothing is written outside the results folder.
+        """
+        title, place = self.shown.title, artifact_location(target, self.shown.view)
+        found = self.client.get_experiment_by_name(title)
+        if found and (found.lifecycle_stage == "deleted" or place not in (None, _place(found))):
+            if found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+            aside = f"{title}, set aside {uuid.uuid4().hex[:8]}"
+            self.client.rename_experiment(found.experiment_id, aside)
+            self.client.delete_experiment(found.experiment_id)
+            found = None
+        return found.experiment_id if found else self.client.create_experiment(title, place)
+
+    def _runs(self, status: str = "") -> list[Any]:
+        """Its runs, or those with this status."""
+        query = f"attributes.status = '{status}'" if status else ""
+        return self.client.search_runs([self.id], query, max_results=MAX_RUNS)
+
+    def _find(self, name: str) -> list[Any]:
+        """The runs of a trial, those that run first."""
+        found = self.client.search_runs([self.id], f"tags.`pcore.trial_id` = '{name}'")
+        return sorted(found, key=lambda run: run.info.status != "RUNNING")
+
     def _create(self, name: str, tags: Mapping[str, str], start: int) -> str:
-        run = self.client.create_run(self.id, start_time=start, run_name=name, tags=dict(tags))
+        cut = {key: value[:MOST] for key, value in tags.items()}
+        run = self.client.create_run(self.id, start_time=start, run_name=name[:250], tags=cut)
         return run.info.run_id
 
-    def _find(self, tags: Mapping[str, str]) -> Any:
-        query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
-        found = self.client.search_runs([self.id], query, max_results=1)
-        return found[0] if found else None
-
-    def _curves(self, run: Any) -> list[Any]:
-        return [m for key in CURVES if key in run.data.metrics for m in self._history(run, key)]
-
-    def _history(self, run: Any, key: str) -> Sequence[Any]:
-        run_id = run if isinstance(run, str) else run.info.run_id
-        return self.client.get_metric_history(run_id, key)
+    def _missing(self, run: Any, metrics: Sequence[Any]) -> list[Any]:
+        """Those of the metrics that a run lacks."""
+        known = dict[str, dict[int, float]]()
+        for key in {m.key for m in metrics} & run.data.metrics.keys():
+            history = self.client.get_metric_history(run.info.run_id, key)
+            known[key] = {m.step: m.value for m in history}
+        return [m for m in metrics if not _same(known.get(m.key, {}).get(m.step), m.value)]
 
     def _log(self, run: str, metrics: Sequence[Any], tags: Mapping[str, str] | None = None) -> None:
         from mlflow.entities import RunTag
 
-        new = [RunTag(key, value) for key, value in (tags or {}).items()]
-        for first in range(0, max(len(metrics), 1), 1000):  # the most that a batch may hold
+        new = [RunTag(key, value[:MOST]) for key, value in (tags or {}).items()]
+        for first in range(0, len(metrics) or bool(new), 1000):  # the most that a batch may hold
             batch = metrics[first : first + 1000]
             self.client.log_batch(run, metrics=batch, tags=[] if first else new)
 
 
-def _metric_name(label: str) -> str:
-    """What MLflow allows of a label in the name of a metric."""
-    return re.sub(r"[^\w\-. /]", "", label)
+def _same(one: float | None, other: float) -> bool:
+    return one == other or (one is not None and math.isnan(one) and math.isnan(other))
 
 
-def metrics_of(rows: Sequence[Mapping[str, Any]], began: int) -> Iterator[Any]:
-    """Metrics of a trial's rows: loss by step, exact match by length, pooled exact match, near
-    score. began: when it did, in milliseconds.
+def find_varied(configs: Rows) -> tuple[list[str], dict[str, Any]]:
+    """The fields in which configurations differ, beside their seeds, and what most of them have."""
+    fields = dict.fromkeys(field for flat in configs for field in flat if field not in SEEDS)
+    counts = {field: Counter(flat.get(field) for flat in configs) for field in fields}
+    varied = [field for field, count in counts.items() if len(count) > 1]
+    return varied, {field: counts[field].most_common(1)[0][0] for field in varied}
+
+
+def is_telling(field: str, value: Any) -> bool:
+    """Whether a field says something by itself: a seed, the task, or not the default."""
+    return field in SEEDS or field.startswith("task.") or value != DEFAULTS.get(field)
+
+
+DEFAULTS = flatten(TrialConfig())
+
+
+def metric_names(labels: Iterator[str] | Sequence[str] | Any) -> dict[str, str]:
+    """Labels as MLflow admits them in names of metrics; those that would coincide end in a hash."""
+    clean = {label: re.sub(r"[^\w\-. ]", "", label).strip(". ")[:150] for label in labels}
+    times = Counter(clean.values())
+    return {
+        label: name
+        if name and times[name] == 1
+        else f"{name} {hashlib.sha256(label.encode()).hexdigest()[:6]}".strip()
+        for label, name in clean.items()
+    }
+
+
+def match_name(policy: str, second_length: int | None) -> str:
+    """The metric that holds exact match by length (its step)."""
+    return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")
+
+
+def curves_of(curve: Rows, results: Rows, began: int) -> Iterator[Any]:
+    """Loss by step, exact match by length. began: when the attempt did, in milliseconds."""
+    from mlflow.entities import Metric
+
+    results = sorted(results, key=lambda row: row["length"])
+    for row in curve:
+        when = began + int(1000 * row["seconds"])
+        for key in CURVES:
+            yield Metric(key, row[key], when, row["step"])
+    for row in results:
+        name, share = match_name(row["checkpoint"], row["second_length"]), _share(row)
+        yield Metric(name, share, began, row["length"])
+
+
+def metrics_of(rows: Rows, began: int) -> Iterator[Any]:
+    """All metrics of a trial's rows: its curves, exact match at each test length and pooled over
+    each range, near score, durations.
     """
     from mlflow.entities import Metric
 
-    for row in rows:
-        if row["record"] == "report":
-            when = began + int(1000 * row["seconds"])
-            for key in CURVES:
-                yield Metric(key, row[key], when, row["step"])
-        elif row["record"] == "evaluation":
-            policy, share = row["checkpoint"], row["num_correct"] / row["num_examples"]
-            yield Metric(match_name(policy, row["second_length"]), share, began, row["length"])
-        else:
-            for key in ("wall_seconds", "train_seconds", "num_parameters"):
-                if row[key] is not None:
-                    yield Metric(key, float(row[key]), began, 0)
     evaluated = [row for row in rows if row["record"] == "evaluation"]
+    yield from curves_of([row for row in rows if row["record"] == "report"], evaluated, began)
+    last = [row for row in evaluated if row["checkpoint"] == "last"]
+    facts = {
+        f"EM at {row['length']}": _share(row)
+        for row in last
+        if row["range"] == "test" and row["second_length"] is None
+    }
     keyed = ((f"{row['checkpoint']}/exact_match_{row['range']}", row) for row in evaluated)
-    for key, share in pooled_matches(keyed).items():
-        yield Metric(key, share, began, 0)
-    near = [row for row in evaluated if row["range"] == "near" and row["checkpoint"] == "last"]
-    if near:
-        yield Metric("near_score", statistics.mean(map(near_score, near)), began, 0)
+    facts |= pooled_matches(keyed)
+    if near := [near_score(row) for row in last if row["range"] == "near"]:
+        facts["near_score"] = statistics.mean(near)
+    (head,) = [row for row in rows if row["record"] == "trial"]
+    for key in ("wall_seconds", "train_seconds", "num_parameters"):
+        if head[key] is not None:
+            facts[key] = float(head[key])
+    for key, number in facts.items():
+        yield Metric(key, number, began, 0)
+
+
+def _share(row: Mapping[str, Any]) -> float:
+    return row["num_correct"] / row["num_examples"]
+
+
+def best_scores(store: Store, view: str) -> dict[str, dict[int, float]]:
+    """The lowest near score of each arm of a search so far, by the number of configurations tried;
+    only those trained to the end count. Empty until the search has ended.
+    """
+    found: dict[str, dict[int, float]] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for arm, winner in json.loads(store.folder.read(f"searches/{view}.json")).items():
+            best, longest = math.inf, max(tried["num_steps"] for tried in winner["tried"])
+            found[arm] = {}
+            for number, tried in enumerate(winner["tried"], start=1):
+                if tried["num_steps"] == longest:
+                    best = found[arm][number] = min(best, tried["near_score"])
+    return found
 
 
 def _span(store: Store, names: Sequence[str]) -> tuple[int, int]:
@@ -309,7 +487,11 @@ def _milliseconds(started_at: str | None) -> int:
     return int(1000 * when)
 
 
-def _artifact_location(target: Target, view: str) -> str | None:
+def _place(experiment: Any) -> str:
+    return str(experiment.artifact_location)
+
+
+def artifact_location(target: Target, view: str) -> str | None:
     """Where artifacts go if no server decides it: beside the results."""
     if target.database is None:
         return None

@@ -1,1 +1,0 @@
-"""Predicts the seconds of a trial from the times of finished trials."""
