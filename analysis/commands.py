@@ -52,7 +52,7 @@ def show_table(options: argparse.Namespace) -> int:
 def _show_selected(results: Results, only: list[str], lengths: list[int], folder: Path) -> int:
     """A table of some cells at some lengths, and their curves, beside those of the sweep."""
     from analysis.figures import style
-    from analysis.figures.curves import plot_lengths
+    from analysis.figures.curves import has_losses, plot_lengths, plot_losses
     from analysis.tables.sweep_tables import ablation_table
 
     chosen = load.select_cells(results, only) if only else results
@@ -61,7 +61,10 @@ def _show_selected(results: Results, only: list[str], lengths: list[int], folder
         count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
         table = replace(table, notes=(count, *table.notes))
     written = _write_table(table, folder, "selected")
-    _show_written([*written, *style.save(plot_lengths(chosen), folder / "selected")])
+    written += style.save(plot_lengths(chosen), folder / "selected")
+    if has_losses(chosen):
+        written += style.save(plot_losses(chosen), folder / "selected-losses")
+    _show_written(written)
     return 0
 
 

@@ -253,7 +253,7 @@ def _finish(
             label=name,
             color=look.color,
             marker=look.marker,
-            linestyle=(0, look.line) if look.line else "-",
+            linestyle="-" if isinstance(look.line, str) else (0, look.line),
             **EDGE,
         )
         for name, look in looks.items()

@@ -94,6 +94,7 @@ def plot_grid(results: Results) -> Figure:
         raise ValueError(f"sweep {results.sweep!r} has no two axes tested beyond its trained range")
     curves = statistics.cell_curves(results.evaluation)
     at = curves[curves["length"] == shown.solve].groupby("cell")["median"].max()
+    panels: list[tuple[Any, ...]]
     panels = [(value,) for value in facets.values[0]] if len(facets.names) > 2 else [()]
     across = min(ACROSS, len(panels))
     with style.apply():
