@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from pcore.config import TrialConfig, check_bounds, flatten, named_code, trial_id, unflatten
+from pcore.encodings import Learned, Residues, find_encoding
 from pcore.evaluation import LengthResult
 from pcore.model import Transformer, make_model
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # that AdamW keeps of every weight
+CUDA_STREAM = 16  # bytes of the state of random numbers on a GPU, which a CPU cannot check
 
 
 def save_model(
@@ -46,14 +47,6 @@ def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
     return unpack_model(Path(path).read_bytes(), str(path))
 
 
-def read_settings(data: bytes, name: str) -> dict[str, Any]:
-    """The flat configuration in the bytes of a checkpoint; nothing that it names is imported.
-
-    Raises ValueError if it is no model checkpoint.
-    """
-    return _read(data, name)["config"]
-
-
 def unpack_model(
     data: bytes, name: str, *, trust_code: bool = False
 ) -> tuple[Transformer, TrialConfig]:
@@ -69,7 +62,8 @@ def unpack_model(
     if config.model.kind == "constructed":
         raise ValueError(f"{name} is a constructed model: see `pcore construct`")
     try:
-        _check_size(config, len(data), name)
+        if not named_code(config):  # whose weights are not known
+            _check_size(config, len(data), name)
         model = make_model(config)
         model.load_state_dict(payload["model"])
     except (RuntimeError, TypeError, AttributeError, KeyError, ZeroDivisionError) as error:
@@ -136,8 +130,9 @@ def _fits(state: dict[str, Any], config: TrialConfig) -> bool:
         return {name: weight.shape for name, weight in weights.items()} == shapes and finite
 
     optimizer, data, kept = state["optimizer"], state["data"], state["candidates"]
-    found = [optimizer["state"][number] for number in range(len(moments))]
-    streams = {"start", "content" if config.data.num_examples is None else "order"}
+    for name in ("start", "content" if config.data.num_examples is None else "order"):
+        if len(data[name]) != CUDA_STREAM:
+            torch.Generator().set_state(data[name])
     for values in state["results"]:
         LengthResult.from_plain(values)
     return (
@@ -145,8 +140,11 @@ def _fits(state: dict[str, Any], config: TrialConfig) -> bool:
         and state["loss_sum"].shape == ()
         and hold(state["model"])
         and optimizer["param_groups"][0]["params"] == list(range(len(moments)))
-        and all([moment[name].shape for moment in found] == moments for name in MOMENTS)
-        and all(data[name].dtype == torch.uint8 and data[name].dim() == 1 for name in streams)
+        and all(
+            moment[name].shape == moments[number]
+            for number, moment in optimizer["state"].items()
+            for name in ("exp_avg", "exp_avg_sq")
+        )
         and 0 <= data.get("cursor", 0) <= (config.data.num_examples or 0)
         and kept.keys() == set(config.eval.checkpoints) - {"last"}
         and all(not part["weights"] or hold(part["weights"]) for part in kept.values())
@@ -191,9 +189,15 @@ def _make_shapes(config: TrialConfig) -> Transformer:
 
 
 def _check_size(config: TrialConfig, num_bytes: int, name: str) -> None:
-    """Raise ValueError if the weights of a trial, which are not made for this, need more bytes."""
-    weights = _make_shapes(config).state_dict().values()
-    if (needed := sum(tensor.nbytes for tensor in weights)) > num_bytes:
+    """Raise ValueError if matrices and tables of a trial need more bytes than there are."""
+    model, position = config.model, config.position
+    encoding, rows = find_encoding(position.encoding), 0
+    if issubclass(encoding, Learned):
+        rows = max(position.max_positions or (position.max_position,))
+    elif issubclass(encoding, Residues):
+        rows = sum(position.moduli)
+    each = 3 * model.d_ff + 4 * model.num_heads * model.d_head  # of a layer
+    if (needed := 4 * model.d_model * (model.num_layers * each + rows)) > num_bytes:
         raise ValueError(
             f"{name}: weights and configuration do not fit: {needed:,} bytes of weights are more "
             f"than the {num_bytes:,} of the file"

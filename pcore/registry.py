@@ -9,6 +9,7 @@ import importlib
 import inspect
 import string
 import sys
+import sysconfig
 import traceback
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,12 @@ T = TypeVar("T")
 LETTERS = frozenset(string.ascii_letters + "_")  # ranges of lengths, 5-200:5, have none
 # Packages of this repository, which are no own code.
 NOT_OWN = frozenset({"pcore", "sweeps", "analysis"})
+LIBRARIES = (
+    str(Path(__file__).parent),
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    "<",  # code without a file
+)
 _READING: ContextVar[str | None] = ContextVar("_READING", default=None)
 
 
@@ -102,11 +109,13 @@ def name_of(cls: type, table: Mapping[str, type]) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """What somebody's own code raised, and in which line, in one sentence."""
-    reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+    """What was raised (of a bare assertion its line), and the last line of own code on the way
+    there, if there is any, in one sentence.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    frames = [f for f in frames if "site-packages" not in f.filename] or frames
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    own = [f for f in frames if not f.filename.startswith(LIBRARIES)][-1:]
+    where = "".join(f" ({Path(f.filename).name}, line {f.lineno}, in {f.name})" for f in own)
+    reason = str(error).strip().partition("\n")[0] or (frames[-1].line if frames else "")
     return f"{type(error).__name__}: {reason}{where}"
 
 

@@ -7,7 +7,10 @@ prefix. Without a scratchpad all bits share one ID, so coupling says "order does
 one, each bit shares an ID with its prefix. Our table of published results has no value; parity
 without a scratchpad is known to be hard for Transformers. Trained on 1-20 bits and tested to 100,
 as in the authors' scripts. Expected: only coupling with a scratchpad goes far beyond the trained
-lengths. All cells are compared with the first, coupling with a scratchpad. Cost: see `--plan`.
+lengths. With a tuning seed (1000) it is right on every string of up to 17 bits; without a
+scratchpad coupling gets 76 % of those of 12 bits, 46 and 40 % with attention 1.3 and 1.6 times as
+sharp as in training, and its loss still falls. All cells are compared with the first, coupling with
+a scratchpad. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -6,6 +6,7 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
+from analysis.statistics.agreement import judged_unlike_trained
 from analysis.statistics.intervals import Cover, Design, cover, shared_seeds
 from pcore.cli.text import plural
 from sweeps.engine.store.sources import version_of
@@ -45,6 +46,7 @@ def describe(results: Results) -> Iterator[str]:
     yield from _describe_stopping(results.trials)
     yield from _describe_code(results.trials)
     yield from _describe_losses(results.trials)
+    yield from _describe_agreement(results)
 
 
 def explain_unfitted(is_any: bool) -> Iterator[str]:
@@ -209,6 +211,16 @@ def _describe_losses(trials: pd.DataFrame) -> Iterator[str]:
         lines = str(errors.iloc[0]).strip().splitlines() if len(errors) else []
         first = f" First: {lines[-1][:LONGEST_ERROR]}" if lines else ""
         yield f"Not counted, {status}: {_by_cell(rows)}.{first}"
+
+
+def _describe_agreement(results: Results) -> Iterator[str]:
+    """Cells whose evaluation is not that of their training."""
+    for cell, loss in judged_unlike_trained(results).iterrows():
+        yield (
+            f"JUDGED UNLIKE TRAINED, {cell}: at trained lengths its loss is {loss['judged']:.2g} "
+            f"nats per target, {loss['judged'] / loss['trained']:.0f} times that of training. Its "
+            "exact match says little about what it learned."
+        )
 
 
 def _by_cell(rows: pd.DataFrame) -> str:

@@ -1,6 +1,5 @@
 """`pcore new` and `pcore check-encoding`, -task, -attention, -mixer: write and check own code."""
 
-import importlib
 import re
 import sys
 import textwrap
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pcore import conformance
-from pcore.cli.example import choose_task, format_example, make_example, show_batch
 from pcore.cli.parser import FAILED, Parser, command_parser
+from pcore.cli.show import check_class, choose_task, format_example, make_example, show_batch
 from pcore.config import TrialConfig
 from pcore.conformance import Check, format_checks, templates
-from pcore.registry import nearest, resolve
-from pcore.tasks import TASKS, Task
+from pcore.registry import resolve
+from pcore.tasks import TASKS
 
 FIELDS = {  # the setting that names a class
     "encoding": "position.encoding",
@@ -173,35 +172,6 @@ def write_template(kind: str, name: str) -> Path:
     except FileNotFoundError:
         raise ValueError(f"there is no folder {path.parent} here for {path.name}") from None
     return path
-
-
-def find_task(name: str) -> type[Task]:
-    """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
-    check_class("task", name)
-    cls = resolve(name, TASKS, "task")
-    if ":" in name and not (check := conformance.make_task(name)[0]).passed:
-        raise ValueError(f"{name} is not a valid task: FAIL  {check.name}  {check.detail}")
-    return cls
-
-
-def check_class(kind: str, name: str) -> None:
-    """Raise ValueError with the classes of a module if it lacks the one that is named, and for a
-    name that has a dot instead of the colon.
-    """
-    module_name, colon, class_name = name.partition(":")
-    if not colon and "." in name:
-        raise ValueError(f"{kind} {name!r}: did you mean {':'.join(name.rsplit('.', 1))}?")
-    try:
-        module = importlib.import_module(module_name) if colon else None
-    except Exception:  # own code may raise anything; `resolve` says what
-        return
-    if module is None or hasattr(module, class_name):
-        return
-    own = {
-        n for n, c in vars(module).items() if isinstance(c, type) and c.__module__ == module_name
-    }
-    hint = nearest(class_name, sorted(own)) if own else " It defines no class."
-    raise ValueError(f"{kind} {name!r}: module {module_name!r} has no {class_name!r}.{hint}")
 
 
 def _check(kind: str, find: Callable[[str], list[Check]], words: list[str]) -> int:

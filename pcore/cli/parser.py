@@ -2,9 +2,14 @@
 
 import argparse
 import os
+import re
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
+
+from pcore.registry import nearest
 
 WRONG_USE = 2  # exit code of every error that the user can fix
 FAILED = 1  # a line of standard input, a check or the training failed
@@ -38,7 +43,9 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises ValueError where argparse would exit, or would read `--flag=--` as a list."""
+    """Raises ValueError where argparse would exit, or would read `--flag=--` as a list; of an
+    option that it does not know it names those that were perhaps meant.
+    """
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Any = None, namespace: Any = None
@@ -49,7 +56,45 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
+        if found := re.match(r"unrecognized arguments: (-[-\w.]*[A-Za-z][-\w.]*)", message):
+            hint = self._nearest(found[1])
+            if "Did you mean" in hint:  # not all that there are
+                raise ValueError(f"unknown option {found[1]}.{hint}")
         raise ValueError(f"{message} (see {self.prog} --help)")
+
+    def _nearest(self, flag: str) -> str:
+        options = [flag for action in self._actions for flag in action.option_strings]
+        alike = [known for known in options if known.endswith(f".{flag.lstrip('-')}")]
+        return f" Did you mean {' or '.join(alike)}?" if alike else nearest(flag, options)
+
+
+def add_fields(parser: Parser, fields: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """A flag for each field of a configuration, by its dotted name or its last part if that is
+    unique; `_` may be written `-`. `given_fields` reads them.
+    """
+    parts = Counter(name.rpartition(".")[2] for name in fields)
+    for name, annotation in fields.items():
+        part = name.rpartition(".")[2]
+        names = [name, part] if parts[part] == 1 else [name]
+        flags = [f"--{n}" for n in names] + [f"--{n.replace('_', '-')}" for n in names]
+        parser.add_argument(
+            *dict.fromkeys(flags),
+            dest=name,
+            default=argparse.SUPPRESS,
+            action=argparse.BooleanOptionalAction if annotation is bool else "store",
+            help=f"default: {defaults.get(name)}".replace("%", "%%"),
+        )
+
+
+def given_fields(args: argparse.Namespace, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the fields that a command line gives. Raises ValueError for a wrong one."""
+    from pcore.config import coerce  # torch comes with it
+
+    given = {name: value for name, value in vars(args).items() if name in fields}
+    for name, value in given.items():
+        if not str(value).strip():
+            raise ValueError(f"--{name} needs a value")
+    return {name: coerce(value, fields[name], f"--{name}") for name, value in given.items()}
 
 
 def find_own_code() -> None:
@@ -89,8 +134,3 @@ def add_device(parser: Parser, default: str | None = "cpu") -> None:
     """The option --device."""
     shown = default or "a GPU if there is one"
     parser.add_argument("--device", help=f"cpu, cuda ... (default: {shown})", default=default)
-
-
-def fixed_flags(parser: Parser) -> dict[str, bool]:
-    """The flags of a parser, and whether each takes a value."""
-    return {flag: a.nargs != 0 for a in parser._actions for flag in a.option_strings}  # pyright: ignore[reportPrivateUsage]

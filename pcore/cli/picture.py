@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pcore.cli.example import Example
+    from pcore.cli.show import Example
 
 BOXES_PER_LINE = 32
 SEPARATORS = ("=", "+", "*", ">")

@@ -8,30 +8,38 @@ position ID  . 4 3 2 1 4 3 2 1 2 3 4 5 .
 
 import argparse
 import dataclasses
+import importlib
 import inspect
 import json
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcore.cli.example import choose_task, format_example, make_example
-from pcore.cli.flags import take_flags
-from pcore.cli.own_code import find_task
-from pcore.cli.parser import FAILED, STDIN, command_parser, fixed_flags, strip_equals
+from pcore.cli.parser import (
+    FAILED,
+    STDIN,
+    add_fields,
+    command_parser,
+    given_fields,
+    strip_equals,
+)
+from pcore.cli.text import align_labelled
 from pcore.config import known_fields
-from pcore.registry import nearest
-from pcore.tasks import TASKS, Task
+from pcore.registry import nearest, resolve
+from pcore.tasks import TASKS, Batch, Task
+from pcore.tasks.base import NO_ID
 
+NOTHING = "."  # printed where a token has no ID
 HELP = """\
 QUERY is e.g. 653+49. With - queries are read from standard input, one per line (empty lines are
 skipped), and one JSON object is printed for each; an invalid query gives {"error": ..., "query":
 ...} instead, and the exit code is 1.
 
 Options of the task are flags named like its fields: `pcore show addition --help` lists them.
-Booleans: --zero-pad, --no-zero-pad, --zero-pad false, --zero-pad=false. Options not given follow
-from the query where possible (the number of operands, for instance)."""
+Options not given follow from the query where possible (the number of operands, for instance)."""
 
 
 def show(words: list[str]) -> int:
@@ -45,9 +53,13 @@ def show(words: list[str]) -> int:
     if not words or words in (["-h"], ["--help"]):
         parser.parse_args(words or ["--help"])
     cls = _find_task(words)
-    parser.epilog = f"{_list_fields(cls)}\n\n{HELP}"
-    options, rest = take_flags(words, _task_fields(cls), fixed_flags(parser))
-    args = parser.parse_args(rest)
+    fields = {n.removeprefix("task."): a for n, a in known_fields(cls).items() if "task." in n}
+    del fields["name"]
+    defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+    add_fields(parser, fields, defaults)
+    parser.epilog = f"{inspect.getdoc(cls) or ''}\n\n{HELP}"
+    args = parser.parse_args(words)
+    options = given_fields(args, fields)
     if args.start < 1:
         raise ValueError(f"--start {args.start} is below 1")
     if args.query == STDIN:
@@ -97,14 +109,100 @@ def _find_task(words: list[str]) -> type[Task]:
     return find_task(next(names, arguments[0]))
 
 
-def _task_fields(cls: type[Task]) -> dict[str, Any]:
-    names = {n.removeprefix("task."): a for n, a in known_fields(cls).items() if "task." in n}
-    del names["name"]
-    return names
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Example:
+    """One example."""
+
+    levels: tuple[str, ...]
+    tokens: list[str]
+    relative_ids: list[list[int | None]]  # by level; None = no ID
+    position_ids: list[list[int]]  # by level; 0 = no ID
+    response: str  # without EOS
+    num_context: int  # tokens up to and including '='
+
+    def to_json(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "tokens": self.tokens,
+            "relative_ids": self.relative_ids,
+            "position_ids": self.position_ids,
+            "response": self.response,
+        }
 
 
-def _list_fields(cls: type[Task]) -> str:
-    """The options of a task with their defaults, and what its docstring says of them."""
-    defaults = [f"  --{f.name.replace('_', '-')} {f.default}" for f in dataclasses.fields(cls)]
-    text = inspect.getdoc(cls) or ""
-    return "\n".join(["options of the task, with defaults:", *defaults, "", text])
+def make_example(task: Task, query: str, start: int) -> Example:
+    """The example of a typed query with counting from `start` on every level."""
+    return show_batch(task, task.encode(query), start)
+
+
+def show_batch(task: Task, batch: Batch, start: int) -> Example:
+    """The first example of a batch with counting from `start` on every level."""
+    relative_ids: list[list[int | None]] = [
+        [None if i == NO_ID else i for i in level] for level in batch.relative_ids[0].t().tolist()
+    ]
+    return Example(
+        levels=task.levels,
+        tokens=task.vocab.decode(batch.tokens[0].tolist()),
+        relative_ids=relative_ids,
+        position_ids=[[0 if i is None else start + i for i in level] for level in relative_ids],
+        response=task.decode(batch.tokens[0])[1],
+        num_context=int((~batch.response_mask[0]).sum()),
+    )
+
+
+def choose_task(cls: type[Task], options: Mapping[str, Any], query: str) -> Task:
+    """A task with the options given; those not given are inferred from the query where it can."""
+    try:
+        given = cls(**options)
+    except ValueError:  # perhaps only together with what the query decides
+        given = cls()
+    return dataclasses.replace(given.for_query(query), **options)
+
+
+def format_example(
+    example: Example, width: int | None = None, *, with_positions: bool = True
+) -> str:
+    """Aligned rows: tokens over relative IDs over position IDs, one row per level.
+
+    width: columns of the screen at which long examples are continued below; None = never.
+    """
+    rows, kinds = [("token", example.tokens)], {"relative ID": example.relative_ids}
+    if with_positions:
+        kinds["position ID"] = [[i or None for i in level] for level in example.position_ids]
+    for kind, by_level in kinds.items():
+        for level, ids in zip(example.levels, by_level, strict=True):
+            label = f"{kind} ({level})" if len(example.levels) > 1 else kind
+            rows.append((label, [NOTHING if i is None else str(i) for i in ids]))
+    return align_labelled(rows, width)
+
+
+def find_task(name: str) -> type[Task]:
+    """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
+    check_class("task", name)
+    cls = resolve(name, TASKS, "task")
+    if ":" in name:
+        from pcore.conformance import make_task  # which imports training
+
+        if not (check := make_task(name)[0]).passed:
+            raise ValueError(f"{name} is not a valid task: FAIL  {check.name}  {check.detail}")
+    return cls
+
+
+def check_class(kind: str, name: str) -> None:
+    """Raise ValueError with the classes of a module if it lacks the one that is named, and for a
+    name that has a dot instead of the colon.
+    """
+    module_name, colon, class_name = name.partition(":")
+    if not colon and "." in name:
+        raise ValueError(f"{kind} {name!r}: did you mean {':'.join(name.rsplit('.', 1))}?")
+    try:
+        module = importlib.import_module(module_name) if colon else None
+    except Exception:  # own code may raise anything; `resolve` says what
+        return
+    if module is None or hasattr(module, class_name):
+        return
+    own = {
+        n for n, c in vars(module).items() if isinstance(c, type) and c.__module__ == module_name
+    }
+    hint = nearest(class_name, sorted(own)) if own else " It defines no class."
+    raise ValueError(f"{kind} {name!r}: module {module_name!r} has no {class_name!r}.{hint}")

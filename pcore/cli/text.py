@@ -37,6 +37,9 @@ class _Plain:
         self.stream.write(shown.encode(coding, "backslashreplace").decode(coding))
         return len(text)
 
+    def flush(self) -> None:
+        self.stream.flush()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
@@ -55,6 +58,20 @@ def align(
         for columns in ((row, sides, widths) for row in rows)
     )
     return [f"{indent}{line}".rstrip() for line in lines]
+
+
+def align_labelled(rows: Sequence[tuple[str, list[str]]], width: int | None = None) -> str:
+    """Labelled rows of equally many cells, in blocks at most `width` wide (None = one block)."""
+    room = (width or sys.maxsize) - max(len(label) for label, _ in rows) - 1
+    blocks, used = [list[int]()], 0
+    for column, cells in enumerate(zip(*(cells for _, cells in rows), strict=True)):
+        wide = 1 + max(map(len, cells))
+        if blocks[-1] and used + wide > room:
+            blocks, used = [*blocks, []], 0
+        blocks[-1].append(column)
+        used += wide
+    tables = ([[f"{label} ", *(cells[i] for i in b)] for label, cells in rows] for b in blocks)
+    return "\n\n".join("\n".join(align(table, gap=" ")) for table in tables)
 
 
 def format_seconds(seconds: float) -> str:

@@ -3,29 +3,39 @@
 import signal
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 
 from pcore.checkpoint import load_state, save_model, save_state
-from pcore.cli.flags import take_flags
-from pcore.cli.models import check_trial, choose_device, set_threads
-from pcore.cli.own_code import find_task
-from pcore.cli.parser import FAILED, INTERRUPTED, add_device, command_parser, fixed_flags
-from pcore.cli.screen import ProgressLine, format_results, format_trial
-from pcore.config import TrialConfig, flatten, known_fields, named_code, override, trial_id
-from pcore.evaluation import evaluation_lengths
+from pcore.cli.models import choose_device, set_threads
+from pcore.cli.parser import (
+    FAILED,
+    INTERRUPTED,
+    Parser,
+    add_device,
+    add_fields,
+    command_parser,
+    given_fields,
+)
+from pcore.cli.show import find_task
+from pcore.cli.text import align, format_seconds
+from pcore.config import GROUPS, TrialConfig, flatten, known_fields, named_code, override, trial_id
+from pcore.diagnosis.causes import percent
+from pcore.evaluation import LengthResult, evaluation_lengths
+from pcore.model import make_model
 from pcore.registry import describe_error, nearest
+from pcore.tasks import Task
 from pcore.training import Diverged, Report
 from pcore.training import train as train_trial
+from pcore.validation import validate
 
 HELP = """\
 Any field of the configuration is a flag by its dotted name (--model.num_layers 2,
---position.encoding none, --task.name addition --task.zero_pad false), or by its last part
+--position.encoding none, --task.name addition --no-task.zero_pad), or by its last part
 if that is unique (--num-layers 2). Lengths: 12, 1-10, 5-200:5 or a comma-separated list.
 Ctrl-C saves the state beside OUT; the same command resumes from it."""
 
@@ -44,28 +54,27 @@ SMALL = {
     "eval.num_examples": 200,
 }
 SAVE_SECONDS = 60.0  # between two saved states
-# Addition of 1-30 digits; of 1-2 digits in a few seconds, which was called smoke once: at the scale
-# of that name sweeps train nothing.
-PRESETS = {"published": {}, "small": SMALL, "smoke": SMALL}
+SECONDS_BETWEEN_LINES = 0.2  # of progress
+PRESETS = {"published": {}, "small": SMALL}  # addition of 1-30 digits; of 1-2 in a few seconds
 
 
 def train(words: list[str]) -> int:
     """Train with progress output, from the start or from a saved state."""
-    defaults = [f"  --{name} {value}" for name, value in flatten(TrialConfig()).items()]
-    text = "\n".join([HELP, "", "fields and their published defaults:", *defaults])
-    parser = command_parser("train", text)
-    parser.add_argument(
-        "--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)"
-    )
+    parser = command_parser("train", HELP)
+    add = parser.add_argument
+    add("--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)")
     add_device(parser, default=None)
-    parser.add_argument("--threads", type=int, help="CPU threads (default: 1 for small models)")
-    parser.add_argument("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
-    changes, rest = take_flags(words, _trial_fields(words), fixed_flags(parser))
-    args = parser.parse_args(rest)
+    add("--threads", type=int, help="CPU threads (default: 1 for small models)")
+    add("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
+    add("--task", help="short for --task.name")
+    fields = known_fields(_find_task(words))
+    add_fields(parser, fields, flatten(TrialConfig()))
+    args = parser.parse_args(words)
+    changes = given_fields(args, fields)
     if args.preset not in PRESETS:
         raise ValueError(f"unknown preset {args.preset!r}.{nearest(args.preset, PRESETS)}")
-    if "task" in changes:
-        changes["task.name"] = changes.pop("task")
+    if args.task:
+        changes["task.name"] = args.task
     config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
     out: Path = args.out or Path("checkpoints") / f"{trial_id(config)}.pt"
     state_file = out.with_name(f"{out.stem}.state.pt")
@@ -74,7 +83,7 @@ def train(words: list[str]) -> int:
             raise ValueError(f"{file} is a folder, not a file")
     device = choose_device(args.device)
     set_threads(args.threads, config)
-    check_trial(config, training=True)
+    validate(config)
     try:
         report = _run(config, device, state_file)
     except Diverged as error:
@@ -93,14 +102,11 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def _trial_fields(words: list[str]) -> dict[str, Any]:
-    """Every field that a trial of the task in `words` has; `--task NAME` is short for the name."""
-    cls = type(TrialConfig().task)
-    for word, after in zip(words, [*words[1:], ""], strict=False):
-        flag, has_value, text = word.partition("=")
-        if flag in ("--task", "--task.name", "--name"):
-            cls = find_task(text if has_value else after)
-    return {"task": str, **known_fields(cls)}
+def _find_task(words: list[str]) -> type[Task]:
+    """The task that a command line names: it decides what fields a trial has."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--task", "--task.name", "--name")
+    return find_task(parser.parse_known_args(words)[0].task or "addition")
 
 
 def _run(config: TrialConfig, device: torch.device, state_file: Path) -> Report:
@@ -164,16 +170,80 @@ def _find_state(file: Path, config: TrialConfig) -> dict[str, Any] | None:
 def _stop_politely() -> Generator[list[bool]]:
     """A list that is filled by the first Ctrl-C; the second one ends the program at once."""
     stop: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if stop:
-            raise KeyboardInterrupt
+    def on_interrupt(*_: object) -> None:
         stop.append(True)
+        signal.signal(signal.SIGINT, before)
         print("\nstopping after this step (press Ctrl-C again to stop now, without saving)")
 
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield stop
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def format_share(num_right: int, num_examples: int) -> list[str]:
+    """Two cells of a table, such as "98.7 %" and "987 of 1000"."""
+    return [percent(num_right / num_examples), f"{num_right} of {num_examples}"]
+
+
+def format_trial(config: TrialConfig, device: torch.device) -> str:
+    """The whole configuration, one line per group, and the number of parameters."""
+    groups: dict[str, list[str]] = {group: [] for group in ("task", *GROUPS, "seeds")}
+    for name, value in flatten(config).items():
+        group, _, leaf = name.rpartition(".")
+        groups[group or "seeds"].append(f"{leaf}={value}")
+    num_parameters = sum(p.numel() for p in make_model(config).parameters())
+    lines = [f"trial {trial_id(config)}: {num_parameters:,} parameters, on {device}"]
+    return "\n".join([*lines, *(f"  {group:<9} {' '.join(v)}" for group, v in groups.items())])
+
+
+def format_results(results: Iterable[LengthResult]) -> str:
+    """Exact match per length, one table for each checkpoint policy."""
+    by_policy: dict[str, list[LengthResult]] = {}
+    for result in results:
+        by_policy.setdefault(result.checkpoint, []).append(result)
+    lines: list[str] = []
+    for policy, measured in by_policy.items():
+        lines += [
+            "",
+            f"exact match, checkpoint policy {policy} (step {measured[0].checkpoint_step})",
+        ]
+        rows = [["  range", "length", "second", "exact match", "right of examples"]]
+        for r in measured:
+            share = format_share(r.counts.num_correct, r.counts.num_examples)
+            rows.append([f"  {r.range}", str(r.length), str(r.second_length or ""), *share])
+        if all(r.second_length is None for r in measured):
+            rows = [[*row[:2], *row[3:]] for row in rows]
+        lines += align(rows)
+    return "\n".join(lines)
+
+
+class ProgressLine:
+    """One line that changes on a terminal; elsewhere a line for every tenth of the steps."""
+
+    def __init__(self, first_step: int):
+        self.first_step, self.last_step = first_step, first_step
+        self.shown_at, self.width = -1.0, 0
+
+    def show(self, report: Report) -> None:
+        done, tenths = report.step == report.num_steps, 10 * report.step // report.num_steps
+        if sys.stdout.isatty():
+            if done or time.monotonic() - self.shown_at >= SECONDS_BETWEEN_LINES:
+                text = self._text(report)
+                print(f"\r{text:<{self.width}}", end="\n" if done else "", flush=True)
+                self.shown_at, self.width = time.monotonic(), len(text)
+        elif tenths > 10 * self.last_step // report.num_steps:
+            print(self._text(report), flush=True)
+        self.last_step = report.step
+
+    def _text(self, report: Report) -> str:
+        rate = (report.step - self.first_step) / max(report.seconds, 1e-9)
+        left = format_seconds((report.num_steps - report.step) / rate)
+        return (
+            f"step {report.step:>{len(str(report.num_steps))}}/{report.num_steps}"
+            f"  loss {report.loss:.4f}  lr {report.learning_rate:.2e}"
+            f"  {rate:.3g} steps/s  {left} left"
+        )

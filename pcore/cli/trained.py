@@ -1,4 +1,12 @@
-"""The commands of `pcore` that take a trained model: solve, attention, explain."""
+"""The commands of `pcore` that take a trained model: solve, attention, explain.
+
+$ pcore solve m.pt 653+49 12+34
+653+49 = 0702
+12+34 = 036: wrong at digit 2 of 3, as the model writes them (ones digit first)
+  truth 046
+         ^
+1 of 2 right
+"""
 
 import argparse
 import math
@@ -6,14 +14,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pcore.cli.models import check_trial, choose_device, open_model
+from pcore.cli.models import choose_device, open_model
 from pcore.cli.parser import STDIN, Parser, add_device, command_parser, strip_equals
-from pcore.cli.screen import format_solution
 from pcore.cli.text import align
-from pcore.config import MAX_LENGTH, TrialConfig
+from pcore.config import MAX_LENGTH, TrialConfig, check_bounds
+from pcore.decoding import Solution
 from pcore.decoding import solve as solve_query
 from pcore.diagnosis.attention import AttentionMap, Head, average_attention
-from pcore.diagnosis.causes import name_causes, percent
+from pcore.diagnosis.causes import KINDS, LEAST, name_causes, percent
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
 from pcore.diagnosis.patterns import Likeness
 from pcore.diagnosis.precision import count_verdict_changes
@@ -21,10 +29,15 @@ from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
 from pcore.evaluation import with_examples
 from pcore.model import Transformer
+from pcore.tasks import Task
+from pcore.tasks.addition import Addition
+from pcore.tasks.multiplication import Multiplication
 from pcore.validation import task_name
 
 NO_PATTERN = "this model has no coupled IDs, so the construction predicts nothing about its heads"
 NUMBERS = ("no BOS", "overlap", "at stop")  # of a pattern, after its mass
+WINDOW = 60  # characters of a wrong answer's truth that are shown
+LEAST_FAILURES = 20  # fewer say nothing about their causes
 AS_EVALUATED = "as in evaluation"
 ATTENTION_HELP = """\
 Two numbers for every head: attention on the keys that Theorem 5.1 of arXiv 2405.20671 predicts.
@@ -44,9 +57,10 @@ def solve(words: list[str]) -> int:
         queries = filter(None, map(str.strip, sys.stdin))
     model, config = _open(args)
     right: list[bool] = []
-    for query in queries:
-        solution = solve_query(model, config, strip_equals(query))
-        print(format_solution(solution), flush=True)
+    for query in map(strip_equals, queries):
+        _check_trained(config, query)
+        solution = solve_query(model, config, query)
+        print(format_solution(solution, config.task), flush=True)
         right.append(solution.is_correct)
     if len(right) > 1:
         print(f"{sum(right)} of {len(right)} right")
@@ -73,13 +87,72 @@ def explain(words: list[str]) -> int:
     length = args.length or max((*config.eval.test_lengths, config.data.max_length))
     diagnosis = analyse_failures(model, config, length)
     print(f"{args.checkpoint.name}: {task_name(config.task)} at length {length}")
-    print("\n".join([*format_diagnosis(diagnosis), "", *describe_levels(model, config)]))
+    print("\n".join([*format_diagnosis(diagnosis), *describe_levels(model, config), ""]))
     lost, won = count_verdict_changes(model, config, length)
     print(
         f"precision: bf16 autocast changes the verdict of {lost + won} of {diagnosis.num_examples} "
         f"examples at length {length} ({lost} right in fp32 only, {won} in bf16 only)"
     )
     return 0
+
+
+def format_solution(solution: Solution, task: Task) -> str:
+    """The answer as people read it: numbers with the ones digit last. Of a wrong one the first
+    wrong symbol in the order in which the model writes, marked under the truth.
+    """
+    backwards, kind = _is_reversed(task), "digit" if _writes_number(task) else "symbol"
+    join = task.separator.join
+    answer, truth = (
+        join(reversed(symbols) if backwards else symbols)
+        for symbols in (solution.response, solution.truth)
+    )
+    said = f"{solution.query} = {answer}"
+    if solution.is_correct:
+        return said
+    pairs = zip(solution.response, solution.truth, strict=False)
+    same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(solution.response))
+    if same == len(solution.truth):
+        return f"{said}: wrong, all digits are right but it does not stop after the last one"
+    order = ", as the model writes them (ones digit first)" if backwards else ""
+    stops = ", where it stops too early" if same == len(solution.response) else ""
+    ahead = len(task.separator) * same + sum(map(len, solution.truth[:same]))
+    mark = len(truth) - 1 - ahead if backwards else ahead
+    first = max(0, mark - WINDOW // 2) if len(truth) > WINDOW else 0
+    cut = "..." if first else "", "..." if first + WINDOW < len(truth) else ""
+    shown = f"{cut[0]}{truth[first : first + WINDOW]}{cut[1]}"
+    return (
+        f"{said}: wrong at {kind} {same + 1} of {len(solution.truth)}{stops}{order}\n"
+        f"  truth {shown}\n        {' ' * (len(cut[0]) + mark - first)}^"
+    )
+
+
+def _writes_number(task: Task) -> bool:
+    """Whether a response is one number."""
+    return isinstance(task, (Addition, Multiplication)) and not task.scratchpad
+
+
+def _is_reversed(task: Task) -> bool:
+    """Whether it is one whose ones digit comes first."""
+    if isinstance(task, Addition):
+        return _writes_number(task) and task.reverse_response and not task.index_hints
+    return _writes_number(task)
+
+
+def _check_trained(config: TrialConfig, query: str) -> None:
+    """Raise ValueError for a number of operands, say, that the model was neither trained nor tested
+    with.
+    """
+    data, task = config.data, config.task
+    asked, trained = (
+        set(t.trained_seconds(data.min_length, data.max_length) or ())
+        for t in (task.for_query(query), task)
+    )
+    if other := asked - trained - set(config.eval.second_lengths):
+        numbers = ", ".join(map(str, sorted(trained)))
+        raise ValueError(
+            f"{query!r} has {task.size_names[1]} = {max(other)}, "
+            f"the model was trained with {numbers}"
+        )
 
 
 def format_attention(averaged: AttentionMap, title: str) -> str:
@@ -126,10 +199,20 @@ def format_diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
     if d.num_failed_elsewhere is not None:
         share = percent(1 - d.num_failed_elsewhere / d.num_examples)
         yield f"exact match {share} on the same examples at starts drawn as in training"
-    causes = name_causes(diagnosis)
+    causes, failed = name_causes(diagnosis), max(d.num_failed, d.num_failed_elsewhere or 0)
     yield ""
-    yield "why:" if causes else "nothing failed as tested, and nothing explains other failures"
-    yield from (f"- {cause.sentence}" for cause in causes)
+    if not failed:
+        yield "nothing failed"
+    elif failed < LEAST_FAILURES:
+        yield f"why: too few to tell, {failed} of {d.num_examples} failed"
+    else:
+        yield "why:"
+        yield from (f"- {cause.sentence}" for cause in causes)
+        if all(cause.name in KINDS for cause in causes):
+            yield (
+                "- No cause was found: place, carry, position ID and operand lengths each explain "
+                f"less than {percent(LEAST)} of the variance."
+            )
 
 
 def describe_levels(model: Transformer, config: TrialConfig) -> Iterator[str]:
@@ -138,7 +221,7 @@ def describe_levels(model: Transformer, config: TrialConfig) -> Iterator[str]:
         names = level_names(config.task, config.position)
         weights = model.encoding.weights().detach().tolist()
         text = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
-        yield f"weights of the levels of IDs: {text}"
+        yield f"\nweights of the levels of IDs: {text}"
 
 
 def _by_level(likenesses: Sequence[Likeness]) -> list[list[str]]:
@@ -181,5 +264,5 @@ def _open(args: argparse.Namespace) -> tuple[Transformer, TrialConfig]:
     device = choose_device(args.device)
     model, config = open_model(args.checkpoint, device, trust_code=args.trust_code)
     config = with_examples(config, examples)
-    check_trial(config, training=False)
+    check_bounds(config)
     return model, config

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from pcore.config import make_generator
-from pcore.conformance.report import Broken, describe
+from pcore.conformance.report import Broken
+from pcore.registry import describe_error
 from pcore.tasks import Contents, Layout, Symbol, Task
 
 LONGER = 12  # a length at which a response may have another number of digits
@@ -74,7 +75,7 @@ def call_layout(task: Task, shape: tuple[int, ...], source: str) -> Layout:
     try:
         layout = task.layout(shape)
     except Exception as error:  # own code may raise anything
-        raise Broken(f"{what} raises {describe(error)}") from error
+        raise Broken(f"{what} raises {describe_error(error)}") from error
     if len(layout.sources) != len(layout.relative_ids):
         raise Broken(f"{what} has other numbers of symbols and IDs")
     for symbol, ids in zip(layout.sources, layout.relative_ids, strict=True):

@@ -3,24 +3,18 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from pcore import model as transformer
 from pcore.batch import cut_batch, make_batch
 from pcore.conformance.bench import Bench, check_rules, gradient, require_same
 from pcore.conformance.report import Broken, Check, run_check, tiny_config
 from pcore.mixing import find_attention
-from pcore.model import Transformer, find_mixer, make_model
+from pcore.model import Transformer, find_mixer
 from pcore.training import mean_loss
-
-SIZES = (64, 128, 256)  # tokens at which work is measured
-MAX_GROWTH = 5.0  # of work when the number of tokens doubles: attention needs four times as much
 
 
 def check_attention(name: str) -> list[Check]:
@@ -44,7 +38,6 @@ def _check(find: Callable[[str], object], name: str, changes: dict[str, Any]) ->
     rules = {
         "rows cut = rows padded": _separable,
         "gradient reaches parameters": _gradient,
-        "work grows as attention's": _work,
     }
     return check_rules(make, rules)
 
@@ -118,34 +111,3 @@ def _pieces(bytes_at_once: int) -> Generator[None]:
         yield
     finally:
         transformer.SCORE_BYTES["cpu"] = limit
-
-
-class _Written(TorchDispatchMode):
-    """Counts the bytes of all results of operations."""
-
-    num_bytes = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        found = (leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
-        self.num_bytes += sum(t.numel() * t.element_size() for t in found)
-        return out
-
-
-def _work(bench: Bench) -> str:
-    """Bytes written in a forward and backward pass: at most as attention's with the length."""
-    own = [_count_bytes(bench.model, size) for size in SIZES]
-    plain = _count_bytes(make_model(tiny_config({})), SIZES[-1])
-    growth = max(b / a for a, b in pairwise(own))
-    share = f"{own[-1] / plain:.1f} times the bytes of plain attention at {SIZES[-1]} tokens"
-    if growth > MAX_GROWTH:
-        raise Broken(f"twice the tokens take {growth:.1f} times the memory and time; {share}")
-    return f"twice the tokens, at most {growth:.1f} times the bytes; {share}"
-
-
-def _count_bytes(model: Transformer, num_tokens: int) -> int:
-    tokens = torch.ones(1, num_tokens, dtype=torch.long)
-    with _Written() as written:
-        model(tokens, tokens.unsqueeze(2)).sum().backward()
-    model.zero_grad(set_to_none=True)
-    return written.num_bytes

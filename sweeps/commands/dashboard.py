@@ -13,7 +13,7 @@ import urllib.request
 import webbrowser
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from pcore.cli.parser import first_line
 from pcore.cli.text import plural
@@ -68,7 +68,9 @@ def rebuild_mirror(
 def _update(target: Target, view: View, force: bool = False) -> None:
     from sweeps.engine.launch.mirror.process import Mirror  # mlflow comes with it
 
-    Mirror(target, [view]).update(force)
+    mirror = Mirror(target, [view])
+    mirror.update(force)
+    mirror.settle()
 
 
 def show_dashboard(
@@ -113,16 +115,21 @@ def _views(store: Store) -> list[tuple[str, str]]:
 
 
 def _complete(store: Store, target: Target, views: Sequence[View]) -> None:
-    """Mirror what is missing; import MLflow only if something is."""
+    """Mirror what is missing; import MLflow only if something is. Raises ValueError if the tracking
+    server fails.
+    """
     from sweeps.engine.launch.mirror.tracking import connect
 
-    for view in views:
-        if not is_shown(target, store, [view]):
-            (one,) = find_shown(store, [view])
-            print(f"mirroring {one.title}: {plural(len(one.labels), 'trial')}", flush=True)
-            _update(target, view)
-    if target.database and not target.database.exists():
-        connect(target)
+    try:
+        for view in views:
+            if not is_shown(target, store, [view]):
+                (one,) = find_shown(store, [view])
+                print(f"mirroring {one.title}: {plural(len(one.labels), 'trial')}", flush=True)
+                _update(target, view)
+        if target.database and not target.database.exists():
+            connect(target)
+    except Exception as error:  # whatever the tracking server does
+        raise ValueError(f"{target.uri}: {first_line(error)[:200]}") from error
 
 
 def _check_port(port: int) -> None:
@@ -169,7 +176,7 @@ def _followed(target: Target, views: Sequence[View]) -> Generator[None]:
     try:
         yield
     finally:
-        follower.close(wait=False)
+        follower.end()
 
 
 def _show_errors(log: Path, server: "subprocess.Popen[bytes]") -> None:
@@ -186,10 +193,17 @@ def _answers(address: str, server: "subprocess.Popen[bytes]") -> bool:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and server.poll() is None:
         with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"{address}/health", timeout=5).close()
+            _open(f"{address}/health", 5).close()
             return True
         time.sleep(0.25)
     return False
+
+
+def _open(url: str, patience: float) -> Any:
+    """The answer of a server; this machine's is not asked through a proxy."""
+    local = url.startswith("http://127.0.0.1")
+    proxies = [urllib.request.ProxyHandler({})] if local else []
+    return urllib.request.build_opener(*proxies).open(url, timeout=patience)
 
 
 def _point(address: str, shown: Sequence[Shown], browser: bool) -> None:
@@ -216,7 +230,7 @@ def _experiment(address: str, title: str) -> str:
     query = urllib.parse.urlencode({"experiment_name": title})
     url = f"{address}/api/2.0/mlflow/experiments/get-by-name?{query}"
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with _open(url, 30) as answer:
             return json.load(answer)["experiment"]["experiment_id"]
     except OSError:
         return ""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pcore.cli.parser import first_line
 from pcore.cli.text import plural
-from sweeps.engine.executors.base import Resources, count_cpus
+from sweeps.engine.executors import Resources, count_cpus
 from sweeps.engine.options import open_store
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.provenance import ROOT

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from pcore.diagnosis import NUM_EXAMPLES
 from pcore.registry import nearest
 from sweeps.engine.changes import add_changes
-from sweeps.engine.executors import EXECUTORS, Executor, Resources
-from sweeps.engine.executors.base import count_cpus
+from sweeps.engine.executors import EXECUTORS, Executor, Resources, count_cpus
 from sweeps.engine.naming import parse_name
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results
@@ -59,7 +58,7 @@ class LaunchOptions:
 
     def make_executor(self) -> Executor:
         """The executor of this launch."""
-        return EXECUTORS[self.executor](self.resources, self.ray_address)
+        return Executor(name=self.executor, resources=self.resources, address=self.ray_address)
 
     @property
     def num_slots(self) -> int:
@@ -142,7 +141,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--executor",
-        choices=tuple(EXECUTORS),
+        choices=EXECUTORS,
         help="default: ray; at smoke scale without a cluster: inline",
     )
     add("--ray-address", help="cluster to join (default: $RAY_ADDRESS, else an embedded one)")

@@ -27,7 +27,7 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symli
 HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
 COMPUTES = (
     "sweeps.engine.launch.scheduler:Scheduler.run",
-    "sweeps.engine.executors:Ray.session",
+    "sweeps.engine.executors:Executor.session",
     "sweeps.commands.trained:write_diagnosis",
     "sweeps.commands.trained:measure",
     "sweeps.engine.launch.mirror.process:Mirror",
@@ -37,7 +37,6 @@ COMPUTES = (
     "sweeps.commands.dashboard:_server",
     "pcore.cli.train:train_trial",
     "pcore.cli.theory:check_hard",
-    "pcore.cli.theory:exact_lengths",
     "pcore.theory.ceilings:count_ceiling",
     "pcore.cli.trained:analyse_failures",
     "pcore.diagnosis.attention:attention_weights",

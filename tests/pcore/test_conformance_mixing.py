@@ -108,14 +108,6 @@ class DeadParameter(Softmax):
         self.unused = nn.Parameter(torch.ones(3))
 
 
-class Cubic(Softmax):
-    """Compares all keys of a query with each other."""
-
-    def forward(self, scores, visible, queries):
-        pairs = scores.unsqueeze(4) - scores.unsqueeze(3)
-        return super().forward(scores + 0 * pairs.mean(dim=4), visible, queries)
-
-
 class Forgets(GatedLinear):
     """Its state is lost between two steps of decoding."""
 
@@ -140,7 +132,6 @@ class SeesPadding(Mixer):
         (LooseTensor, "gradient reaches parameters"),
         (SaysSeparable, "rows cut = rows padded"),
         (DeadParameter, "gradient reaches parameters"),
-        (Cubic, "work grows as attention's"),
         (Forgets, "cached = uncached decoding"),
         (SeesPadding, "padding invariance"),
     ],

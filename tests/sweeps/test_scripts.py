@@ -153,7 +153,7 @@ REFERENCES = {  # the first cell at smoke, laptop and paper scale
     "packed_train_length": ("trained on 1-3", "trained on 1-20", "trained on 1-40"),
     "packing_ablation": ("rings, packed",) * 3,
     "parity": ("scratchpad, coupling",) * 3,
-    "quickstart": ("coupling, 1 layer",) * 3,
+    "quickstart": ("coupling, rings, packed",) * 3,
     "reordering_tasks": ("sorting, coupled as a bag",) * 3,
     "rope_ablation": ("coupled RoPE, IDs times 1 to 5",) * 3,
     "scratchpad_addition": ("scratchpad, coupling",) * 3,

@@ -1,67 +1,103 @@
-"""Executors: where the trials of a launch run. A new one is a class like `Inline` and a line in
-`EXECUTORS`; scheduler, options and command line read nothing else.
+"""Where the trials of a launch run: in this process, or on a Ray cluster.
+
+This file imports no framework and no torch: `--help` and `--plan` read it. What needs these is
+imported when a session begins.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
-
-from sweeps.engine.executors.base import Executor, Resources, Tracker, count_cpus
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from sweeps.engine.plan import PlannedTrial
     from sweeps.engine.store.store import Store
-    from sweeps.engine.trial.attempt import Settings
+    from sweeps.engine.trial.attempt import Outcome, Settings
 
-__all__ = ["EXECUTORS", "Executor", "Resources"]
+EXECUTORS = ("ray", "inline")
+RAY_SECONDS = 8.0  # an embedded cluster, the import of torch in its workers, the end
 
 
-class Inline(Executor):
-    """Trials one after another in this process. For tests and machines without Ray. An
-    interrupt leaves the running one to be resumed by the next launch.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resources:
+    """CPUs and GPUs of one trial."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+class Tracker(Protocol):
+    """What an executor tells of its trials; how far a running one is, its own file says.
+
+    Methods may be called from any thread.
     """
 
-    in_process = True
+    @property
+    def num_slots(self) -> int: ...
+
+    @property
+    def outcomes(self) -> "dict[str, Outcome]":
+        """Of the trials that ended, by trial id."""
+        ...
+
+    def finished(self, outcome: "Outcome") -> None:
+        """An attempt ended, or was not started."""
+
+    def say(self, text: str) -> None:
+        """A sentence for the person who launched."""
+
+    def idle_seconds(self) -> float:
+        """Since the last sign of life if no trial is running, else 0."""
+        ...
+
+
+def count_cpus() -> int:
+    """CPUs that this process may use: containers, Slurm and taskset leave it some."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Executor:
+    """Runs trials one after another in this process (inline), or on the Ray cluster at an address,
+    else on one that it starts on this machine.
+    """
+
+    name: str  # of EXECUTORS
+    resources: Resources
+    address: str | None = None
+
+    @property
+    def in_process(self) -> bool:
+        """Whether trials run in the launching process: only then must the GPU be here."""
+        return self.name == "inline"
 
     @property
     def is_local(self) -> bool:
-        return True
+        """Whether trials run on this machine: its CPUs then bound `--cpus-per-trial`, and its speed
+        prices them.
+        """
+        return self.in_process or not self.address
 
     @property
     def num_slots(self) -> int:
-        return 1
-
-    @contextmanager
-    def session(self, store: "Store") -> Generator[int]:
-        del store
-        yield 1
-
-    def run(
-        self, pending: "Sequence[PlannedTrial]", settings: "Settings", progress: Tracker
-    ) -> None:
-        from sweeps.engine.executors.worker import run_trials
-        from sweeps.engine.trial.failures import FailurePolicy
-
-        configs = (planned.trial.config for planned in pending)
-        run_trials(configs, settings, FailurePolicy(), progress.finished)
-
-
-class Ray(Executor):
-    """Joins the Ray cluster at the address, or starts one on this machine. `ray_cluster` connects,
-    `ray_tune` runs; they are the only files that import Ray.
-    """
-
-    start_seconds = 8.0  # an embedded cluster, the import of torch in its workers, the end
+        """Trials that will run at once, as far as known before a session."""
+        return 1 if self.in_process else max(1, int(count_cpus() // self.resources.cpus))
 
     @property
-    def is_local(self) -> bool:
-        return not self.address
-
-    @property
-    def num_slots(self) -> int:
-        return max(1, int(count_cpus() // self.resources.cpus))
+    def start_seconds(self) -> float:
+        """For starting and stopping it, as `--plan` predicts."""
+        return 0.0 if self.in_process else RAY_SECONDS
 
     def session(self, store: "Store") -> AbstractContextManager[int]:
+        """What several passes share, open until the end of the block; gives how many trials run at
+        once. Inside an open session it is that one.
+
+        Raises ValueError in one sentence if trials cannot run or cannot write to the store.
+        """
+        if self.in_process:
+            return nullcontext(1)
         from sweeps.engine.executors.ray_cluster import ray_session
 
         return ray_session(self.address, self.resources, store)
@@ -69,9 +105,16 @@ class Ray(Executor):
     def run(
         self, pending: "Sequence[PlannedTrial]", settings: "Settings", progress: Tracker
     ) -> None:
-        from sweeps.engine.executors.ray_tune import run_on_ray
+        """Run these trials in their order inside a session, each once; `progress` is told of every
+        end. Failures of trials are outcomes, not exceptions; Ctrl-C passes through.
+        """
+        if self.in_process:
+            from sweeps.engine.executors.worker import run_trials
+            from sweeps.engine.trial.failures import FailurePolicy
 
-        run_on_ray(pending, settings, progress, self.resources)
+            configs = (planned.trial.config for planned in pending)
+            run_trials(configs, settings, FailurePolicy(), progress.finished)
+        else:
+            from sweeps.engine.executors.ray_tune import run_on_ray
 
-
-EXECUTORS: dict[str, type[Executor]] = {"ray": Ray, "inline": Inline}
+            run_on_ray(pending, settings, progress, self.resources)

@@ -28,7 +28,7 @@ import pcore
 from pcore.cli.parser import first_line
 from pcore.config import TrialConfig, named_code
 from pcore.registry import resolve, source_hash
-from sweeps.engine.executors.base import Resources, count_cpus
+from sweeps.engine.executors import Resources, count_cpus
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.sources import hash_sources
 from sweeps.engine.store.store import Store

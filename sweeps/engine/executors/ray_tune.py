@@ -27,8 +27,8 @@ import ray
 from ray import tune
 
 from pcore.config import flatten, unflatten
-from sweeps.engine.executors.base import Policy, Resources, Tracker
-from sweeps.engine.executors.worker import account_for_missing, run_trials
+from sweeps.engine.executors import Resources, Tracker
+from sweeps.engine.executors.worker import Policy, account_for_missing, run_trials
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import FailurePolicy

@@ -1,14 +1,23 @@
 """The loop that runs trials, and what executors share whose workers are separate processes."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from pcore.config import TrialConfig, trial_id
-from sweeps.engine.executors.base import Policy, Tracker
+from sweeps.engine.executors import Tracker
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings, run_attempt
 from sweeps.engine.trial.failures import cell_of
 from sweeps.engine.trial.markers import record_lost
+
+
+class Policy(Protocol):
+    """Which trials are no longer started; see `sweeps.engine.trial.failures.FailurePolicy`."""
+
+    def stop_reason(self, cell: str) -> str: ...
+
+    def record(self, cell: str, status: str, error: str) -> None: ...
 
 
 def run_trials(

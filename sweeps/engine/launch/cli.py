@@ -27,7 +27,9 @@ if TYPE_CHECKING:  # torch comes with it
     from sweeps.engine.plan import Plan
 
 # As `pcore train` has it for every field.
-OPTION_OF_PCORE = re.compile(r"unrecognized arguments: .*?--([a-z]+\.[a-z_0-9]+)")
+OPTION_OF_PCORE = re.compile(
+    r"(?:unrecognized arguments: .*?|unknown option )--([a-z]+\.[a-z_0-9]+)"
+)
 EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 

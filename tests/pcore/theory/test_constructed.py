@@ -1,7 +1,6 @@
 """Constructed models as trials: exact up to the theorem's bound, with ids, rows and one report."""
 
 import pytest
-from sweeps.engine.prices.price import price_cells
 
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id, unflatten
@@ -12,6 +11,7 @@ from pcore.training import train
 from pcore.validation import validate
 from sweeps.__main__ import main
 from sweeps.baseline import addition, constructed
+from sweeps.engine.price import price_cells
 from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
@@ -82,7 +82,7 @@ def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
 
 def test_seeds_do_not_multiply_a_constructed_cell():
     cells = [Cell(label="theory", config=config_of(4)), Cell(label="trained", config=BASE)]
-    sweep = Sweep(name="x", title="", claim="", cells=lambda scale: cells, seeds={"smoke": "3"})
+    sweep = Sweep(name="x", title="X", claim="", cells=lambda scale: cells, seeds={"smoke": "3"})
     labels = [trial.cell.label for trial in sweep.trials("smoke")]
     assert labels == ["theory", "trained", "trained", "trained"]
 
@@ -90,7 +90,7 @@ def test_seeds_do_not_multiply_a_constructed_cell():
 def test_it_has_a_price_without_a_probe(tmp_path):
     config = config_of(4)
     prices = price_cells({"a": config}, Store(tmp_path), "cpu")
-    assert 0 < prices.by_cell["a"].seconds < 1
+    assert 0 < prices["a"].seconds < 1
 
 
 def test_a_trained_configuration_keeps_its_identity():
@@ -118,7 +118,9 @@ def test_what_it_cannot_do_is_refused_before_any_compute(changes, message):
 
 
 def test_bits_of_a_trained_model_are_refused():
-    with pytest.raises(ValueError, match=r"model\.num_bits=4 needs model\.kind=constructed"):
+    with pytest.raises(
+        ValueError, match=r"model\.num_bits=4 has no meaning with model\.kind=trained"
+    ):
         validate(override(BASE, {"model.num_bits": 4}))
 
 

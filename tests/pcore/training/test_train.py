@@ -366,6 +366,7 @@ WRONG = {
     ),
     "no optimizer": lambda state: state["optimizer"].clear(),
     "a stream of numbers": lambda state: state["data"].update(start=torch.zeros(5)),
+    "half a stream": lambda state: state["data"].update(order=state["data"]["order"][:99]),
     "a cursor behind the list": lambda state: state["data"].update(cursor=10**6),
     "results that are none": lambda state: state.update(results=[{"length": 3}]),
     "candidates of another policy": lambda state: state.update(candidates={"oracle": {}}),

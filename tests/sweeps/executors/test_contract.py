@@ -1,4 +1,4 @@
-"""What every executor has to do (`sweeps.engine.executors.base.Executor`), checked of each."""
+"""What an executor has to do, checked of each."""
 
 import os
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Raising(Encoding):
 )
 def executor(request, tmp_path_factory):
     """Every executor in a session of its own, with one slot."""
-    opened = EXECUTORS[request.param](WHOLE)
+    opened = Executor(name=request.param, resources=WHOLE)
     with opened.session(Store(tmp_path_factory.mktemp("session"))) as num_slots:
         assert num_slots == opened.num_slots == 1
         yield opened

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweeps.engine.executors import Ray
+from sweeps.engine.executors import Executor
 from sweeps.engine.launch.cli import main
 from sweeps.engine.trial import attempt
 from sweeps.engine.trial.failures import FailurePolicy
@@ -76,7 +76,7 @@ def test_on_ray_they_are_seven_four_of_them_in_the_launching_process(tmp_path, p
     actor = SimpleNamespace(remote=lambda: None)
     monkeypatch.setattr(ray_tune, "ray", SimpleNamespace(remote=lambda **needs: lambda cls: actor))
     monkeypatch.setattr(ray_tune, "SharedPolicy", lambda actor: FailurePolicy())
-    monkeypatch.setattr(Ray, "session", lambda self, store: nullcontext(1))
+    monkeypatch.setattr(Executor, "session", lambda self, store: nullcontext(1))
     flags = ["--scale", "smoke", "--seeds", "1", "--executor", "ray", "--no-mlflow", "--no-report"]
     assert main(make_sweep(one={}), [*flags, "--results", str(tmp_path)]) == 0
     (path,) = paths

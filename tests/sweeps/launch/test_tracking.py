@@ -19,6 +19,7 @@ from sweeps.engine.launch.mirror.target import PATIENCE, find_target, local_uri
 from sweeps.engine.launch.mirror.tracking import connect, metric_names
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial import running
 from sweeps.engine.trial.processes import this_process
 from tests.support.sweeps.tiny import make_sweep, run
 
@@ -117,16 +118,16 @@ def test_the_mirror_shows_the_sweep_as_parent_and_its_trials_as_children(store, 
 
 
 @pytest.mark.slow
-def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store):
+def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store, monkeypatch):
     shard = store.shards()[0]
     (row,) = store.load([shard.trial_id], "trial").to_pylist()
     data, kept = store.folder.read(shard.name), {"learning_rate": 0.1, "grad_norm": 1.0}
     store.folder.delete(shard.name)
 
-    def begin(losses: dict[int, float], started: str, born: str | None = None) -> None:
+    def begin(losses: dict[int, float], started: str, **process: str) -> None:
         """The file of an attempt at this trial that has come so far."""
         told = {
-            "process": this_process().as_dict() | ({"born": born} if born else {}),
+            "process": this_process().as_dict() | process,
             "launch": "x",
             "started_at": f"{started}T00:00:00+00:00",
             "config": json.loads(row["config_json"]),
@@ -149,6 +150,12 @@ def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store):
     begin({10: 2.0, 15: 1.5}, "2026-01-01", born="long ago")  # its process is gone
     live.update()
     assert shown() == ("KILLED", "KILLED", [(10, 2.0), (15, 1.5)])
+    monkeypatch.setattr(running, "PATIENCE", 0.0)
+    begin({10: 2.0}, "2026-01-01", place="elsewhere")  # silent: after a while it is dead
+    once = mirror(Store(store.root))
+    assert shown()[0] == "RUNNING"
+    once.settle()
+    assert shown()[0] == "KILLED"
     begin({10: 2.0}, "2026-01-02")  # the next attempt takes the place of the run
     live.update()
     assert shown() == ("RUNNING", "RUNNING", [(10, 2.0)])

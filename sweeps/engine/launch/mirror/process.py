@@ -18,6 +18,7 @@ from pcore.cli.parser import first_line
 from sweeps.engine.launch.mirror.target import Target, View, find_shown, report_of
 from sweeps.engine.launch.mirror.tracking import Experiment, connect
 from sweeps.engine.store.store import Store
+from sweeps.engine.trial import running
 from sweeps.engine.trial.running import Observer
 
 NICENESS = 5  # trials come first
@@ -50,12 +51,20 @@ class Mirror:
             self.client, self.experiments = None, {}
             raise
 
+    def settle(self) -> None:
+        """End also the runs of processes on other machines that have fallen silent, which a single
+        look cannot know.
+        """
+        if self.observer.seen:
+            time.sleep(running.PATIENCE + 1.0)
+            self.update()
+
     def _update(self, force: bool) -> None:
         with alone(self.target):
             if self.client is None:
                 self.client = connect(self.target)
                 self.tick()
-            began, running = time.monotonic(), self.observer.look()
+            began, found = time.monotonic(), self.observer.look()
             visible, shown = self.store.visible(), find_shown(self.store, self.views)
             self.looked = time.monotonic() - began
             for one in shown:
@@ -63,7 +72,7 @@ class Mirror:
                     made = Experiment(self.client, one, self.store, self.target, self.tick)
                     self.experiments[one.view] = made
                 report = report_of(self.store, one)
-                if self.experiments[one.view].update(one, visible, running, report, force):
+                if self.experiments[one.view].update(one, visible, found, report, force):
                     self.target.note(one, visible, report)
 
 

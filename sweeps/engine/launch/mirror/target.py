@@ -170,9 +170,10 @@ class Follower:
 
     def close(self, wait: bool) -> None:
         """The launch is over; wait until MLflow shows it, and say in a sentence if it does not."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
+        for pipe in (self.process.stdin, *(() if wait else (self.process.stdout,))):
+            with contextlib.suppress(OSError):
+                if pipe:
+                    pipe.close()
         if not wait:
             return
         answer = self._last_words()
@@ -181,7 +182,8 @@ class Follower:
             answer = f"{self.target.uri} took longer than {PATIENCE:.0f} s"
         elif code := self.process.wait():
             answer = f"its process ended with code {code}"
-        self.process.wait()
+        with self.process:  # which closes its pipes
+            pass
         if answer:
             print(
                 f"MLflow mirror incomplete ({answer}); the rows in {self.target.results} are "
@@ -189,6 +191,12 @@ class Follower:
                 file=sys.stderr,
                 flush=True,
             )
+
+    def end(self) -> None:
+        """Stop following; whoever mirrors next completes what was begun."""
+        self.process.terminate()
+        with self.process:
+            pass
 
     def _last_words(self) -> str | None:
         """The last line of its output; None if it is silent for too long."""
