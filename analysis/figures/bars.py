@@ -16,7 +16,7 @@ from pcore.cli.text import plain
 KINDS = {  # column of the counts: label, colour, hatch (for print in grey)
     "num_wrong_symbol": ("wrong symbol", style.COLORS[1], ""),
     "num_early_stop": ("stops too early", style.COLORS[4], "//"),
-    "num_missed_stop": ("does not stop", style.COLORS[6], ".."),
+    "num_missed_stop": ("does not stop", style.COLORS[6], r"\\"),
 }
 WORDS = {"next": "the next significance", "same": "the same significance"}
 ROW, CAUSES = 0.2, 0.12  # inches of height of a cell, and of the causes below its bar
