@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.commands import COMMANDS, SCALES, sweep_name
+from analysis.commands import COMMANDS, RANGES, SCALES, sweep_name
 from pcore.cli.parser import Parser, close_output, first_line
 from pcore.cli.text import plain_output
 from sweeps.engine.store.location import find_existing
@@ -36,6 +36,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["page"]:
         raise ValueError("`page` and `report` are one now: python -m analysis report")
+    if given[:1] == ["select"]:
+        raise ValueError("`select` is a table now: table SWEEP --metric near_score --over near")
     parser = Parser(
         prog="python -m analysis",
         description="Tables, figures and reports from stored results.",
@@ -48,29 +50,32 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    stored = ("table", "report", "compare", "trace", "select", "search")
+    stored = ("table", "report", "compare", "trace", "search")
     for name in stored:
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
     add["compare"]("a", help="SWEEP, SWEEP/CELL or SWEEP [SCALE]/CELL; before SWEEP, a folder")
     add["compare"]("b", help="the other one")
     add["compare"]("sweep", nargs="?", metavar="SWEEP", help="then A and B are results folders")
-    add["compare"]("--by-length", action="store_true", help="every length, not bands of them")
+    add["compare"]("--by-length", action="store_true", help="each length, with intervals")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
-    for name in ("table", "trace", "select", "search"):
+    for name in ("table", "trace", "search"):
         add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
     add["trace"]("cell", metavar="CELL", help="its label in the table")
     add["trace"]("length", metavar="LENGTH", type=int)
-    for name in ("table", "report", "compare", "trace", "select"):
+    for name in ("table", "report", "compare", "trace"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
-    for name in ("table", "report", "compare", "trace", "select", "search"):
+    for name in ("table", "report", "compare", "trace", "search"):
         default = "all" if name == "report" else "the only one in the store, else laptop"
         add[name]("--scale", choices=SCALES, help=f"default: {default}")
     for name in ("table", "report", "compare", "search", "attention"):
         add[name]("--out", type=Path, metavar="FOLDER", help="where to write; made if missing")
     add["table"](
-        "--metric", help="one of your own instead of exact match (python -m sweeps measure)"
+        "--metric",
+        help="instead of exact match: token_accuracy, loss, near_score, or one of your own "
+        "(python -m sweeps measure)",
     )
+    add["table"]("--over", choices=RANGES, default="", help="of a metric: its mean over a range")
     add["table"](
         "--only",
         action="append",

@@ -10,7 +10,6 @@ from analysis import load
 from analysis.load import Results
 from analysis.report import files
 from analysis.tables import render
-from analysis.tables.change_tables import band_table, count_cells, length_change_table
 from analysis.tables.files import check_place, write_text
 from analysis.tables.sweep_tables import Table
 from sweeps.engine.store.address import parse_address
@@ -20,6 +19,7 @@ from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 
 SCALES = ("smoke", "laptop", "paper")
+RANGES = ("train", "near", "test")
 
 
 def show_table(options: argparse.Namespace) -> int:
@@ -28,12 +28,10 @@ def show_table(options: argparse.Namespace) -> int:
     if not _has_runs(results):
         return 0
     folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
-    if options.metric and (options.only or options.lengths):
-        raise ValueError("--metric shows all cells: it does not go with --only or --lengths")
-    if options.metric:
-        return _show_metric(results, options.metric, folder)
-    if options.only or options.lengths:
-        return _show_selected(results, options.only, options.lengths, folder)
+    if options.over and not options.metric:
+        raise ValueError("--over needs a --metric, e.g. exact_match")
+    if options.metric or options.only or options.lengths:
+        return _show_selected(results, options, folder)
     table, texts = files.table_files(results)
     try:
         written = files.write_files(folder, texts)
@@ -49,32 +47,29 @@ def show_table(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_selected(results: Results, only: list[str], lengths: list[int], folder: Path) -> int:
-    """A table of some cells at some lengths, and their curves, beside those of the sweep."""
+def _show_selected(results: Results, options: argparse.Namespace, folder: Path) -> int:
+    """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
     from analysis.figures import style
     from analysis.figures.curves import has_losses, plot_lengths, plot_losses
+    from analysis.tables.metric_table import find_metric, metric_table
     from analysis.tables.sweep_tables import ablation_table
 
-    chosen = load.select_cells(results, only) if only else results
-    table = ablation_table(chosen, lengths)
+    chosen, stem = load.select_cells(results, options.only) if options.only else results, "selected"
+    if options.metric:
+        metric = find_metric(results, options.metric)
+        table = metric_table(chosen, metric, options.over, options.lengths)
+        stem = f"metric-{metric.replace(':', '-')}"
+    else:
+        table = ablation_table(chosen, options.lengths)
     if len(chosen.cells) < len(results.cells):
         count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
         table = replace(table, notes=(count, *table.notes))
-    written = _write_table(table, folder, "selected")
-    written += style.save(plot_lengths(chosen), folder / "selected")
-    if has_losses(chosen):
-        written += style.save(plot_losses(chosen), folder / "selected-losses")
+    written = _write_table(table, folder, stem)
+    if not options.metric:
+        written += style.save(plot_lengths(chosen), folder / stem)
+        if has_losses(chosen):
+            written += style.save(plot_losses(chosen), folder / f"{stem}-losses")
     _show_written(written)
-    return 0
-
-
-def _show_metric(results: Results, metric: str, folder: Path) -> int:
-    """The table of a metric instead of exact match; no figures."""
-    from analysis.tables.metric_table import find_column, metric_table
-
-    column = find_column(results, metric)
-    stem = f"metric-{column.replace(':', '-')}"
-    _show_written(_write_table(metric_table(results, column), folder, stem))
     return 0
 
 
@@ -117,15 +112,15 @@ def make_report(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Compare two folders, sweeps or cells: what changed from A to B, by how much, how certain."""
     from analysis.statistics.comparisons import compare_results
+    from analysis.tables.comparison_table import change_table, count_cells
 
     (a, name_a), (b, name_b) = _operands(options)
     a, b = load.unchanged_labels(a, b.cells), load.unchanged_labels(b, a.cells)
     if not set(a.cells) & set(b.cells):
         hint = "name a cell of each: SWEEP/CELL"
         raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")
-    frame = compare_results(a, b)
-    shown = length_change_table if options.by_length else band_table
-    table = shown(frame, f"From A, {name_a}, to B, {name_b}")
+    frame = compare_results(a, b, options.by_length)
+    table = change_table(frame, f"From A, {name_a}, to B, {name_b}", options.by_length)
     if len({*a.cells, *b.cells}) > 1:
         table = replace(table, notes=(count_cells(a, b), *table.notes))
     few = "\n  ".join((table.title, *table.notes[:2]))
@@ -190,14 +185,6 @@ def show_trace(options: argparse.Namespace) -> int:
     results = _load(options)
     traced = trace(results, Store(options.results), options.cell, options.length)
     print(describe_trace(traced, results, options.results))
-    return 0
-
-
-def show_selection(options: argparse.Namespace) -> int:
-    """Show which candidate coupling the near range selects for each task."""
-    from analysis.tables.selection import selection_table
-
-    print(render.render_text(selection_table(_load(options))))
     return 0
 
 
@@ -300,7 +287,6 @@ COMMANDS = {
     "report": make_report,
     "compare": compare,
     "trace": show_trace,
-    "select": show_selection,
     "search": show_search,
     "fill": fill_files,
     "attention": draw_attention,

@@ -3,7 +3,7 @@
 A block starts with a comment that names its content and ends with another:
 
     <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
-    <!-- pcore selection SWEEP SCALE RESULTS -->          candidates and their near scores
+    <!-- pcore metric SWEEP METRIC RANGE -->              another metric's mean over a range
     <!-- pcore figure SWEEP SCALE RESULTS NAME FILE -->   the figure NAME, written to FILE.png
     <!-- pcore ranges SWEEP LENGTHS -->                   worst to best run, a line per cell
     <!-- pcore runs SWEEP LENGTHS -->                     each run, a line per pair of seeds
@@ -29,7 +29,7 @@ from analysis import load
 from analysis.figures import style
 from analysis.figures.choose import draw_figures
 from analysis.load import Results
-from analysis.tables import render, selection
+from analysis.tables import metric_table, render
 from analysis.tables import sweep_tables as tables
 from sweeps.engine.store.store import Store
 
@@ -37,7 +37,7 @@ START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n?")
 END = "<!-- /pcore -->"
 PUBLISHED = ("laptop", "results/published/laptop")
 # How many words a block has after SWEEP SCALE RESULTS.
-EXTRA = {"table": 0, "selection": 0, "figure": 2, "ranges": 1, "runs": 1, "value": 3}
+EXTRA = {"table": 0, "metric": 2, "figure": 2, "ranges": 1, "runs": 1, "value": 3}
 WHICH: dict[str, Callable[[pd.Series], str]] = {
     "worst": lambda shares: tables.percent(shares.min()),
     "median": lambda shares: tables.percent(shares.median()),
@@ -99,8 +99,8 @@ def _fill_block(
     match kind:
         case "table":
             return render.render_markdown(tables.ablation_table(results))
-        case "selection":
-            return render.render_markdown(selection.selection_table(results))
+        case "metric":
+            return render.render_markdown(metric_table.metric_table(results, *given))
         case "figure":
             return _figure(results, given[0], given[1], file, draw)
         case "value":

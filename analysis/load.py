@@ -4,8 +4,8 @@ A cell is a configuration without its seeds, a run is one trial of a cell. Which
 decided here, once:
 
 - `ok` trials count with what they measured;
-- `diverged` trials count as 0 exact match at every length on which comparable trials were tested (a
-  failure is a result);
+- `diverged` trials count as 0 exact match at every length on which comparable trials were tested,
+  or they themselves would have been (a failure is a result);
 - `missing`, `error`, `oom`, `timeout` and `lost` trials do not count: they are in `trials` and
   reduce n.
 """
@@ -16,6 +16,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import product
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,6 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pcore.config import coerce
 from sweeps.engine.store.beside import MECHANISM, MECHANISMS, METRICS
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import PUBLISHED
@@ -354,7 +356,8 @@ def _join_evaluation(trials: pd.DataFrame, store: Store, shards: Sequence[Shard]
     """Rows of ok trials with their cell, zeros for diverged ones; sorted by cell, run and key."""
     finished = trials[trials["status"] == "ok"]
     ok = finished[RUN].merge(_load_evaluation(store, shards), on="trial_id")
-    diverged = trials.loc[trials["status"] == "diverged", [*RUN, *LENGTHS]]
+    asked = [*RUN, *LENGTHS, "eval.num_examples"]
+    diverged = trials.loc[trials["status"] == "diverged", asked]
     zeros = [_zeros(run, ok, finished) for _, run in diverged.iterrows()]
     parts = [part for part in (ok, *zeros) if len(part)]
     joined = pd.concat(parts, ignore_index=True) if len(parts) > 1 else ok
@@ -398,28 +401,36 @@ def _name_questions(run: pd.Series) -> str | None:
 
 
 def _zeros(run: pd.Series, ok: pd.DataFrame, finished: pd.DataFrame) -> pd.DataFrame:
-    """A diverged run: nothing right wherever trials with the same lengths were tested.
+    """A diverged run: nothing right wherever trials with the same lengths were tested; where no
+    such trial finished, at the lengths of its own configuration.
 
     ok: evaluations of the `finished` trials.
-
-    If no such trial finished, the lengths of all others are taken, and its own trained lengths say
-    which are `train`.
     """
     alike = (finished[LENGTHS].fillna("") == run[LENGTHS].fillna("")).all(axis=1)
-    same = ok[ok["trial_id"].isin(finished.loc[alike, "trial_id"])]
-    rows = (same if len(same) else ok).drop_duplicates(
-        KEYS if len(same) else [k for k in KEYS if k != "range"]
-    )
-    rows = rows.copy()
-    if not len(same):
-        inside = rows["length"].between(run["data.min_length"], run["data.max_length"])
-        outside = rows["range"].where(rows["range"] != "train", "test")
-        rows["range"] = np.where(inside, "train", outside)
+    same = ok[ok["trial_id"].isin(finished.loc[alike, "trial_id"])].drop_duplicates(KEYS)
+    rows = same.copy() if len(same) else _planned(run).reindex(columns=ok.columns)
     rows[RUN] = run[RUN].to_numpy()
     rows[["num_correct", "num_correct_tokens", *KINDS]] = 0
     rows[["outcomes", "samples"]] = None
     rows[["loss_sum", *metric_names(rows)]] = np.nan
     return rows.astype(ok.dtypes.to_dict())
+
+
+def _planned(run: pd.Series) -> pd.DataFrame:
+    """What a trial would have been tested on: a row per checkpoint policy and pair of lengths."""
+
+    def numbers(name: str) -> tuple[int, ...]:
+        text = run[f"eval.{name}_lengths"]
+        return coerce(text, tuple[int, ...], name) if isinstance(text, str) else ()
+
+    every = range(int(run["data.min_length"]), int(run["data.max_length"]) + 1)
+    lengths = {"train": numbers("train") or every, "near": numbers("near"), "test": numbers("test")}
+    policies = str(run["eval.checkpoints"]).split(",")
+    places = [(name, n) for name, found in lengths.items() for n in found]
+    pairs = product(policies, places, numbers("second") or [pd.NA])
+    rows = [(policy, *place, second) for policy, place, second in pairs]
+    counts = {"num_examples": int(run["eval.num_examples"]), "num_tokens": 0, "checkpoint_step": 0}
+    return pd.DataFrame(rows, columns=KEYS).assign(**counts)
 
 
 def cell_axes(results: Results) -> dict[str, dict[str, Coordinate]]:

@@ -5,6 +5,7 @@
     rows = read_rows("results/published/laptop", "depth_ablation")
     rows.pivot_table(index="cell", columns="length", values="exact_match", aggfunc="median")
 
+`read_curves` has the training loss by step.
 `analysis.load` has the same sweep as several frames with everything that tables need.
 """
 
@@ -39,6 +40,36 @@ def read_rows(
     (`model.num_layers`, ...). Diverged runs have 0 right, and a trial that two sweeps share has
     rows in both. Raises ValueError for what the store lacks.
     """
+    return pd.concat(
+        [
+            _tidy(results, results.evaluation if checkpoint else results.all_evaluation)
+            for results in _load(results, sweeps, scale, checkpoint or "last")
+        ],
+        ignore_index=True,
+    )
+
+
+def read_curves(
+    results: str | Path,
+    sweeps: str | Sequence[str] | None = None,
+    scale: str | None = None,
+) -> pd.DataFrame:
+    """Training loss: a row per run and reported step of these sweeps.
+
+    Columns: as of `read_rows`, with `step` and `loss` (nats per target) instead of lengths and
+    counts; runs of every status that reported anything. Raises ValueError for what the store lacks.
+    """
+    found = _load(results, sweeps, scale)
+    plain = dict.fromkeys(("cell", "trial_id", "status"), "str")
+    return pd.concat([_tidy(r, r.reports.astype(plain)) for r in found], ignore_index=True)
+
+
+def _load(
+    results: str | Path,
+    sweeps: str | Sequence[str] | None,
+    scale: str | None,
+    checkpoint: str = "last",
+) -> list[Results]:
     names = [sweeps] if isinstance(sweeps, str) else sweeps
     views = list(Store(results).views())
     chosen = [v for v in views if (not names or v[0] in names) and scale in (None, "all", v[1])]
@@ -55,14 +86,11 @@ def read_rows(
             there += f"; did you mean {inside[0]}?" if inside else ""
             there += "" if Path(results).is_dir() else "; there is no such folder"
         raise ValueError(f"{results} has no such sweep; there: {there}")
-    frames = [
-        _tidy(load_sweep(results, *view, checkpoint or "last"), checkpoint) for view in chosen
-    ]
-    return pd.concat(frames, ignore_index=True)
+    return [load_sweep(results, *view, checkpoint) for view in chosen]
 
 
-def _tidy(results: Results, checkpoint: str | None) -> pd.DataFrame:
-    rows = results.evaluation if checkpoint else results.all_evaluation
+def _tidy(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of runs with the place and the configuration of their cell."""
     trials = results.trials.reset_index(drop=True)
     flat = pd.DataFrame(
         [json.loads(text) if isinstance(text, str) else {} for text in trials["config_json"]]
@@ -72,7 +100,8 @@ def _tidy(results: Results, checkpoint: str | None) -> pd.DataFrame:
     configuration = [name for name in trials.columns if "." in name]
     trials = trials[["cell", "trial_id", *TRIAL, *configuration]]
     places = cell_axes(results)
-    columns = ["trial_id", *SEEDS, "status", *KEYS, *COUNTS, *metric_names(rows)]
+    measured = [*KEYS, *COUNTS, *metric_names(rows)] if "length" in rows else ["step", "loss"]
+    columns = ["trial_id", *SEEDS, "status", *measured]
     tidy = rows[[*CELL, *columns]].merge(trials, on=["cell", "trial_id"], validate="many_to_one")
     axes = list(dict.fromkeys(name for place in places.values() for name in place))
     where = {f"axis.{name}": [places[cell].get(name) for cell in tidy["cell"]] for name in axes}

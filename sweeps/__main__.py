@@ -131,12 +131,9 @@ COMMANDS = {
     "status": Command("done, missing, failed and stale trials per cell; what runs", _status, True),
     "trials": Command("id, seeds, state, result and weights of each trial", _trials, True),
     "why": Command("result, uses and attempts of one trial", "show:show_trial", True),
-    "diagnose": Command(
-        "analyse trained models: attention, causes of failure", "trained:diagnose_trials", True
-    ),
     "measure": Command(
-        "apply a metric of your own to trained models: a column of their rows",
-        "trained:measure_trials",
+        "apply a metric to trained models: the causes of failure, or your own",
+        "measure:measure_trials",
         True,
     ),
     "replicate": Command(
@@ -208,27 +205,27 @@ def _add_names(add: Adders) -> None:
             help="all sweeps of a table of the report (sweeps/tables.py), e.g. core",
         )
     add["trials"]("sweeps", nargs="+", metavar="SWEEP")
-    add["measure"]("metric_name", metavar="MODULE:FUNCTION", help="it is imported and run")
-    for name in ("status", "diagnose", "measure", "mirror"):
+    text = "mechanism (attention, causes of failure), or MODULE:FUNCTION, which is imported and run"
+    add["measure"]("metric_name", metavar="METRIC", help=text)
+    for name in ("status", "measure", "mirror"):
         add[name]("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     add["why"]("text", metavar="TRIAL", help=TRIAL)
     add["why"]("--json", dest="as_json", action="store_true", help="everything, for programs")
 
 
 def _add_trained(add: Adders) -> None:
-    for name in ("diagnose", "measure"):
-        add[name](
-            "--examples",
-            dest="num_examples",
-            metavar="N",
-            type=parse_count,
-            default=NUM_EXAMPLES,
-            help=f"per length (default: {NUM_EXAMPLES})",
-        )
-        add[name]("--device", default="cpu", help="cpu or cuda (default: cpu)")
-        add[name]("--force", action="store_true", help="also trials that are done")
-        add[name]("--trust-code", action="store_true", help="run user code named in checkpoints")
-    for name in ("diagnose", "measure", "mirror"):
+    add["measure"](
+        "--examples",
+        dest="num_examples",
+        metavar="N",
+        type=parse_count,
+        default=NUM_EXAMPLES,
+        help=f"per length (default: {NUM_EXAMPLES})",
+    )
+    add["measure"]("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    add["measure"]("--force", action="store_true", help="also trials that are done")
+    add["measure"]("--trust-code", action="store_true", help="run user code named in checkpoints")
+    for name in ("measure", "mirror"):
         add[name]("--scale", choices=SCALES, help="default: all scales")
 
 

@@ -7,8 +7,8 @@ five ways of numbering tokens that can tell operators from digits but know nothi
 constant. Two attempts: a learned mixture of all five, trained with everything else (one shared
 table, or a table per candidate, which lets a model tell candidates apart), and selection, which
 trains with each candidate alone and keeps the best on the near range
-(`python -m analysis select found_coupling`; the test range is not used). A third task, mirror, has
-no designed coupling, and no single candidate fits it. Coupled arms have one layer, NoPE and
+(`python -m analysis table found_coupling --metric near_score --over near`). A third task, mirror,
+has no designed coupling, and no single candidate fits it. Coupled arms have one layer, NoPE and
 sequential numbering (random-start APE, which is the fifth candidate alone) as many as they need to
 fit the trained lengths. Expected: selection finds the designed coupling or its mirror image on
 addition and copy; the mixture finds it less reliably; on mirror selection fails, and a mixture with

@@ -31,7 +31,6 @@ from analysis.figures.looks import LOG_SPAN, Look, find_axis, make_looks, ordere
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table, choose_lengths
-from pcore.evaluation import SOLVED
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 STEPS = (1, 2, 5, 10)  # of round numbers on an axis
@@ -274,7 +273,8 @@ def _name_unfitted(results: Results, drawn: list[tuple[Panel, Axes]]) -> str:
     a single panel.
     """
     numbers = ablation_table(results).numbers
-    unfitted = set(numbers.loc[numbers["train_median"] <= SOLVED, "cell"])
+    medians = numbers.set_index("cell")["train_median"].dropna()
+    unfitted = {str(cell) for cell, median in medians.items() if not statistics.fits(median)}
     for panel, axes in drawn:
         if panel.across > 1 and panel.lines and set(panel.lines.values()) <= unfitted:
             text = "does not fit\nits trained lengths"

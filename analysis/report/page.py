@@ -19,16 +19,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analysis.claims.hyperparameters import settings_table
-from analysis.claims.judge import is_judged, judge
-from analysis.claims.published import CLAIMS
-from analysis.claims.verdict import VerdictRow
 from analysis.configs import cell_configs, differences, in_common
 from analysis.figures import style
 from analysis.figures.choose import draw_figures
+from analysis.findings import VerdictRow, is_judged, judge, load_findings
 from analysis.load import COUNTED, Results, load_sweep
 from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_samples
 from analysis.report.files import compare_cells
+from analysis.settings import settings_table
 from analysis.tables.sweep_tables import DASH, Table, ablation_table, percent, times
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.store.store import Store
@@ -218,7 +216,7 @@ def _judge(loaded: Iterable[Results], sweeps: set[str]) -> dict[str, dict[str, l
     by what came out.
     """
     judged = [results for results in loaded if is_judged(results.sweep, results.scale)]
-    rows = [row for row in judge(CLAIMS, judged) if row.sweep in sweeps]
+    rows = [row for row in judge(load_findings(), judged) if row.sweep in sweeps]
     groups = {
         "Findings of the papers": [row for row in rows if row.certainty != "ours"],
         "Our own findings": [row for row in rows if row.certainty == "ours"],

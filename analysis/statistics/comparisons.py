@@ -2,73 +2,60 @@
 
 Runs with the same seed and data seed are *paired* if both cells answered the same questions (in
 whatever format): what the two share cancels in their difference. A diverged run is wrong on every
-example of any test set. Reported: the median difference with the interval of
-`analysis.statistics.intervals`, and
+example of any test set. A cell is compared once, by the mean exact match of each run over the
+lengths that count: one p for a cell, so that no length is picked because it differs. Reported: the
+median difference with its interval, and the p of `analysis.statistics.intervals` that agrees with
+it: a sign test of the pairs, else a test of the ranks of both groups, each with seeds shared as
+they are. Holm goes over all rows of a table that have a p; `least_p_holm` is the smallest adjusted
+p that the table could have shown: above `SURE`, there are too few seeds to decide.
 
-- the exact two-sided sign test of the pairs, ties left out: it is about new seeds. It takes
-  pairs as independent, although in a cross (4x2) some share a seed. n pairs cannot reach a p below
-  `least_p` = 2 * 0.5^n, 0.0625 for 5. Cells that are not paired have a permutation test instead;
-- the exact McNemar test on single examples: it is about *these* trained models only. Examples
-  of several pairs are not independent, so counts are never summed for a p; `num_gained` and
-  `num_lost` (examples that only the cell, or only the reference, has right) only describe. From
-  the one-sided p of K pairs, `p_mcnemar` = (K - u + 1) * p_(u) with u = K // 2 + 1, which is valid
-  under any dependence and says that *more than half* of the pairs differ (partial conjunction:
-  Benjamini & Heller 2008, Biometrics 64:1215); the better of the two directions is taken, named in
-  `mcnemar_favors`, and doubled. For one pair this is the ordinary exact McNemar test;
-- p adjusted by Holm over the rows of one table that have a p. `least_p_holm` is the smallest
-  adjusted p that the table could have shown: above 0.05, there are too few seeds to decide.
+`num_gained` and `num_lost` (examples that only the cell, or only the reference, has right) describe
+these trained models; they say nothing about new seeds, and so have no p.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.load import Results
 from analysis.statistics import intervals
-from analysis.statistics.runs import SEEDS
+from analysis.statistics.runs import SEEDS, run_curves
 
-WHOLE = ["n", "n_reference", "n_pairs", "wins", "ties", "losses"]
-EXAMPLES = ["num_mcnemar", "num_gained", "num_lost"]
-Side = Literal["cell", "reference"]
+SURE = 0.05  # a p up to which a difference is separated from chance
+COUNTS = ["n", "n_reference", "n_pairs", "wins", "ties", "losses"]
+EXAMPLES = ["num_gained", "num_lost"]
 
 
 def compare_arms(
     evaluation: pd.DataFrame,
-    lengths: int | Sequence[int],
+    length: int,
     reference: str | None = None,
     cells: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """One row per cell other than the reference, of one checkpoint; positive: better than it.
 
-    The exact match of a run over several lengths is its mean over them; runs that were not tested
-    at all of them do not count. cells: all arms in order (default: those with rows); reference: one
-    of them (default: the first). Raises ValueError if it is none of them.
+    cells: all arms in order (default: those with rows); reference: one of them (default: the
+    first). Raises ValueError if it is none of them.
     """
-    lengths = [lengths] if isinstance(lengths, int | np.integer) else sorted(lengths)
     if cells is None:
         cells = list(evaluation.sort_values("cell_order", kind="stable")["cell"].unique())
     reference = cells[0] if reference is None and cells else str(reference)
     if reference not in cells:
         raise ValueError(f"no cell {reference!r} to compare with; there: {', '.join(cells)}")
-    rows = evaluation[evaluation["length"].isin(lengths)]
+    rows = evaluation[evaluation["length"] == length]
     groups = {cell: rows[rows["cell"] == cell] for cell in cells}
-    name = {"reference": reference, "length": lengths[0] if len(lengths) == 1 else None}
-    name["lengths"] = ", ".join(map(str, lengths))
     compared = [
-        {"cell": cell}
-        | name
-        | compare_runs(groups[cell], groups[reference], lengths)
-        | compare_examples(groups[cell], groups[reference])
+        {"cell": cell, "reference": reference, "length": length}
+        | compare_runs(groups[cell], groups[reference], [length])
+        | count_examples(groups[cell], groups[reference])
         for cell in cells
         if cell != reference
     ]
-    empty = compare_runs(rows[:0], rows[:0], lengths) | compare_examples(rows[:0], rows[:0])
-    frame = pd.DataFrame(compared, columns=["cell", *name, *empty])
-    frame = frame.astype(dict.fromkeys(["length", *WHOLE, *EXAMPLES], "Int64"))
-    frame["p_mcnemar_holm"] = adjust_holm(frame["p_mcnemar"])
-    return _add_holm(frame)
+    columns = ["cell", "reference", "length", *compare_runs(rows[:0], rows[:0], []), *EXAMPLES]
+    frame = pd.DataFrame(compared, columns=columns)
+    return _add_holm(frame.astype(dict.fromkeys(["length", *COUNTS, *EXAMPLES], "Int64")))
 
 
 def compare_with_first(results: Results, length: int) -> pd.DataFrame:
@@ -77,50 +64,72 @@ def compare_with_first(results: Results, length: int) -> pd.DataFrame:
     return compare_arms(rows[rows["range"] == "test"], length, cells=results.cells)
 
 
-def compare_results(a: Results, b: Results) -> pd.DataFrame:
-    """B against A: one row per cell (by its label) and length that either has; positive: B better.
+def compare_results(a: Results, b: Results, by_length: bool = False) -> pd.DataFrame:
+    """B against A: a row per cell (by its label) that either has; positive: B better.
 
-    change: "only in A", "only in B", "equal" (all runs pair up and agree), "other runs" (those that
-    pair up agree) or "counts differ". is_same_configuration: the label means the same configuration
-    in both; NA if one is unknown. Holm goes over the cells of one length.
+    A cell is compared over the lengths that both were tested at, or (by_length) at each by itself,
+    then without a p. verdict: "only in A", "only in B", "equal" (all runs pair up and agree at
+    every length), "other runs" (those that pair up agree), "B higher", "B lower", "not separated",
+    or "too few runs" where no p could be small enough; by length "counts differ" for the last four.
+    is_same_configuration: the label means the same in both; NA if one is unknown.
     """
-    cell_order = {cell: i for i, cell in enumerate(dict.fromkeys([*a.cells, *b.cells]))}
-    no_rows, rows = a.evaluation[:0], list[dict[str, Any]]()
-    groups = [
-        {(str(key[0]), int(str(key[1]))): rows for key, rows in frame}
-        for frame in (results.evaluation.groupby(["cell", "length"]) for results in (a, b))
-    ]
+    order = {cell: i for i, cell in enumerate(dict.fromkeys([*a.cells, *b.cells]))}
+    sides = [results.evaluation[results.evaluation["cell"].isin(order)] for results in (a, b)]
     identities = [_configurations(results) for results in (a, b)]
-    keys = sorted({*groups[0], *groups[1]}, key=lambda key: (cell_order[key[0]], key[1]))
-    for cell, length in keys:
-        old, new = (group.get((cell, length), no_rows) for group in groups)
+    rows = list[dict[str, Any]]()
+    for cell in order:
+        old, new = (side[side["cell"] == cell] for side in sides)
+        tested = [{int(length) for length in part["length"].unique()} for part in (old, new)]
+        lengths = sorted(set.intersection(*tested) or set.union(*tested))
         ids = {identity.get(cell) for identity in identities}
-        columns = compare_runs(new, old, [length])
-        rows.append(
-            {
-                "cell": cell,
-                "length": length,
-                "change": _describe_change(columns),
-                "range": "/".join(sorted({*old["range"], *new["range"]})),
-                "is_same_configuration": None if None in ids else len(ids) == 1,
-                "difference": columns["median"] - columns["median_reference"],
-                **columns,
-            }
-        )
-    first = ["cell", "length", "change", "range", "is_same_configuration", "difference"]
-    frame = pd.DataFrame(rows, columns=[*first, *compare_runs(no_rows, no_rows, [])])
-    types = {**dict.fromkeys(["length", *WHOLE], "Int64"), "is_same_configuration": "boolean"}
-    frame = _add_holm(frame.astype(types), frame["length"])
-    sides = {"": "b", "_reference": "a"}
-    return frame.rename(
-        columns={f"{c}{side}": f"{c}_{new}" for c in ("n", "median") for side, new in sides.items()}
-    )
+        named = {"cell": cell, "is_same_configuration": None if None in ids else len(ids) == 1}
+        for part in [[length] for length in lengths] if by_length else [lengths]:
+            if part:
+                a_, b_ = (rows_[rows_["length"].isin(part)] for rows_ in (old, new))
+                rows.append(named | _compare_sides(a_, b_, part))
+    first = ["cell", "is_same_configuration", "lengths", "verdict"]
+    frame = pd.DataFrame(rows, columns=[*first, *compare_runs(sides[0][:0], sides[0][:0], [])])
+    frame = frame.astype(dict.fromkeys(COUNTS, "Int64") | {"is_same_configuration": "boolean"})
+    frame = _add_holm(frame.assign(p=np.nan, least_p=np.nan) if by_length else frame)
+    open_ = frame["verdict"] == "counts differ"
+    if not by_length:
+        frame["verdict"] = frame["verdict"].where(~open_, frame.apply(_decide, axis=1))
+    names = {f"{c}{old}": f"{c}_{new}" for c in ("n", "median") for old, new in SIDES.items()}
+    return frame.rename(columns=names)
+
+
+SIDES = {"": "b", "_reference": "a"}
+
+
+def _compare_sides(old: pd.DataFrame, new: pd.DataFrame, lengths: list[int]) -> dict[str, Any]:
+    columns = compare_runs(new, old, lengths)
+    shown = {"lengths": "–".join(dict.fromkeys(map(str, (lengths[0], lengths[-1]))))}
+    return shown | {"verdict": _describe_change(columns, old, new)} | columns
+
+
+def _describe_change(columns: dict[str, Any], old: pd.DataFrame, new: pd.DataFrame) -> str:
+    if not (len(old) and len(new)):
+        return "only in B" if len(new) else "only in A"
+    keys = [*SEEDS, "length"]
+    curves = run_curves(old).merge(run_curves(new), on=keys)
+    if columns["pairing"] != "paired" or (curves["exact_match_x"] != curves["exact_match_y"]).any():
+        return "counts differ"
+    is_whole = columns["n"] == columns["n_reference"] == columns["n_pairs"]
+    return "equal" if is_whole else "other runs"
+
+
+def _decide(row: pd.Series) -> str:
+    if not row["least_p_holm"] <= SURE:
+        return "too few runs"
+    if not row["p_holm"] <= SURE:
+        return "not separated"
+    return "B higher" if row["difference_median"] > 0 else "B lower"
 
 
 def compare_runs(
     arm: pd.DataFrame, reference: pd.DataFrame, lengths: Sequence[int]
 ) -> dict[str, Any]:
-    """Two cells at some lengths, from their evaluation rows: the columns about runs and seeds.
+    """Two cells over some lengths, from their evaluation rows.
 
     pairing: "paired", "other test sets", "no shared seeds" or "no runs". difference_median: the
     median of paired differences, else the difference of medians.
@@ -136,11 +145,10 @@ def compare_runs(
     else:
         pairing, columns = "paired", _compare_paired(pairs["ours"] - pairs["theirs"])
     counts = {"n": len(ours), "n_reference": len(theirs), "n_pairs": 0}
-    counts |= {"median": ours.median(), "median_reference": theirs.median()}
+    counts |= {"median": ours.median(), "median_reference": theirs.median(), "pairing": pairing}
     nothing = dict.fromkeys(["difference_median", "low", "high"], np.nan) | {"interval": "none"}
-    nothing |= dict.fromkeys(["wins", "ties", "losses"])
-    nothing |= dict.fromkeys(["p_sign", "p_permutation", "least_p"], np.nan)
-    return counts | {"pairing": pairing, "is_paired": pairing == "paired"} | nothing | columns
+    nothing |= dict.fromkeys(["wins", "ties", "losses"]) | dict.fromkeys(["p", "least_p"], np.nan)
+    return counts | nothing | columns
 
 
 def _compare_paired(differences: pd.Series) -> dict[str, Any]:
@@ -156,72 +164,38 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
         "wins": wins,
         "ties": num_pairs - wins - losses,
         "losses": losses,
-        "p_sign": sign_test(wins, losses),
-        "least_p": intervals.median_floor(num_pairs),
+        "p": intervals.sign_test(differences.to_numpy(), seeds),
+        "least_p": intervals.median_floor(num_pairs, seeds),
     }
 
 
 def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     seeds = ours.index.to_list(), theirs.index.to_list()
-    low, high = intervals.difference_interval(ours.to_numpy(), theirs.to_numpy(), seeds)
+    values = ours.to_numpy(), theirs.to_numpy()
+    low, high = intervals.difference_interval(*values, seeds)
     return {
         "difference_median": ours.median() - theirs.median(),
         "low": low,
         "high": high,
         "interval": intervals.difference_kind(seeds),
-        "p_permutation": intervals.permutation_test(ours.to_numpy(), theirs.to_numpy()),
-        "least_p": intervals.separation_floor(len(ours), len(theirs)),
+        "p": intervals.rank_test(*values, seeds),
+        "least_p": intervals.rank_floor((len(ours), len(theirs)), seeds),
     }
 
 
-def compare_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, Any]:
-    """McNemar's test over the pairs (`num_mcnemar` of them) of which single outcomes are known."""
-    counts = []
+def count_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, int | None]:
+    """Examples that only the cell or only the reference has right, over the pairs of which single
+    outcomes are known; None without any."""
+    counts = list[tuple[int, int]]()
     if "outcomes" in arm and _share_test_sets(arm, reference):
         keys, kept = [*SEEDS, "length", "second_length"], ["outcomes", "status"]
         rows = arm[[*keys, *kept]].merge(reference[[*keys, *kept]], on=keys)
         sides = ["outcomes_x", "status_x", "outcomes_y", "status_y"]
-        pairs: dict[tuple[int, int], list[tuple[int, int] | None]] = {}
-        for seed, data_seed, *row in zip(*(rows[c] for c in [*SEEDS, *sides]), strict=True):
-            pairs.setdefault((seed, data_seed), []).append(_count_discordant(*row))
-        for by_length in pairs.values():
-            known = [pair for pair in by_length if pair is not None]
-            if len(known) == len(by_length):
-                counts.append(tuple(np.sum(known, axis=0).tolist()))
-    gained, lost = np.sum(counts, axis=0).tolist() if counts else (None, None)
-    numbers = {"num_mcnemar": len(counts), "num_gained": gained, "num_lost": lost}
-    p, favors = mcnemar_test(counts)
-    return numbers | {"p_mcnemar": p, "mcnemar_favors": favors}
-
-
-def sign_test(wins: int, losses: int) -> float:
-    """p of the exact two-sided sign test."""
-    return min(1.0, 2 * float(binomial_tail(max(wins, losses), wins + losses)))
-
-
-def mcnemar_test(discordant: Sequence[tuple[int, int]]) -> tuple[float, Side | None]:
-    """p of McNemar's exact test over pairs of runs, from the (gained, lost) examples of each, and
-    which side it favors.
-
-    Combined as the module says; nan without pairs; no side if both directions are as good.
-    """
-    if not discordant:
-        return np.nan, None
-    majority = len(discordant) // 2 + 1
-    counts = np.asarray(discordant)
-    gained, lost = (
-        float(np.sort(binomial_tail(counts[:, side], counts.sum(axis=1)))[majority - 1])
-        for side in (0, 1)
-    )
-    favors: Side | None = None if gained == lost else "cell" if gained < lost else "reference"
-    return min(1.0, 2 * (len(discordant) - majority + 1) * min(gained, lost)), favors
-
-
-def binomial_tail(least: int | np.ndarray, num_trials: int | np.ndarray) -> Any:
-    """P(X >= least) for a binomial X with probability 1/2, of each of several."""
-    from scipy.special import bdtrc  # not every command tests anything
-
-    return bdtrc(least - 1, num_trials, 0.5)
+        for _, pair in rows.groupby(SEEDS):
+            known = [_count_discordant(*row) for row in pair[sides].itertuples(index=False)]
+            counts += [k for k in known if k is not None] if None not in known else []
+    sums = np.sum(counts, axis=0).tolist() if counts else (None, None)
+    return dict(zip(EXAMPLES, sums, strict=True))
 
 
 def adjust_holm(p_values: Sequence[float] | pd.Series) -> np.ndarray:
@@ -234,13 +208,10 @@ def adjust_holm(p_values: Sequence[float] | pd.Series) -> np.ndarray:
     return adjusted
 
 
-def _add_holm(frame: pd.DataFrame, family: pd.Series | None = None) -> pd.DataFrame:
-    """Holm over the rows of each family (default: all rows), for p and for the least p."""
-    family = pd.Series(0, index=frame.index) if family is None else family
-    p = frame["p_sign"].fillna(frame["p_permutation"])
-    for name, values in {"p_holm": p, "least_p_holm": frame["least_p"]}.items():
-        frame[name] = values.groupby(family).transform(adjust_holm)
-    return frame
+def _add_holm(frame: pd.DataFrame) -> pd.DataFrame:
+    """Holm over all rows, for p and for the least p."""
+    adjusted = {f"{name}_holm": adjust_holm(frame[name]) for name in ("p", "least_p")}
+    return frame.assign(**adjusted)
 
 
 def _exact_match(rows: pd.DataFrame, lengths: Sequence[int]) -> pd.Series:
@@ -286,15 +257,6 @@ def _count_discordant(
     first, second = (np.pad(side, (0, size - len(side))) for side in sides)
     gained, lost = (np.bitwise_count(bits).sum() for bits in (first & ~second, second & ~first))
     return int(gained), int(lost)
-
-
-def _describe_change(columns: dict[str, Any]) -> str:
-    if not columns["n"] or not columns["n_reference"]:
-        return "only in B" if columns["n"] else "only in A"
-    if not columns["is_paired"] or columns["wins"] + columns["losses"]:
-        return "counts differ"
-    all_paired = columns["n"] == columns["n_reference"] == columns["n_pairs"]
-    return "equal" if all_paired else "other runs"
 
 
 def _configurations(results: Results) -> dict[str, str]:

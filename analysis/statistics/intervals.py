@@ -1,4 +1,4 @@
-"""Intervals of medians over few runs, and a permutation test.
+"""Intervals of medians over few runs, and the tests that agree with them.
 
 The interval of a median over n runs lies between two of the runs: the k-th smallest and the k-th
 largest. Whatever their distribution, it covers the true median with probability 1 - 2 P(X < k) for
@@ -30,7 +30,6 @@ import numpy as np
 LEVEL = 0.95
 LEAST_BAND = 5  # runs from which an interval is drawn as a band
 NUM_DRAWS = 100_000  # of a simulated cross: coverages are known to 0.2 points
-NUM_RESAMPLES = 10_000  # of a permutation test that is not exact
 MOST_EXACT = 20_000  # ways to divide runs into two groups, up to which all of them are tried
 
 Values = Sequence[float] | np.ndarray
@@ -111,8 +110,7 @@ def difference_kind(seeds: tuple[Seeds, Seeds]) -> str:
 
 def cover(num_runs: int, seeds: Seeds | None = None, level: float = LEVEL) -> Cover:
     """The rank that `median_interval` takes for runs with these seeds, and what it covers."""
-    design = shared_seeds(seeds)
-    coverages = _design_coverages(design) if design else _coverages(num_runs)
+    design, coverages = shared_seeds(seeds), _all_coverages(num_runs, seeds)
     rank = max(1, sum(coverage >= level for coverage in coverages))  # they fall with the rank
     if not design:
         return Cover(rank, coverages[rank - 1])
@@ -120,6 +118,12 @@ def cover(num_runs: int, seeds: Seeds | None = None, level: float = LEVEL) -> Co
     for block in design:
         below = np.convolve(below, [0.5, *[0] * (len(block) - 1), 0.5])
     return Cover(rank, coverages[rank - 1], float(below[rank : num_runs - rank + 1].sum()))
+
+
+def _all_coverages(num_runs: int, seeds: Seeds | None) -> tuple[float, ...]:
+    """What the interval from the k-th smallest to the k-th largest run covers, k = 1, 2, ..."""
+    design = shared_seeds(seeds)
+    return _design_coverages(design) if design else _coverages(num_runs)
 
 
 @lru_cache
@@ -132,14 +136,8 @@ def _coverages(num_runs: int) -> tuple[float, ...]:
 @lru_cache
 def _design_coverages(design: Design) -> tuple[float, ...]:
     """The same for runs that share seeds, with equal variances; simulated."""
-    rng = np.random.default_rng(0)
     num_runs = sum(map(len, design))
-    below = np.zeros(NUM_DRAWS, dtype=int)  # runs below the true median, 0, in each draw
-    rows = rng.standard_normal((NUM_DRAWS, 1 + max(map(max, design))))
-    for block in design:
-        column = rng.standard_normal((NUM_DRAWS, 1))
-        rest = rng.standard_normal((NUM_DRAWS, len(block)))
-        below += (rows[:, block] + column + rest < 0).sum(axis=1)
+    below = (_draw(num_runs, design, np.random.default_rng(0)) < 0).sum(axis=1)
     ranks = range(1, (num_runs + 1) // 2 + 1)
     return tuple(float(((below >= rank) & (below <= num_runs - rank)).mean()) for rank in ranks)
 
@@ -159,26 +157,58 @@ def shared_seeds(seeds: Seeds | None) -> Design | None:
     return tuple(sorted(tuple(sorted(block.tolist())) for block in blocks))
 
 
-def permutation_test(values: Values, others: Values) -> float:
-    """p of a two-sided permutation test of equal means, for two independent groups of runs.
+def sign_test(differences: Values, seeds: Seeds | None = None) -> float:
+    """p of a two-sided sign test that the median of paired differences is 0, ties left out.
 
-    Exact (all ways to divide the runs, twice the smaller tail) up to 20,000 ways; beyond, 10,000
-    random ones and the observed one (Phipson & Smyth 2010). nan without runs on both sides.
-    `scipy.stats.permutation_test` refuses a group of one run, which arms of a sweep may have.
+    It is what the interval of their median leaves uncovered, from the run on the minority's side
+    that is nearest to 0; of independent pairs the exact binomial one. nan without pairs, 1 without
+    any that differ.
     """
-    pooled, size = np.concatenate([values, others]).astype(float), len(values)
-    if min(size, len(others)) == 0:
+    signs = np.sign(np.asarray(differences, dtype=float))
+    if not len(signs):
         return np.nan
-    if comb(len(pooled), size) <= MOST_EXACT:
-        groups = _divide(len(pooled), size)
-    else:
-        rng = np.random.default_rng(0)
-        random = rng.random((NUM_RESAMPLES, len(pooled))).argpartition(size - 1, axis=1)
-        groups = np.vstack([np.arange(size), random[:, :size]])
-    sums, observed = pooled[groups].sum(axis=1), pooled[:size].sum()
-    slack = 1e-12 * np.abs(pooled).sum()  # sums of the same runs in another order are equal
-    tail = min((sums >= observed - slack).sum(), (sums <= observed + slack).sum())
-    return min(1.0, float(2 * tail / len(groups)))
+    kept = signs != 0
+    few = int(min((signs > 0).sum(), (signs < 0).sum()))
+    pairs = None if seeds is None else np.asarray(seeds)[kept]
+    coverages = _all_coverages(int(kept.sum()), pairs)
+    return 1 - coverages[few] if few < len(coverages) else 1.0
+
+
+def median_floor(num_runs: int, seeds: Seeds | None = None) -> float:
+    """Smallest p that `sign_test` can give for so many runs with these seeds."""
+    return 1 - _all_coverages(num_runs, seeds)[0] if num_runs else 1.0
+
+
+def rank_test(values: Values, others: Values, seeds: tuple[Seeds, Seeds] | None = None) -> float:
+    """p of a two-sided test that runs of two independent groups rank alike (Mann and Whitney's U).
+
+    Exact (`scipy.stats.permutation_test` of the ranks refuses a group of one run, which arms may
+    have) up to `MOST_EXACT` ways to divide independent runs, else simulated; of runs that share
+    seeds simulated with the variances of their intervals. nan without runs on both sides.
+    """
+    values, others = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
+    if min(len(values), len(others)) == 0:
+        return np.nan
+    designs = (None, None) if seeds is None else (shared_seeds(seeds[0]), shared_seeds(seeds[1]))
+    wins = np.sign(values[:, None] - others[None, :])
+    observed, ways = abs(wins.sum()), comb(len(values) + len(others), len(values))
+    if designs != (None, None) or ways > MOST_EXACT:
+        null = _null_sums((len(values), designs[0]), (len(others), designs[1]))
+        return float((null >= observed - 0.5).mean())
+    pooled = np.concatenate([values, others])
+    below = np.sign(pooled[:, None] - pooled[None, :]).sum(axis=1)  # centred ranks, times two
+    sums = below[_divide(len(pooled), len(values))].sum(axis=1)
+    tail = min(
+        (sums >= below[: len(values)].sum()).sum(), (sums <= below[: len(values)].sum()).sum()
+    )
+    return min(1.0, float(2 * tail / ways))
+
+
+def rank_floor(sizes: tuple[int, int], seeds: tuple[Seeds, Seeds] | None = None) -> float:
+    """Smallest p that `rank_test` can give: how often chance separates all runs of both groups."""
+    if min(sizes) == 0:
+        return 1.0
+    return rank_test(np.ones(sizes[0]) + np.arange(sizes[0]) * 1e-3, np.zeros(sizes[1]), seeds)
 
 
 @lru_cache(maxsize=8)
@@ -187,11 +217,26 @@ def _divide(num_runs: int, size: int) -> np.ndarray:
     return np.array(list(combinations(range(num_runs), size)))
 
 
-def median_floor(n: int) -> float:
-    """Smallest two-sided p of a sign test about the median of n runs."""
-    return min(1.0, 2 * 0.5**n)
+@lru_cache
+def _null_sums(*groups: tuple[int, Design | None]) -> np.ndarray:
+    """|wins - losses| over all pairs of runs of two groups that do not differ, in each draw."""
+    rng = np.random.default_rng(0)
+    ours, theirs = (_draw(num_runs, design, rng) for num_runs, design in groups)
+    sums = np.zeros(NUM_DRAWS)
+    for column in ours.T:
+        sums += np.sign(column[:, None] - theirs).sum(axis=1)
+    return np.abs(sums)
 
 
-def separation_floor(n: int, other: int) -> float:
-    """Smallest two-sided p of a permutation test between n and other runs."""
-    return min(1.0, 2 / comb(n + other, n))
+def _draw(num_runs: int, design: Design | None, rng: np.random.Generator) -> np.ndarray:
+    """Runs (columns) of a cell whose median is 0, in each draw: effects of seed and data seed and a
+    rest, of equal variance.
+    """
+    if design is None:
+        return 3**0.5 * rng.standard_normal((NUM_DRAWS, num_runs))
+    seeds = rng.standard_normal((NUM_DRAWS, 1 + max(map(max, design))))
+    blocks = []
+    for block in design:
+        data = rng.standard_normal((NUM_DRAWS, 1))
+        blocks.append(seeds[:, block] + data + rng.standard_normal((NUM_DRAWS, len(block))))
+    return np.hstack(blocks)

@@ -101,9 +101,9 @@ def _describe_cover(num_runs: int, design: Design | None, chosen: Cover) -> str:
     span = f"{_ordinal(chosen.rank)} to {_ordinal(last)} of {num_runs} runs"
     if chosen.rank == 1:
         span = f"worst–best of {num_runs} runs"
-    covered = f"covers the true median with probability {_share(chosen.coverage)} %"
     if not design or chosen.if_data_seeds is None:
-        return f"{span}, {covered}"
+        return f"{span}, covers the true median with probability {_share(chosen.coverage)} %"
+    covered = f"covers the true median with probability {100 * chosen.coverage:.0f} %"  # simulated
     models = {seed for block in design for seed in block}
     between = "x" if num_runs == len(models) * len(design) else "and"
     return (

@@ -16,7 +16,6 @@ from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.training import drawn_lengths
 from analysis.tables.notes import NEAR, UNFITTED, describe, explain_unfitted
-from pcore.evaluation import SOLVED
 
 DASH = "–"
 
@@ -63,9 +62,9 @@ class ShownLengths:
 
     def label(self, length: int) -> str:
         """A length as readers see it: "24", or "24 (2x)" if that means the same for all cells."""
-        return (
-            f"{length} ({times(length / self.largest_trained)})" if self.is_common else f"{length}"
-        )
+        if not self.is_common or length <= self.largest_trained:
+            return f"{length}"
+        return f"{length} ({times(length / self.largest_trained)})"
 
 
 def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
@@ -88,25 +87,22 @@ def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
 
 def choose_lengths(results: Results, wanted: Sequence[int] = ()) -> ShownLengths:
     """The lengths beyond the largest trained one that a table shows; see the module. wanted: show
-    these instead.
+    these instead, of any range. Raises ValueError for one that was not tested.
     """
-    trained = trained_ranges(results)
+    trained, rows = trained_ranges(results), results.evaluation
     largest = max((high for _, high in trained.values()), default=0)
-    is_common = len(set(trained.values())) == 1
-    rows = results.evaluation
-    tested = rows.loc[(rows["range"] == "test") & (rows["length"] > largest), "length"]
-    lengths = sorted({int(length) for length in tested})
-    if not lengths:
-        return ShownLengths(lengths=(), solve=None, largest_trained=largest, is_common=is_common)
-    if unknown := sorted(set(wanted) - set(lengths)):
-        there = ", ".join(map(str, lengths))
+    every = sorted({int(length) for length in rows["length"]})
+    if unknown := sorted(set(wanted) - set(every)):
+        there = ", ".join(map(str, every))
         raise ValueError(f"length {unknown[0]} was not tested in {results.sweep}; tested: {there}")
-    usual = {_closest(lengths, factor * largest) for factor in (1.5, 2)} | {lengths[-1]}
+    tested = {int(length) for length in rows.loc[rows["range"] == "test", "length"]}
+    beyond = sorted(length for length in tested if length > largest)
+    usual = {_closest(beyond, factor * largest) for factor in (1.5, 2)} if beyond else set()
     return ShownLengths(
-        lengths=tuple(sorted(set(wanted) or usual)),
-        solve=max(wanted) if wanted else _closest(lengths, 2 * largest),
+        lengths=tuple(sorted(set(wanted) or usual | set(beyond[-1:]))),
+        solve=max(wanted) if wanted else _closest(beyond, 2 * largest) if beyond else None,
         largest_trained=largest,
-        is_common=is_common,
+        is_common=len(set(trained.values())) == 1,
     )
 
 
@@ -205,7 +201,7 @@ def _train_cell(row: dict[Hashable, Any]) -> TableCell:
 
 
 def _is_unfitted(row: Mapping[Hashable, Any]) -> bool:
-    return bool(row["train_median"] <= SOLVED)  # of nan: no
+    return not (pd.isna(row["train_median"]) or statistics.fits(row["train_median"]))
 
 
 def _worst_best(row: dict[Hashable, Any]) -> TableCell:

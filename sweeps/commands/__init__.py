@@ -1,1 +1,1 @@
-"""The commands of `python -m sweeps` on a store: list, status, merge, diagnose, gc, ..."""
+"""The commands of `python -m sweeps` on a store: list, status, merge, measure, gc, ..."""

@@ -67,9 +67,11 @@ def check_names(sweeps: Iterable[Sweep], store: "Store") -> None:
     """Raise ValueError if a sweep has the name of another one in the store, whose view it would
     join.
     """
+    from sweeps.engine.store.names import Views
     from sweeps.engine.store.views import is_same_sweep
 
-    names = [(views, said) for views in ("views", "searches") for said in store.names(views)]
+    folders: tuple[Views, ...] = ("views", "searches")
+    names = [(views, said) for views in folders for said in store.names(views)]
     for sweep in sweeps:
         for views, (name, scale) in names:
             if name != sweep.name or not (rows := store.launches(name, scale, views)):

@@ -129,7 +129,7 @@ class Sweep:
         """The cells at a scale. Raises ValueError if that is not what the script gives."""
         try:
             cells: object = self.cells(scale)
-            found = [*cells] if isinstance(cells, Iterable) else [cells]
+            found: list[Any] = [*cells] if isinstance(cells, Iterable) else [cells]
         except ValueError:
             raise
         except (Exception, SystemExit) as error:  # a script of the user's own may raise anything

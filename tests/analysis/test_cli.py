@@ -10,6 +10,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.load import usual_scale
+from analysis.rows import read_curves, read_rows
 from pcore.config import trial_id
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
@@ -131,32 +132,24 @@ def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     old, new = build_store(tmp_path / "old"), build_store(tmp_path / "new")
     places = [str(store.root) for store in (old, new)]
     assert main(["compare", *places, "depth_ablation"]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert "On both sides: 6 cells, 6 with the very same trials. Only in A: none." in printed
-    assert "6 cells with runs, of which 6 are left out" in printed
+    assert "6 of 6 rows are equal: the same counts at every length in every run." in printed
     assert "verdict" not in printed, "no table without rows"
     assert main(["compare", *places]) == 0, "they have one sweep in common"
-    assert capsys.readouterr().out == printed
-    assert main(["compare", *places, "depth_ablation", "--by-length"]) == 0
-    printed = capsys.readouterr().out
-    assert "\n  0 of " in printed
-    assert "cells x lengths differ" in printed
+    assert " ".join(capsys.readouterr().out.split()) == printed
     write_better_seed(new)
-    out = tmp_path / "new" / "folder"
+    out = tmp_path / "changes"
     assert main(["compare", *places, "depth_ablation", "--out", str(out)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("NoPE")]
+    assert line.endswith("too few runs")  # one of three
+    assert len(pd.read_csv(out / "changes.csv", comment="#")) == len(CELLS)
+    words = ["depth_ablation/NoPE, 3 layers", "--by-length", "--out", str(out)]
+    assert main(["compare", *places, *words]) == 0
     printed = capsys.readouterr().out
-    bands = [line for line in printed.splitlines() if "NoPE, 3 layers" in line and "–" in line]
-    ranges = [line.split("–", 1)[1].split()[1] for line in bands]
-    assert ranges == ["train", "near", "test"]
-    assert all(line.endswith("medians within a point") for line in bands)  # one of three runs
-    assert "only in B" not in (out / "changes.csv").read_text()
-    assert len(pd.read_csv(out / "changes.csv")) == len(CELLS) * NUM_LENGTHS
-    assert main(["compare", *places, "depth_ablation/NoPE, 3 layers"]) == 0
-    printed = capsys.readouterr().out
-    assert "medians within a point" in next(
-        line for line in printed.splitlines() if "NoPE" in line and "–" in line
-    )
     assert f"[laptop]/NoPE, 3 layers in {places[0]}" in printed
+    assert "p (Holm)" not in printed
+    assert len(pd.read_csv(out / "changes.csv", comment="#")) == NUM_LENGTHS
 
 
 def test_without_a_scale_the_only_stored_one_is_taken(
@@ -195,9 +188,8 @@ def test_cells_and_sweeps_of_one_store_are_compared(
     assert "coupling, 1 layer → NoPE" in printed
     assert main(["compare", cell, "depth_ablation [laptop]/NoPE*", *where]) == 0
     assert capsys.readouterr().out == printed
-    assert "B lower" in printed
     assert main(["compare", "sweeps/depth_ablation.py", "depth_ablation", *where]) == 0
-    assert "of which 6 are left out" in capsys.readouterr().out
+    assert "6 of 6 rows are equal" in capsys.readouterr().out
     for a, b, message in (
         (cell, "depth_ablation", "a cell and a sweep are not compared"),
         (cell, "depth_ablation/NoPE, 3 layer", "did you mean 'NoPE, 3 layers'?"),
@@ -313,12 +305,23 @@ def test_a_sweep_without_finished_trials_says_so(
 ):
     store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(3)]
     write_trial(store, configs[0], "error", error="ValueError: no")
-    write_trial(store, configs[1], "diverged")
     store.write_view(view_rows({"a": configs}))
     assert main(["table", "depth_ablation", "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "no trial has finished yet (1 diverged, 1 error, 1 missing)" in printed
+    assert "no trial has finished yet (1 error, 2 missing)" in printed
     assert not (tmp_path / "reports").exists()
+
+
+def test_a_sweep_whose_runs_all_diverged_has_a_table_of_zeros(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(3)]
+    for config in configs:
+        write_trial(store, config, "diverged")
+    store.write_view(view_rows({"a": configs}))
+    assert main(["table", "depth_ablation", "--results", str(tmp_path)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("a ")]
+    assert line.split()[1:4] == ["3/3", "0.0†", "0.0"]
 
 
 def test_reading_results_needs_neither_ray_nor_mlflow_nor_pyplot():
@@ -358,9 +361,34 @@ def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
     assert "2 of the 6 cells of the sweep are shown." in tex
     for flags, message in (
         (["--only", "nope, 3 LAYERS"], "in depth_ablation; did you mean 'NoPE, 3 layers'?"),
-        (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 12, "),
-        (["--only", "NoPE*", "--metric", "m:f"], "--metric shows all cells: it does not go with"),
+        (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 1, "),
+        (["--over", "near"], "--over needs a --metric, e.g. exact_match"),
         (["--lengths", "18-20"], "'18-20' is not a list like 18,96,200"),
     ):
         assert main(["table", "depth_ablation", *where, *flags]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_trained_lengths_other_metrics_and_means_over_ranges_are_tables_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    where = ["depth_ablation", "--results", str(build_store(tmp_path).root)]
+
+    def line(*flags: str) -> list[str]:
+        assert main(["table", *where, *flags]) == 0
+        found = capsys.readouterr().out.splitlines()
+        return next(row for row in found if row.startswith("NoPE, 3 layers")).split()[3:]
+
+    rows = read_rows(tmp_path, "depth_ablation")
+    rows = rows[rows["cell"] == "NoPE, 3 layers"]
+    trained = 100 * rows.loc[rows["length"] == 6, "exact_match"].median()
+    assert float(line("--lengths", "6")[2]) == pytest.approx(trained, abs=0.05)
+    near = rows[rows["range"] == "near"].groupby("trial_id")
+    means = near["exact_match"].mean().median()
+    assert line("--metric", "exact_match", "--over", "near")[1] == f"{100 * means:.1f}"
+    right = (rows["num_correct_tokens"] / rows["num_tokens"])[rows["length"] == 20].median()
+    shown = line("--metric", "token_accuracy", "--lengths", "20")[1]
+    assert float(shown) == pytest.approx(100 * right, abs=0.05)
+    curves = read_curves(tmp_path, "depth_ablation")
+    assert curves.groupby("trial_id")["step"].is_monotonic_increasing.all()
+    assert {"loss", "cell", "model.num_layers"} <= set(curves.columns)

@@ -12,10 +12,7 @@ from pcore.tasks import Copy
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
     CELLS,
-    NEAR,
     PROVENANCE,
-    TEST,
-    TRAIN,
     example,
     make_config,
     make_evaluation,
@@ -70,8 +67,7 @@ def test_counts_and_order_survive():
     assert rows["second_length"].isna().all()
 
 
-def test_a_diverged_trial_without_siblings_takes_the_lengths_of_the_others(tmp_path: Path):
-    """Its own trained lengths say what is in the train range."""
+def test_a_diverged_trial_without_siblings_has_the_lengths_of_its_configuration(tmp_path: Path):
     store = Store(tmp_path)
     fine, bad = make_config({}, 0), make_config({}, 0, max_length=12)
     write_trial(store, fine, "ok", make_evaluation(30.0, 1.0, 0))
@@ -79,9 +75,8 @@ def test_a_diverged_trial_without_siblings_takes_the_lengths_of_the_others(tmp_p
     store.write_view(view_rows({"short": [fine], "long": [bad]}))
     results = load_sweep(tmp_path, "depth_ablation", "laptop")
     rows = results.evaluation[results.evaluation["cell"] == "long"].set_index("length")
-    assert set(rows.index) == {*TRAIN, *NEAR, *TEST}
-    assert rows["range"][8] == rows["range"][12] == "train"
-    assert rows["range"][14] == "test"
+    assert set(rows.loc[rows["range"] == "train"].index) == set(range(1, 13))
+    assert (rows["num_correct"] == 0).all()
     assert trained_ranges(results) == {"short": (1, 8), "long": (1, 12)}
 
 

@@ -9,12 +9,12 @@ OPTIONS = {  # of `analysis table`, on the laptop store
     "only": ("encoding_ablation", "--only", "*coupling*", "--only", "NoPE*"),
     "checkpoint": ("train_length_ablation", "--checkpoint", "best"),
     "metric": ("depth_ablation", "--metric", "token_accuracy"),
+    "over": ("found_coupling", "--metric", "near_score", "--over", "near"),
 }
 PRINTED = tuple(
     ("analysis.__main__", *words)
     for words in (
         ("trace", "depth_ablation", "NoPE, 3 layers", "18", *AT),
-        ("select", "found_coupling", *AT),
         ("compare", "results/published/replication", AT[1], "thousand_digits"),
         ("compare", "results/published/rounding", AT[1], "thousand_digits", "--by-length"),
         ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation/RoPE, 3 layers", *AT),

@@ -154,13 +154,13 @@ def show_numbers(values: Any) -> str:
 
 def describe_verdicts() -> Described:
     """Every verdict with its evidence."""
-    from analysis.claims.judge import judge
-    from analysis.claims.published import CLAIMS
+    from analysis.findings import judge, load_findings
     from analysis.load import load_sweep
 
     for name in STORES:
         store = Store(PUBLISHED / name)
-        rows = judge(CLAIMS, [load_sweep(store, *view) for view in store.view_names()])
+        views = [load_sweep(store, *view) for view in store.view_names()]
+        rows = sorted(judge(load_findings(), views), key=lambda row: (row.sweep, row.finding))
         shown = [asdict(row) for row in rows]
         if name != STORES[0]:  # they hold two sweeps
             shown = [row for row in shown if row["verdict"] not in UNTESTED]

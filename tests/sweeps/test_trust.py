@@ -76,7 +76,7 @@ def weights_file(store: Store) -> str:
         (sweeps.main, ["status", "depth_ablation", "--scale", "smoke"]),
         (sweeps.main, ["why", "{trial}"]),
         (sweeps.main, ["gc"]),
-        (sweeps.main, ["diagnose"]),
+        (sweeps.main, ["measure", "mechanism"]),
         (sweeps.main, ["measure", "tests.sweeps.commands.test_measure:is_right"]),
         (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["report"]),
@@ -90,7 +90,7 @@ def test_no_command_imports_what_a_row_names(store, unseen, capsys, main, words)
     out, err = capsys.readouterr()
     assert not unseen()
     assert "Traceback" not in out + err
-    if words[0] in ("diagnose", "measure"):
+    if words[0] == "measure":
         assert code == 1
         assert "names own code, task 'stranger:Sums'" in err
     else:
@@ -112,8 +112,8 @@ def test_why_says_which_code_the_identity_includes(store, unseen, capsys):
 
 
 def test_diagnose_takes_code_that_is_trusted(store, unseen, capsys):
-    assert sweeps.main(["diagnose", "--trust-code", "--results", store.root]) == 0
-    assert "1 analysed now" in capsys.readouterr().out
+    assert sweeps.main(["measure", "mechanism", "--trust-code", "--results", store.root]) == 0
+    assert "1 measured now" in capsys.readouterr().out
     assert unseen()
 
 

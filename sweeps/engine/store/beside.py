@@ -3,7 +3,7 @@
     RESULTS/mechanism/<2 letters>/<trial_id>.parquet            what heads attend to, why it fails
     RESULTS/metrics/<2 letters>/<trial_id>-<8 digits>.parquet   one metric of somebody's own
 
-They can be deleted and made again (`python -m sweeps diagnose`, `measure`); none ever decides
+They can be deleted and made again (`python -m sweeps measure`); none ever decides
 whether a trial is finished.
 """
 

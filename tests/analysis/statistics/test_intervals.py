@@ -6,16 +6,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, permutation_test, quantile_test
+from scipy.stats import (
+    binom,
+    binomtest,
+    mannwhitneyu,
+    permutation_test,
+    quantile_test,
+    rankdata,
+)
 
-from analysis.statistics import intervals
 from analysis.statistics.intervals import (
     cover,
     difference_interval,
     interval_kind,
     median_bounds,
+    median_floor,
     median_interval,
+    rank_floor,
+    rank_test,
     shared_seeds,
+    sign_test,
 )
 
 CROSS = list(product(range(4), range(2)))
@@ -183,31 +193,46 @@ small = st.lists(st.integers(0, 4), min_size=2, max_size=5)
 
 @settings(max_examples=40, deadline=None)
 @given(small, small)
-def test_permutation_test_agrees_with_scipy(values: list[int], others: list[int]):
-    """Small integers: many ties. A sum orders the ways to divide as the difference of means does,
-    and without rounding."""
+def test_a_test_of_ranks_is_the_permutation_test_of_them(values: list[int], others: list[int]):
+    ranks = rankdata([*values, *others])
     reference = permutation_test(
-        (values, others),
+        (ranks[: len(values)], ranks[len(values) :]),
         lambda a, b, axis: a.sum(axis=axis),
         n_resamples=np.inf,
         vectorized=True,
     )
-    found = intervals.permutation_test(np.array(values) / 7, np.array(others) / 7)
-    assert found == pytest.approx(reference.pvalue)
+    assert rank_test(values, others) == pytest.approx(reference.pvalue)
 
 
-def test_permutation_test_of_many_runs_draws_at_random():
-    """10 against 10: 184,756 ways, all of them in scipy."""
+def test_a_test_of_many_ranks_is_simulated():
     values, others = np.random.default_rng(7).normal(size=(2, 10))
-    reference = permutation_test(
-        (values, others + 0.7),
-        lambda a, b, axis: a.mean(axis=axis) - b.mean(axis=axis),
-        n_resamples=np.inf,
-        vectorized=True,
-    )
-    found = intervals.permutation_test(values, others + 0.7)
-    error = 2 * (reference.pvalue / 2 * (1 - reference.pvalue / 2) / 10_000) ** 0.5
-    assert 0.02 < reference.pvalue < 0.9
-    assert found == pytest.approx(reference.pvalue, abs=4 * error)
-    assert intervals.permutation_test(values, others + 50) == pytest.approx(2 / 10_001)
-    assert np.isnan(intervals.permutation_test([], [0.5]))
+    reference = mannwhitneyu(values, others + 0.7, method="exact").pvalue
+    assert 0.02 < reference < 0.9
+    assert rank_test(values, others + 0.7) == pytest.approx(reference, abs=0.006)
+    assert np.isnan(rank_test([], [0.5]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=20))
+def test_a_sign_test_of_independent_pairs_is_the_binomial_one(differences: list[float]):
+    wins, losses = differences.count(1.0), differences.count(-1.0)
+    expected = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+    assert sign_test(differences) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seeds", [CROSS, diagonal(8), CROSS[:4]])
+def test_tests_agree_with_the_intervals(seeds: list[tuple[int, int]]):
+    """A sign test is small where the interval leaves 0 out; the floor of a test is its p where all
+    runs agree, and equal groups of crossed seeds are below it as often as it says."""
+    values = np.linspace(0.1, 0.9, len(seeds))
+    assert sign_test(values, seeds) == median_floor(len(seeds), seeds)
+    assert median_floor(len(seeds), seeds) == pytest.approx(1 - cover(len(seeds), seeds).coverage)
+    rng, num = np.random.default_rng(3), 4000
+    effects = [rng.normal(size=(num, 8, 2)) for _ in range(2)]
+    groups = [
+        np.stack([e[:, i, 0] + e[:, j, 1] + rng.normal(size=num) for i, j in seeds], axis=1)
+        for e in effects
+    ]
+    apart = (groups[0].min(axis=1) > groups[1].max(axis=1)).mean()
+    floor = rank_floor((len(seeds), len(seeds)), (seeds, seeds))
+    assert 2 * apart == pytest.approx(floor, abs=0.02)

@@ -5,8 +5,6 @@ import dataclasses
 import pandas as pd
 import pytest
 
-from analysis.claims.published import CLAIMS
-from analysis.claims.theorems import AttendsAsProven
 from analysis.figures.bars import plot_failures, plot_patterns
 from analysis.figures.choose import draw_figures
 from analysis.load import RUN, load_sweep, no_mechanism
@@ -100,23 +98,6 @@ def test_causes_stand_below_their_bar_the_strongest_first():
     texts = [text.get_text() for text in axes.texts if text.get_text().strip()]
     below = "start of counting 50, position ID 30, place in answer 25"
     assert [text for text in texts if text.strip()[0].isalpha()] == [below]
-
-
-@pytest.mark.parametrize(("mass", "holds"), [(0.41, True), (0.39, False)])
-def test_the_rule_of_the_attention_claim(mass, holds):
-    rows = [(COUPLED, run, head("next", m)) for run, m in enumerate((0.8, mass, mass, 0.1))]
-    rows += [(COUPLED, run, head("same", 0.8)) for run in range(4)]
-    rule = AttendsAsProven(cells=COUPLED, least=0.5)
-    results = example(complete=True, num_seeds=4)
-    decision = rule.decide(with_rows(results, rows))
-    assert (decision.holds, decision.n) == (holds, 4)
-    few = rule.decide(with_rows(results, rows[:3] + rows[4:7]))
-    assert (few.holds, few.n, few.few) == (None, 3, True)
-
-
-def test_the_attention_claim_has_a_rule():
-    (claim,) = [claim for claim in CLAIMS if claim.sweep == "attention_probe"]
-    assert isinstance(claim.number, AttendsAsProven)
 
 
 def test_rows_of_the_store_come_with_their_run(tmp_path):

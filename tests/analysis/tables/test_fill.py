@@ -83,7 +83,7 @@ def test_without_drawing_the_text_is_the_same(page):
     [
         ("lengths pictures", "lenghts pictures", "has no figure 'lenghts'; there: lengths"),
         ("table depth_ablation", "table depht_ablation", "did you mean 'depth_ablation'"),
-        ("pcore table", "pcore tabel", "no kind of block 'tabel'; there are table, selection"),
+        ("pcore table", "pcore tabel", "no kind of block 'tabel'; there are table, metric"),
         ("coupling* 12 worst", "coupling* 12 least", "'least' is none of worst, median"),
         ("12 runs", "13 runs", "no runs of 'coupling, 1 layer' at 13"),
         ("<!-- /pcore -->\nbehind", "behind", "no <!-- /pcore --> after <!-- pcore figure"),

@@ -104,10 +104,13 @@ def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path
     more = {"cell_order": 0, "seed": 0, "data_seed": 0}
     names = [trial_id(asked), trial_id(unasked)]
     store.write_view([view | more | {"trial_id": name} for name in names])
-    assert main(["diagnose", "--results", str(tmp_path), "--examples", "10"]) == 0
-    assert "2 trained models: 1 analysed now, 1 before, 0 without weights" in capfd.readouterr().out
+    assert main(["measure", "mechanism", "--results", str(tmp_path), "--examples", "10"]) == 0
+    assert "2 trained models: 1 measured now, 1 before, 0 without weights" in capfd.readouterr().out
     assert set(MECHANISMS.names(store.folder)) == set(names)
-    assert main(["diagnose", "--results", str(tmp_path), "--examples", "10", "--force"]) == 0
+    assert (
+        main(["measure", "mechanism", "--results", str(tmp_path), "--examples", "10", "--force"])
+        == 0
+    )
     assert MECHANISMS.load(store.folder, names[:1]) == kept  # from weights on disk: the same
 
 
@@ -118,8 +121,8 @@ def test_diagnose_says_whose_weights_are_gone(tmp_path, capfd):
     row = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": "a"}
     row |= {"cell_order": 0, "seed": 0, "data_seed": 0, "trial_id": trial_id(CONFIG)}
     store.write_view([row])
-    assert main(["diagnose", "--results", str(tmp_path)]) == 0
-    assert "0 analysed now, 0 before, 1 without weights" in capfd.readouterr().out
+    assert main(["measure", "mechanism", "--results", str(tmp_path)]) == 0
+    assert "0 measured now, 0 before, 1 without weights" in capfd.readouterr().out
 
 
 def test_an_analysis_that_fails_does_not_cost_the_trial(tmp_path, monkeypatch):

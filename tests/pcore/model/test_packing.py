@@ -358,7 +358,7 @@ def test_a_fixed_start_is_that_of_every_problem(tiny_config):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.problems_per_row": ""}, "data.problems_per_row=0 is below 1"),
+        ({"data.problems_per_row": ""}, "must hold at least one number"),
         ({"data.problems_per_row": "0"}, "data.problems_per_row=0 is below 1"),
         ({"data.problems_per_row": "1,4"}, "packing_begins has 0 entries, .*=1,4 needs 1"),
         (

@@ -74,7 +74,7 @@ def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
     assert [row["num_correct"] for row in tested] == [30, 30]
     assert run_attempt(config, Settings(results=str(tmp_path))).status == "done"
     store.write_view([view_row("theory", config)])
-    assert main(["diagnose", "--results", str(tmp_path)]) == 0
+    assert main(["measure", "mechanism", "--results", str(tmp_path)]) == 0
     assert "0 trained models" in capfd.readouterr().out
     with pytest.raises(ValueError, match="is a constructed model: see `pcore construct`"):
         load_model(tmp_path / f"checkpoints/{trial_id(config)}/last.pt")
@@ -82,12 +82,12 @@ def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
 
 def test_seeds_do_not_multiply_a_constructed_cell():
     cells = [Cell(label="theory", config=config_of(4)), Cell(label="trained", config=BASE)]
-    sweep = Sweep(name="x", title="X", claim="", cells=lambda scale: cells, seeds={"smoke": "3"})
+    sweep = Sweep(name="x", title="T", claim="", cells=lambda scale: cells, seeds={"smoke": "3"})
     labels = [trial.cell.label for trial in sweep.trials("smoke")]
     assert labels == ["theory", "trained", "trained", "trained"]
 
 
-def test_it_has_a_price_without_a_probe(tmp_path):
+def test_its_price_is_seconds_at_most(tmp_path):
     config = config_of(4)
     prices = price_cells({"a": config}, Store(tmp_path), "cpu")
     assert 0 < prices["a"].seconds < 1

@@ -1,13 +1,17 @@
 """A sweep of two tiny cells, run inline in this process."""
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 from pcore.config import TrialConfig
+from pcore.training import Report
 from sweeps.baseline import addition
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Sweep, arms, grid
-from sweeps.engine.trial.attempt import Outcome, Settings, run_attempt
+from sweeps.engine.trial import attempt
+from sweeps.engine.trial.attempt import Outcome
 
 CONFIG = addition("smoke")
 TIMING = [
@@ -40,6 +44,19 @@ def interrupt_attempt(
     config: TrialConfig, results: Path | str, number: int = signal.SIGTERM
 ) -> Outcome:
     """Run a trial to its next report, at which it is asked to end: raises KeyboardInterrupt."""
-    return run_attempt(
-        config, Settings(results=str(results)), lambda report: signal.raise_signal(number)
-    )
+    return attempt_telling(config, results, lambda report: signal.raise_signal(number))
+
+
+def attempt_telling(
+    config: TrialConfig, results: Path | str, tell: Callable[[Report], None]
+) -> Outcome:
+    """Run a trial; `tell` gets each report before the attempt does."""
+    real = attempt.train
+
+    def train(*arguments, **options):
+        for report in real(*arguments, **options):
+            tell(report)
+            yield report
+
+    with mock.patch.object(attempt, "train", train):
+        return attempt.run_attempt(config, attempt.Settings(results=str(results)))

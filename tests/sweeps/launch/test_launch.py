@@ -22,7 +22,14 @@ from sweeps.engine.trial import attempt, provenance
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from sweeps.engine.trial.markers import MAX_LOST, record_lost
 from sweeps.engine.trial.processes import this_process
-from tests.support.sweeps.tiny import CONFIG, TIMING, interrupt_attempt, make_sweep, run
+from tests.support.sweeps.tiny import (
+    CONFIG,
+    TIMING,
+    attempt_telling,
+    interrupt_attempt,
+    make_sweep,
+    run,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -151,10 +158,10 @@ def test_a_second_interrupt_ends_at_once_and_one_at_the_end_begins_no_other_tria
 
     settings, handler = Settings(results=str(tmp_path)), signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        run_attempt(CONFIG, settings, twice)
+        attempt_telling(CONFIG, tmp_path, twice)
     assert not list(tmp_path.rglob("state.pt"))
     with pytest.raises(KeyboardInterrupt):
-        run_attempt(CONFIG, settings, at_the_end)
+        attempt_telling(CONFIG, tmp_path, at_the_end)
     assert run_attempt(CONFIG, settings).status == "done"
     assert signal.getsignal(signal.SIGINT) is handler
 

@@ -1,1 +1,0 @@
-"""The published claims, the rules that judge them, and our verdicts."""

@@ -1,0 +1,815 @@
+"""Findings, published or ours, and a verdict on each from the rows of a store.
+
+`findings.toml` holds them, by sweep, with a rule for each scale that can decide: `paper` judges the
+published value and applies at paper scale alone, `laptop` is what a smaller scale can support (and
+decides at paper scale where there is no `paper`), `proven` holds at any scale or nowhere. A rule is
+`Within` (a number of every cell lies in a range), `Ordered` (one side is above the other), or a
+list of them, all of which must hold. They read the numbers that tables print
+(`analysis.statistics.runs`).
+
+Nothing is decided
+
+- with fewer than `LEAST_RUNS` runs of a cell, each of `LEAST_EXAMPLES` examples or more at the
+  lengths that are used; diverged runs count as 0; constructed models need one run;
+- where the rows of a rule come from several versions of the code, those of a cell from several
+  configurations or test sets, cells that are compared answered other questions, or cells at paper
+  scale lack the published settings without a reason (`analysis.settings`);
+- where a cell that the rule says must fit does not: it is broken, or trained too little;
+- where at every length that they share both sides of an order are saturated: all solve it, or
+  none has more than `FLOOR` right.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from math import inf, isnan, nan, sqrt
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+import pandas as pd
+
+from analysis.load import COUNTED, Results, trained_ranges
+from analysis.settings import compare_settings, unexplained
+from analysis.statistics import runs as statistics
+from analysis.statistics.intervals import median_floor, rank_floor, rank_test
+from analysis.statistics.mechanism import pattern_masses
+from analysis.statistics.runs import SEEDS, SOLVED
+from analysis.statistics.training import drawn_lengths
+from analysis.tables.sweep_tables import DASH, Table, percent, text_table
+from pcore.theory.ceilings import count_ceiling
+from sweeps.engine.store.sources import version_of
+
+FILE = Path(__file__).with_name("findings.toml")
+LEAST_RUNS = 4  # of a cell: with 3 against 3 even a clean separation has p = 0.1
+LEAST_EXAMPLES = 200  # of a run at a length
+LEVEL = 0.05  # of the test of ranks
+FLOOR = 0.05  # medians up to which nothing is left; above SOLVED a length tells nobody apart
+LEARNED = 0.005  # exact match on trained lengths below which nothing was learned at all
+NEAR_MOST = 1.25  # times the largest L95 allowed: there at the latest a failure must be seen
+CHECKPOINT, ORACLE = "last", "oracle"  # the one that decides, and the one that leaks
+SCALES = ("paper", "laptop")  # smoke supports nothing
+COUNTED_BY_RULES = ("runs", "test_examples")  # settings of which a rule says how many it needs
+PAPER = "arXiv 2405.20671"
+RULES = ("paper", "laptop", "proven")  # fields of a finding that hold one
+SHARES = ("EM", "train", "right", "pattern", "spread", "ceiling")  # metrics in [0, 1]
+
+Certainty = Literal["paper", "abstract", "secondary", "ours"]
+Outcome = Literal["holds", "exceeded", "saturated", "not separated", "reversed", "fails"]
+WORST_FIRST: tuple[Outcome, ...] = ("reversed", "fails", "not separated", "saturated")
+Verdict = Literal[
+    "reproduced",  # a published number, at paper scale
+    "exceeded",  # more than was published
+    "not reproduced",
+    "holds",  # an order, a proven result, or one of ours
+    "does not hold",
+    "reversed",  # an order the other way round
+    "not separated",  # runs of both sides overlap
+    "saturated",  # both sides are all right or all wrong: nothing can be told apart
+    "not enough seeds",
+    "undecided",
+    "not run",
+    "not run at paper scale",  # where no smaller scale can decide
+]
+AS_PUBLISHED: Mapping[Outcome, Verdict] = {
+    "holds": "reproduced",
+    "exceeded": "exceeded",
+    **dict.fromkeys(WORST_FIRST, "not reproduced"),
+    "saturated": "saturated",
+}
+AS_OURS: Mapping[Outcome, Verdict] = {
+    "holds": "holds",
+    "exceeded": "holds",
+    "not separated": "not separated",
+    "saturated": "saturated",
+    "reversed": "reversed",
+    "fails": "does not hold",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What a rule says of some results."""
+
+    outcome: Outcome | None = None  # None: undecided, `ours` says why
+    ours: str = ""  # our numbers, in words
+    n: int = 0  # runs of the cell that has fewest
+    is_few: bool = False  # undecided for want of runs
+    least_p: float = nan  # smallest two-sided p that so many runs can reach
+
+    @property
+    def holds(self) -> bool:
+        """Also if exceeded."""
+        return self.outcome in ("holds", "exceeded")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """A number of a cell, as its rule reads it."""
+
+    value: float
+    shown: str
+    num_runs: int
+    undecided: str = ""  # why it decides nothing
+    is_open: bool = False  # an L95 that longer tests could raise
+    next_length: int = 0  # of an L95: the first tested length that failed
+    tested: float = 0.0  # of a constructed model: up to which part of its bound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Within:
+    """A number of every cell that a pattern matches lies in a range.
+
+    metric: median over runs of exact match at a length (`EM@200`), at a pair of lengths
+    (`EM@20x15`) or over the trained lengths (`train`); the L95 of the median curve (`L95`) or of
+    the best run (`best L95`); the attention on the patterns of the theorem (`pattern`); of a
+    constructed model the share right up to or beyond its bound (`right to 2^P - 2`,
+    `right beyond 2^P - 2`); by how many standard errors the best run is above the ceiling of one
+    layer without positions (`above ceiling@3,4`), or that ceiling, counted without rows
+    (`ceiling@3`); of several cells the largest difference of medians (`spread@200`).
+    """
+
+    metric: str
+    cells: str = ""
+    low: float = -inf
+    high: float = inf
+    exceeds: float = inf  # above it, it is more than was published
+    near: float = 0.0  # the part of a bound up to which one cell must have been tested
+    fits: tuple[str, ...] = ()  # cells that must fit, or nothing is decided
+    learned: tuple[str, ...] = ()  # cells that must have learned something
+
+    @property
+    def text(self) -> str:
+        scale, unit = (100, " %") if self.metric.startswith(SHARES) else (1, "")
+        ends = [f"at least {scale * self.low:g}{unit}"] if self.low > -inf else []
+        ends += [f"at most {scale * self.high:g}{unit}"] if self.high < inf else []
+        parts = [f"{self.metric} of '{self.cells}'" if self.cells else self.metric]
+        parts += [f" is {' and '.join(ends)}"]
+        parts += (
+            [f"; above {scale * self.exceeds:g}{unit} exceeds it"] if self.exceeds < inf else []
+        )
+        parts += [f", tested to {100 * self.near:g} % of a bound"] if self.near else []
+        return "".join(parts) + _describe_conditions(self)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.cells, *self.fits, *self.learned)))
+
+    def decide(self, numbers: "Numbers") -> Decision:
+        cells = numbers.match(self.cells) if self.cells else [""]
+        if unmet := numbers.check_conditions(self):
+            return unmet
+        if self.metric.startswith("spread"):
+            return self._decide_spread(numbers, cells)
+        found = {cell: numbers.measure(cell, self.metric) for cell in cells}
+        decision = join({cell: self._judge(measured) for cell, measured in found.items()})
+        if decision.holds and max(measured.tested for measured in found.values()) < self.near:
+            words = f"{decision.ours}; nothing from {100 * self.near:g} % of a bound on was tested"
+            return replace(decision, outcome=None, ours=words)
+        return decision
+
+    def _judge(self, found: Measured) -> Decision:
+        one_is_enough = self.metric.startswith(("right", "ceiling"))
+        if not (one_is_enough or found.undecided) and found.num_runs < LEAST_RUNS:
+            return too_few(found.num_runs)
+        outcome: Outcome | None = "holds" if self.low <= found.value <= self.high else "fails"
+        missing = found.undecided
+        if found.is_open and (found.value < self.low or found.value <= self.high < inf):
+            missing = f"{found.shown}, nothing longer was tested"
+        elif outcome == "holds" and found.next_length > NEAR_MOST * self.high:
+            missing = f"{found.shown}, nothing between it and {found.next_length} was tested"
+        elif outcome == "holds" and found.value > self.exceeds:
+            outcome = "exceeded"
+        return Decision(
+            outcome=None if missing else outcome,
+            ours=missing or found.shown,
+            n=found.num_runs,
+            least_p=nan if one_is_enough else median_floor(found.num_runs),
+        )
+
+    def _decide_spread(self, numbers: "Numbers", cells: Sequence[str]) -> Decision:
+        numbers.check_questions(cells)
+        place = self.metric.partition("@")[2]
+        found = [numbers.measure(cell, f"EM@{place}") for cell in cells]
+        medians, n = [measured.value for measured in found], min(m.num_runs for m in found)
+        shown = f"{percent(min(medians))} to {percent(max(medians))} % at {place}"
+        spread = Measured(value=max(medians) - min(medians), shown=shown, num_runs=n)
+        return self._judge(spread)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ordered:
+    """The better cells are above the worse ones at a length: every run above every run, or (test
+    `ranks`) every median above every median and the ranks of runs apart by more than chance. Or
+    (metric `L95`) the L95 of the better cell is larger.
+
+    The length is the one that the finding names (`length`) if all cells were tested there, else the
+    tested one that is nearest to `times` the largest trained length, the shorter of two; with two
+    lengths, the second that is nearest to it. Where both sides are saturated there, the next
+    nearest decides.
+    """
+
+    better: str
+    worse: str
+    metric: str = "EM"
+    times: float = 1.5
+    length: int | None = None
+    test: str = "every run"
+    fits: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        if self.metric == "L95":
+            return f"L95 of '{self.better}' is above that of '{self.worse}'"
+        named = "" if self.length is None else f"at length {self.length} if it was tested, else "
+        what = "every run" if self.test == "every run" else "every median"
+        more = "" if self.test == "every run" else f", and a test of their ranks has p <= {LEVEL}"
+        return (
+            f"{named}near {self.times:g} times the trained length {what} of '{self.better}' is "
+            f"above {what} of '{self.worse}'{more}{_describe_conditions(self)}"
+        )
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return self.better, self.worse, *self.fits, *self.learned
+
+    def decide(self, numbers: "Numbers") -> Decision:
+        worse = numbers.match(self.worse)
+        better = [cell for cell in numbers.match(self.better) if cell not in worse]
+        if not better:
+            raise ValueError(f"every cell of '{self.better}' is one of '{self.worse}' too")
+        numbers.check_questions([*better, *worse])
+        if unmet := numbers.check_conditions(self):
+            return unmet
+        if self.metric == "L95":
+            return _compare_l95(*(numbers.measure(c[0], "L95") for c in (better, worse)))
+        places = list(numbers.shared_places([*better, *worse], self.times, self.length))
+        if not places:
+            return Decision(ours="no length was tested for all of these cells")
+        for place in places:
+            high, low = ([numbers.runs_at(c, *place) for c in side] for side in (better, worse))
+            n, floor = min(map(len, [*high, *low])), _floor(high, low)
+            if n < LEAST_RUNS:
+                return too_few(n, f" at {show_place(*place)}", floor)
+            if not _are_saturated([*high, *low]):
+                return replace(self._judge(high, low, show_place(*place)), n=n, least_p=floor)
+        high, low = ([numbers.runs_at(c, *places[0]) for c in side] for side in (better, worse))
+        nearest = self._judge(high, low, show_place(*places[0]))
+        words = f"{nearest.ours}, and no length tells them apart"
+        return Decision(outcome="saturated", ours=words, n=min(map(len, [*high, *low])))
+
+    def _judge(self, better: list[pd.DataFrame], worse: list[pd.DataFrame], at: str) -> Decision:
+        high, low = (pd.concat(side, ignore_index=True) for side in (better, worse))
+        outcome: Outcome = "not separated"
+        if self.test == "ranks":
+            seeds = high[SEEDS].to_numpy(), low[SEEDS].to_numpy()
+            p = rank_test(high["exact_match"].to_numpy(), low["exact_match"].to_numpy(), seeds)
+            highs, lows = ([runs["exact_match"].median() for runs in s] for s in (better, worse))
+            ours = f"{percent(min(highs))} % against {percent(max(lows))} % at {at} (p {p:.2g})"
+            is_higher, is_lower = min(highs) > max(lows), max(highs) < min(lows)
+            is_higher, is_lower = is_higher and p <= LEVEL, is_lower and p <= LEVEL
+        else:
+            worst = high.iloc[int(high["exact_match"].argmin())]
+            best = low.iloc[int(low["exact_match"].argmax())]
+            ours = (
+                f"worst run of {worst['cell']!r} {percent(worst['exact_match'])} %, "
+                f"best of {best['cell']!r} {percent(best['exact_match'])} % at {at}"
+            )
+            is_higher = worst["exact_match"] > best["exact_match"]
+            is_lower = high["exact_match"].max() < low["exact_match"].min()
+        outcome = "holds" if is_higher else "reversed" if is_lower else outcome
+        return Decision(outcome=outcome, ours=ours)
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """All of several rules."""
+
+    rules: tuple["Rule", ...]
+
+    @property
+    def text(self) -> str:
+        return "; and ".join(rule.text for rule in self.rules)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return tuple(pattern for rule in self.rules for pattern in rule.patterns)
+
+    def decide(self, numbers: "Numbers") -> Decision:
+        return join([rule.decide(numbers) for rule in self.rules])
+
+
+Rule: TypeAlias = Within | Ordered | All
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One result, published or ours."""
+
+    sweep: str  # that tests it
+    text: str
+    published: str  # its value in words
+    certainty: Certainty  # how sure the published value is; of ours: "ours"
+    source: str = PAPER
+    paper: Rule | None = None  # the published value; at paper scale only
+    laptop: Rule | None = None  # what a smaller scale can support
+    proven: Rule | None = None  # instead of both: holds at any scale or nowhere
+    laptop_text: str = ""  # what the laptop rule says, where it is not the text
+    remark: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        return self.certainty == "ours"
+
+    @property
+    def by_oracle(self) -> bool:
+        """Whether the published curve is of runs selected by the loss at the test length."""
+        return self.source == PAPER and not self.is_ours
+
+
+@cache
+def load_findings(file: Path = FILE) -> tuple[Finding, ...]:
+    """Read the file: published findings, then ours. Raises TypeError for a field that none has."""
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    found = list[Finding]()
+    for sweep, entries in content.items():
+        for entry in entries:
+            values: dict[str, Any] = {
+                name: read_rule(value) if name in RULES else value for name, value in entry.items()
+            }
+            found.append(Finding(sweep=sweep, **values))
+    return tuple(sorted(found, key=lambda finding: finding.is_ours))
+
+
+def read_rule(value: Any) -> Rule:
+    """A rule as TOML has it; a list of `cells` or `worse` stands for a rule about each."""
+    if isinstance(value, list):
+        return All(tuple(map(read_rule, value)))
+    for name in ("cells", "worse"):
+        if isinstance(several := value.get(name), list):
+            return All(tuple(read_rule({**value, name: one}) for one in several))
+    own = [value[name] for name in ("worse", "better", "cells") if name in value]
+    conditions = {}
+    for name, usual in (
+        ("fits", "better" in value and value.get("metric") != "L95"),
+        ("learned", False),
+    ):
+        given = value.get(name, usual)
+        conditions[name] = tuple(
+            own if given is True else [given] if isinstance(given, str) else given or ()
+        )
+    return (Ordered if "better" in value else Within)(**{**value, **conditions})
+
+
+class Numbers:
+    """The numbers of the cells of a sweep, as its tables print them, for rules."""
+
+    def __init__(self, results: Results):
+        self.results = results
+
+    def match(self, *patterns: str) -> list[str]:
+        """Labels that any of the patterns matches, in order. Raises ValueError for one that matches
+        none."""
+        cells = dict.fromkeys(
+            c for name in patterns for c in self.results.cells if fnmatchcase(c, name)
+        )
+        for name in patterns:
+            if not any(fnmatchcase(cell, name) for cell in cells):
+                place = f"{self.results.sweep} ({self.results.scale})"
+                there = ", ".join(self.results.cells)
+                raise ValueError(f"no cell of {place} is called {name!r}; there: {there}")
+        return list(cells)
+
+    def check(self, patterns: Sequence[str]) -> None:
+        """Raise ValueError if the rows of these cells cannot be judged together."""
+        cells, trials = self.match(*patterns), self.results.trials
+        chosen = trials["cell"].isin(cells)
+        ran = trials.loc[chosen & trials["status"].isin(COUNTED), ["cell", "cell_id", "code_hash"]]
+        codes = sorted({version_of(code) for code in ran["code_hash"].dropna()})
+        if len(codes) > 1:
+            raise ValueError(f"rows of {len(codes)} versions of the code: {', '.join(codes)}")
+        for cell, count in ran.groupby("cell")["cell_id"].nunique().items():
+            if count > 1:
+                raise ValueError(f"{cell!r} mixes {count} configurations")
+        sets = self._num_sets(cells, ["cell", "length", "second_length"], ["test_set"])
+        if len(mixed := sets.index[sets > 1].get_level_values(0)):
+            raise ValueError(f"runs of {mixed[0]!r} answered different test sets")
+        if self.results.scale == "paper":
+            lines = compare_settings(replace(self.results, trials=trials[chosen]))
+            for line in unexplained(lines):
+                if line.field not in COUNTED_BY_RULES:
+                    raise ValueError(
+                        f"{line.cell!r} does not have the published settings: {line.field} "
+                        f"{line.ours} instead of {line.stated}"
+                    )
+
+    def check_questions(self, cells: Sequence[str]) -> None:
+        """Raise ValueError if cells answered different questions at a length that they share."""
+        names = [name for name in ("test_set", "asked") if name in self.results.evaluation]
+        if (self._num_sets(cells, ["length", "second_length"], names) > 1).any():
+            shown = ", ".join(map(repr, cells))
+            raise ValueError(f"{shown} answered different test sets, so they are not compared")
+
+    def _num_sets(self, cells: Sequence[str], keys: list[str], names: list[str]) -> pd.Series:
+        rows = self.results.evaluation
+        ok = rows[rows["cell"].isin(cells) & (rows["status"] == "ok")]
+        return ok.groupby(keys, dropna=False)[names].nunique().min(axis=1)
+
+    def check_conditions(self, rule: Within | Ordered) -> Decision | None:
+        """Undecided, if a cell that must fit does not, or one learned nothing that must have."""
+        for cell in self.match(*rule.fits):
+            found = self.measure(cell, "train")
+            if found.num_runs < LEAST_RUNS:
+                return too_few(found.num_runs)
+            if not statistics.fits(found.value):
+                words = f"not judged: {cell!r} does not fit the trained lengths ({found.shown})"
+                return Decision(ours=words, n=found.num_runs)
+        for cell in self.match(*rule.learned):
+            found = self.measure(cell, "train")
+            rows = self._rows(cell).drop_duplicates("trial_id")
+            num_diverged = int((rows["status"] == "diverged").sum())
+            if found.num_runs < LEAST_RUNS:
+                return too_few(found.num_runs)
+            if 2 * num_diverged > found.num_runs or not found.value >= LEARNED:
+                why = f"{num_diverged} runs diverged" if num_diverged else f"{found.shown}"
+                return Decision(ours=f"{cell!r}: {why}, nothing was learned", n=found.num_runs)
+        return None
+
+    def measure(self, cell: str, metric: str) -> Measured:
+        """A metric of `Within` for a cell."""
+        name, _, place = metric.partition("@")
+        if name == "EM":
+            length, _, second = place.partition("x")
+            return self._measure_at(cell, int(length), int(second) if second else None)
+        if name in ("L95", "best L95"):
+            return self._measure_l95(cell, is_best=name != "L95")
+        if name == "train":
+            runs = self.train.loc[self.train["cell"] == cell, "exact_match"]
+            return Measured(value=runs.median(), num_runs=len(runs), shown=_share(runs.median()))
+        if name == "pattern":
+            runs = self.masses.loc[self.masses["cell"] == cell, "pattern"].astype(float)
+            shown = f"{_share(runs.median())} (runs {percent(runs.min())} to {_share(runs.max())})"
+            return Measured(value=runs.median(), num_runs=len(runs), shown=shown)
+        if name == "ceiling":
+            ceiling = count_ceiling(int(place)).share
+            return Measured(value=ceiling, num_runs=0, shown=f"{100 * ceiling:.3g} % at {place}")
+        if name == "above ceiling":
+            return self._measure_ceilings(cell, [int(n) for n in place.split(",")])
+        assert metric.startswith("right "), metric
+        _, side, _, _, less = metric.split()
+        return self._measure_bound(cell, side == "beyond", int(less))
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        return statistics.run_curves(self.results.evaluation)
+
+    @cached_property
+    def train(self) -> pd.DataFrame:
+        return statistics.train_exact_match(self.results.evaluation, drawn_lengths(self.results))
+
+    @cached_property
+    def masses(self) -> pd.DataFrame:
+        return pattern_masses(self.results)
+
+    def _rows(self, cell: str) -> pd.DataFrame:
+        return self.results.evaluation[self.results.evaluation["cell"] == cell]
+
+    def runs_at(self, cell: str, length: int, second: int | None = None) -> pd.DataFrame:
+        """Exact match of each run with enough examples at a length; at a pair of lengths, or the
+        least over second lengths."""
+        rows = self.curves if second is None else self._rows(cell)
+        rows = rows[(rows["cell"] == cell) & (rows["length"] == length)]
+        rows = rows if second is None else rows[rows["second_length"] == second]
+        return rows[rows["num_examples"] >= LEAST_EXAMPLES]
+
+    def shared_places(
+        self, cells: Sequence[str], times: float, named: int | None
+    ) -> Iterator[tuple[int, int | None]]:
+        """The lengths, with second ones, that all of these cells were tested at: the one that is
+        named, then the nearest to `times` the largest trained length."""
+        spans = trained_ranges(self.results)
+        target = times * max((spans[cell][1] for cell in cells if cell in spans), default=0)
+
+        def distance(length: int) -> tuple[float, int]:
+            return abs(length - target), length
+
+        def place(length: int) -> tuple[bool, tuple[float, int]]:
+            return length != named, distance(length)
+
+        tests = [rows[rows["range"] == "test"] for rows in map(self._rows, cells)]
+        shared = set.intersection(*({int(n) for n in test["length"]} for test in tests))
+        for length in sorted(shared, key=place):
+            at = [test.loc[test["length"] == length, "second_length"] for test in tests]
+            if any(seconds.isna().any() for seconds in at):
+                yield length, None
+            elif both := set.intersection(*({int(n) for n in seconds} for seconds in at)):
+                yield length, min(both, key=distance)
+
+    def _measure_at(self, cell: str, length: int, second: int | None) -> Measured:
+        runs = self.runs_at(cell, length, second)["exact_match"]
+        was_tested = (self._rows(cell)["length"] == length).any()
+        return Measured(
+            value=runs.median(),
+            num_runs=len(runs),
+            shown=f"{percent(runs.median())} % at {show_place(length, second)}",
+            undecided="" if was_tested else f"length {length} was not tested",
+        )
+
+    def _measure_l95(self, cell: str, is_best: bool) -> Measured:
+        curves = self.curves[self.curves["cell"] == cell]
+        if is_best:
+            runs = statistics.run_l95(self._rows(cell)).sort_values("l95").iloc[-1:]
+            length, is_open = (int(runs["l95"].max()), bool(runs["l95_is_lower_bound"].any()))
+        else:
+            medians = curves.groupby("length")["exact_match"].median()
+            length, is_open = statistics.generalizable_length(list(medians.index), medians)
+        beyond = curves.loc[curves["length"] > length, "length"]
+        decides = curves[curves["length"] <= (beyond.min() if len(beyond) else length)]
+        few = decides[decides["num_examples"] < LEAST_EXAMPLES]
+        short = f"only {few['num_examples'].min()} examples at {few['length'].min()}"
+        return Measured(
+            value=length,
+            num_runs=curves["trial_id"].nunique(),
+            shown=f"L95 {'≥' if is_open else ''}{length}",
+            undecided=short if len(few) else "",
+            is_open=is_open,
+            next_length=0 if is_open or beyond.empty else int(beyond.min()),
+        )
+
+    def _measure_ceilings(self, cell: str, digits: list[int]) -> Measured:
+        rows = self._rows(cell)
+        rows, learned = rows[rows["length"].isin(digits)], self.runs_at(cell, 1)["exact_match"]
+        missing = "" if set(rows["length"]) == set(digits) else "not all lengths were tested"
+        if not learned.median() >= 0.05:  # it stays below any ceiling
+            missing = missing or f"nothing was learned: {_share(learned.median())} at 1 digit"
+        limits = rows["length"].map({m: count_ceiling(m).share for m in digits})
+        spread = (limits * (1 - limits) / rows["num_examples"]).map(sqrt)
+        best = rows.groupby("length")["exact_match"].max()
+        return Measured(
+            value=float(((rows["exact_match"] - limits) / spread).max()),
+            num_runs=rows["trial_id"].nunique(),
+            shown="best runs " + ", ".join(f"{_share(v)} at {m}" for m, v in best.items()),
+            undecided=missing,
+        )
+
+    def _measure_bound(self, cell: str, is_beyond: bool, less: int) -> Measured:
+        trials, rows = self.results.trials, self._rows(cell)
+        bits = trials.loc[trials["cell"] == cell, "model.num_bits"].dropna()
+        bound = 2 ** int(bits.iloc[0]) - less if len(bits) else 0
+        rows = rows[(rows["length"] > bound) == is_beyond]
+        num_runs = rows["trial_id"].nunique()
+        if rows.empty or not bound:
+            missing = f"nothing was tested {'beyond' if is_beyond else 'up to'} {bound}"
+            return Measured(value=nan, num_runs=num_runs, shown=missing, undecided=missing)
+        right, total = int(rows["num_correct"].sum()), int(rows["num_examples"].sum())
+        lengths = f"{rows['length'].min()}-{rows['length'].max()}"
+        shown = f"{right:,} of {total:,} right at {lengths} digits, bound {bound}"
+        enough = rows.loc[rows["num_examples"] >= LEAST_EXAMPLES, "length"]
+        few = f"{shown}, nowhere on {LEAST_EXAMPLES} examples"
+        return Measured(
+            value=right / total,
+            num_runs=num_runs,
+            shown=shown,
+            undecided=few if enough.empty and right == (0 if is_beyond else total) else "",
+            tested=enough.max() / bound if len(enough) else 0.0,
+        )
+
+
+def _compare_l95(better: Measured, worse: Measured) -> Decision:
+    """Whether the first L95 is the larger; undecided where longer tests could turn it."""
+    n, outcome = min(better.num_runs, worse.num_runs), "not separated"
+    if n < LEAST_RUNS:
+        return too_few(n)
+    ours, least_p = f"{worse.shown} < {better.shown}", median_floor(n)
+    if worse.value < better.value and not worse.is_open:
+        outcome = "holds"
+    elif worse.value > better.value and not better.is_open:
+        outcome = "reversed"
+    elif worse.is_open or better.is_open:
+        return Decision(ours=f"{worse.shown}, {better.shown}: nothing longer was tested", n=n)
+    else:
+        ours = f"{worse.shown}, {better.shown}"
+    return Decision(outcome=outcome, ours=ours, n=n, least_p=least_p)
+
+
+def _are_saturated(cells: Sequence[pd.DataFrame]) -> bool:
+    """Whether all of these cells solve a length, or nothing is left of any."""
+    medians = [runs["exact_match"].median() for runs in cells]
+    return max(medians) <= FLOOR or min(medians) > SOLVED
+
+
+def _floor(better: list[pd.DataFrame], worse: list[pd.DataFrame]) -> float:
+    """The smallest p with which runs of any two of the cells could be separated."""
+    return max(
+        rank_floor((len(a), len(b)), (a[SEEDS].to_numpy(), b[SEEDS].to_numpy()))
+        for a in better
+        for b in worse
+    )
+
+
+def join(decisions: Sequence[Decision] | Mapping[str, Decision]) -> Decision:
+    """All of them, by cell or not: the worst that is refuted, else undecided if one is, else
+    exceeded or holds; n and least_p of those that made it so.
+    """
+    texts = [decision.ours for decision in decisions] if isinstance(decisions, Sequence) else None
+    if isinstance(decisions, Mapping):
+        several = len(decisions) > 1
+        texts = [f"{cell}: {d.ours}" if several else d.ours for cell, d in decisions.items()]
+        decisions = list(decisions.values())
+    outcomes = [decision.outcome for decision in decisions]
+    refuted: list[Outcome] = [word for word in WORST_FIRST if word in outcomes]
+    outcome: Outcome | None = None
+    if refuted:
+        outcome = refuted[0]
+    elif None not in outcomes:
+        outcome = "exceeded" if set(outcomes) == {"exceeded"} else "holds"
+    made_so = [d for d in decisions if d.outcome == outcome or (d.holds and outcome == "holds")]
+    return Decision(
+        outcome=outcome,
+        ours="; ".join(dict.fromkeys(texts or [])),
+        n=min(decision.n for decision in made_so),
+        is_few=outcome is None and any(decision.is_few for decision in made_so),
+        least_p=max((d.least_p for d in made_so if not isnan(d.least_p)), default=nan),
+    )
+
+
+def too_few(n: int, where: str = "", least_p: float | None = None) -> Decision:
+    """Undecided: too few runs count. least_p: of a test other than that about a median."""
+    least_p = median_floor(n) if least_p is None else least_p
+    words = f"{n} of at least {LEAST_RUNS} runs{where}"
+    return Decision(ours=words, n=n, is_few=True, least_p=least_p if n else nan)
+
+
+def show_place(length: int, second: int | None) -> str:
+    """ "20", or "20 x 15"."""
+    return f"{length}" if second is None else f"{length} x {second}"
+
+
+def _share(fraction: float) -> str:
+    return f"{percent(fraction)} %"
+
+
+def _describe_conditions(rule: Within | Ordered) -> str:
+    """What must hold for a rule to decide, in words."""
+    parts = [f"'{name}' fits the trained lengths (median above 95 %)" for name in rule.fits]
+    parts += [f"'{name}' learned something" for name in rule.learned]
+    return f"; decided only if {' and '.join(parts)}" if parts else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerdictRow:
+    """A finding and our verdict on it."""
+
+    finding: str
+    published: str  # its value in words
+    ours: str  # our numbers; "" if there are none
+    scale: str  # of the rows that decided
+    verdict: Verdict
+    certainty: Certainty
+    rule: str  # in words
+    source: str = ""  # where the value was published
+    sweep: str = ""  # whose rows decide
+    n: int = 0  # runs of its smallest cell, at the lengths that were used
+    least_p: float | None = None  # smallest two-sided p that so many runs can reach
+    oracle: str = ""  # the verdict under the paper's selection of runs, with its numbers
+    remark: str = ""
+    is_weaker: bool = False  # decided by what a smaller scale can support, not the published value
+
+    @property
+    def is_ours(self) -> bool:
+        return self.certainty == "ours"
+
+    @property
+    def beside(self) -> str:
+        """What has to be known of our numbers: how sure so few runs can be, and the oracle's."""
+        parts = ["not the published value (see the rule)"] if self.is_weaker else []
+        if self.least_p is not None:
+            parts.append(f"smallest p that {self.n} runs can reach: {self.least_p:.2g}")
+        if self.oracle:
+            parts.append(f"under oracle, as the paper selected its runs: {self.oracle}")
+        return "; ".join(parts)
+
+
+NO_ROWS = Numbers(cast("Results", None))  # for what is counted without any
+
+
+def is_judged(sweep: str, scale: str) -> bool:
+    """Whether a verdict on any finding can rest on this sweep at this scale."""
+    return scale in SCALES and any(finding.sweep == sweep for finding in load_findings())
+
+
+def judge(findings: Iterable[Finding], results: Iterable[Results]) -> list[VerdictRow]:
+    """A verdict for every finding: at paper scale if it was run there, else at laptop scale, else
+    "not run". Undecided where a rule names a cell that the sweep does not have, or where rows do
+    not fit together.
+    """
+    by_view = {(sweep.sweep, sweep.scale): sweep for sweep in results}
+    return [_judge(finding, by_view) for finding in findings]
+
+
+def _judge(finding: Finding, by_view: Mapping[tuple[str, str], Results]) -> VerdictRow:
+    if finding.proven and not finding.proven.patterns:
+        return _row(finding, finding.proven, "any", finding.proven.decide(NO_ROWS))
+    rules = {
+        "paper": finding.proven or finding.paper or finding.laptop,
+        "laptop": finding.proven or finding.laptop,
+    }
+    undecided: VerdictRow | None = None
+    for scale, rule in rules.items():
+        results = by_view.get((finding.sweep, scale))
+        if rule is None or results is None or results.all_evaluation.empty:
+            continue
+        row = _apply(finding, rule, results)
+        if row.verdict not in ("not enough seeds", "undecided", "saturated"):
+            return row
+        undecided = undecided or row
+    missing: Verdict = "not run" if rules["laptop"] else "not run at paper scale"
+    return undecided or replace(_row(finding, rules["paper"], "", Decision()), verdict=missing)
+
+
+def _apply(finding: Finding, rule: Rule, results: Results) -> VerdictRow:
+    row = _row(finding, rule, results.scale, decide(rule, results))
+    if rule is not finding.paper or not finding.by_oracle:
+        return row
+    if ORACLE not in set(results.all_evaluation["checkpoint"]):
+        return row
+    other = _row(finding, rule, results.scale, decide(rule, results, ORACLE))
+    return replace(row, oracle=f"{other.verdict} ({other.ours})")
+
+
+def decide(rule: Rule, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+    """What a rule says of a sweep; undecided where its rows do not fit together."""
+    try:
+        numbers = Numbers(results.at(checkpoint))
+        numbers.check(rule.patterns)
+        decision = rule.decide(numbers)
+    except ValueError as error:
+        return Decision(ours=str(error))
+    trials = results.trials[results.trials["cell"].isin(numbers.match(*rule.patterns))]
+    lost = trials.loc[~trials["status"].isin(COUNTED), "status"]
+    if lost.empty:
+        return decision
+    kinds = ", ".join(f"{count} {kind}" for kind, count in lost.value_counts().items())
+    words = f"{len(lost)} of {len(trials)} planned runs do not count: {kinds}"
+    return replace(decision, ours=f"{decision.ours}; {words}")
+
+
+def _row(finding: Finding, rule: Rule | None, scale: str, decision: Decision) -> VerdictRow:
+    verdict: Verdict = "not enough seeds" if decision.is_few else "undecided"
+    if decision.outcome is not None:
+        as_published = rule is finding.paper and not finding.is_ours
+        verdict = (AS_PUBLISHED if as_published else AS_OURS)[decision.outcome]
+    is_weaker = rule is finding.laptop and rule is not None and finding.paper is not None
+    return VerdictRow(
+        finding=finding.laptop_text if is_weaker and finding.laptop_text else finding.text,
+        published=finding.published,
+        ours=decision.ours,
+        scale=scale,
+        verdict=verdict,
+        certainty=finding.certainty,
+        rule=rule.text if rule else "",
+        source=finding.source,
+        sweep=finding.sweep,
+        n=decision.n,
+        least_p=None if isnan(decision.least_p) else decision.least_p,
+        remark=finding.remark,
+        is_weaker=is_weaker,
+    )
+
+
+def count_verdicts(verdicts: Iterable[VerdictRow]) -> str:
+    """How many of each, published findings and ours apart."""
+    parts, rows = list[str](), list(verdicts)
+    for kind, is_ours in (("published", False), ("ours", True)):
+        counts = Counter(row.verdict for row in rows if row.is_ours == is_ours)
+        parts.append(f"{kind}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+    return "; ".join(parts)
+
+
+def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
+    """The verdicts as a table for `analysis.tables.render`: published findings, then ours."""
+    header = ("of", "finding", "published", "ours", "scale", "n", "least p", "verdict", "oracle")
+    numbers = pd.DataFrame([asdict(row) for row in verdicts])
+    shown = numbers.rename(columns={"least_p": "least p"})
+    shown["of"] = ["us" if certainty == "ours" else "papers" for certainty in shown["certainty"]]
+    shown["least p"] = [f"{p:.2g}" if pd.notna(p) else "" for p in shown["least p"]]
+    rows = shown[[*header]].astype(str).replace({"": DASH, "0": DASH})
+    return text_table(
+        title="Findings, published and ours, with our verdicts",
+        header=header,
+        rows=rows.to_numpy(),
+        notes=(
+            f"Checkpoint: {CHECKPOINT}; oracle: the same rule on checkpoints chosen by the loss at "
+            "the largest test length, as the paper chose its own. Rules: analysis/findings.toml.",
+            f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell at the lengths that a "
+            f"rule uses, each of {LEAST_EXAMPLES} examples or more, nor where both sides of an "
+            "order are saturated; diverged runs count as 0. n: runs of the cell with the fewest; "
+            "least p: the smallest two-sided p possible with n, seeds being shared as they are.",
+            "reproduced: a published number at paper scale; laptop scale can support an order "
+            "only, and proven results hold at any.",
+        ),
+        numbers=numbers,
+    )
