@@ -50,7 +50,7 @@ def show_table(options: argparse.Namespace) -> int:
 def _show_selected(results: Results, options: argparse.Namespace, folder: Path) -> int:
     """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
     from analysis.figures import style
-    from analysis.figures.lengths import plot_lengths
+    from analysis.figures.curves import has_losses, plot_lengths, plot_losses
     from analysis.tables.metric_table import find_metric, metric_table
     from analysis.tables.sweep_tables import ablation_table
 
@@ -65,8 +65,11 @@ def _show_selected(results: Results, options: argparse.Namespace, folder: Path) 
         count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
         table = replace(table, notes=(count, *table.notes))
     written = _write_table(table, folder, stem)
-    drawn = [] if options.metric else style.save(plot_lengths(chosen), folder / stem)
-    _show_written([*written, *drawn])
+    if not options.metric:
+        written += style.save(plot_lengths(chosen), folder / stem)
+        if has_losses(chosen):
+            written += style.save(plot_losses(chosen), folder / f"{stem}-losses")
+    _show_written(written)
     return 0
 
 
@@ -188,7 +191,7 @@ def show_trace(options: argparse.Namespace) -> int:
 def show_search(options: argparse.Namespace) -> int:
     """What a hyper-parameter search tried: best of every arm, a slice plot, all as CSV."""
     from analysis.figures import style
-    from analysis.figures.axis import plot_slices
+    from analysis.figures.slices import plot_slices
     from analysis.tables.search_table import search_table
 
     name, scale = _view(options)

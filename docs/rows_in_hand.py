@@ -52,7 +52,7 @@ print(together.groupby(["sweep", "cell"])["exact_match"].median())
 
 # %% Table, LaTeX and figure, as `python -m analysis table` writes them
 from analysis.figures import style
-from analysis.figures.lengths import plot_lengths
+from analysis.figures.curves import plot_lengths
 from analysis.load import load_sweep
 from analysis.tables.render import render_files, render_text
 from analysis.tables.sweep_tables import ablation_table

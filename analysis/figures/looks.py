@@ -43,7 +43,7 @@ class Look:
 
     color: str
     marker: str
-    line: str | tuple[int, tuple[float, ...]]  # as matplotlib's `linestyle`
+    line: str | tuple[float, ...]  # dashes and gaps, of `style.LINES`
 
 
 def cell_looks(results: Results) -> dict[str, Look]:

@@ -20,9 +20,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
 from analysis.tables.files import check_place
+from pcore.cli.text import plain
 
 WIDTH = 5.5  # inches: the text width of a conference paper
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9", "#8C8C00")
@@ -49,15 +51,15 @@ OTHER_COLORS = (
     *("#EE3377", "#777777", "#663300", "#224466"),
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (4, 1.5, 1, 1.5)),
-    (0, (1, 1)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    (0, (9, 2)),
-    (0, (2, 2)),
-    (0, (7, 1, 1, 1)),
+LINES = (  # dashes and gaps in line widths; "" is a line without gaps
+    "",
+    (5, 1.5),
+    (4, 1.5, 1, 1.5),
+    (1, 1),
+    (3, 1, 1, 1, 1, 1),
+    (9, 2),
+    (2, 2),
+    (7, 1, 1, 1),
 )
 GREY, LIGHT, FAINT, FAINTER = "#4D4D4D", "#C4C4C4", "#E9E9E9", "#F5F5F5"
 MAP = "cividis"  # from dark to light for everybody, in colour and in grey
@@ -107,12 +109,6 @@ def apply() -> AbstractContextManager[None]:
     return matplotlib.rc_context(RC)
 
 
-def new_figure(height: float, labels: Sequence[str] = ()) -> tuple[Figure, Axes]:
-    """A figure of paper width with one Axes of `height` inches and room for a legend above it."""
-    figure, panels = new_panels(height, 1, 1, labels)
-    return figure, panels[0]
-
-
 def new_panels(
     height: float, rows: int, columns: int, labels: Sequence[str] = ()
 ) -> tuple[Figure, list[Axes]]:
@@ -146,11 +142,6 @@ def add_watermark(figure: Figure, text: str) -> None:
     """Large pale words across the whole figure, which no crop of a panel leaves out."""
     look: dict[str, Any] = {"color": GREY, "alpha": 0.3, "fontsize": 17, "zorder": 10}
     figure.text(0.5, 0.5, text, ha="center", va="center", rotation=12, **look)
-
-
-def ink_on(fraction: float) -> str:
-    """Black or white: what can be read on this colour of MAP."""
-    return "black" if fraction > 0.5 else "white"
 
 
 def legend_size(labels: Sequence[str]) -> float:
@@ -206,6 +197,8 @@ def render(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
     """The bytes of the files of a figure, by kind."""
     files = {kind: io.BytesIO() for kind in kinds}
     with apply():
+        for text in figure.findobj(Text):
+            text.set_text(plain(text.get_text()))  # XML has no control characters
         figure.set_dpi(DPI)  # at which text is as wide as in print; coarser pixels make it narrower
         figure.draw_without_rendering()  # lay out once, not again for every format
         figure.set_layout_engine("none")

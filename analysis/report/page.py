@@ -56,7 +56,7 @@ NUMBER = re.compile(r"[≥≤<>+−-]?\d.*")
 SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
 SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
 SVG_SIZE = re.compile(r'\s(width|height|version|xmlns(:\w+)?)="[^"]*"')
-SVG_DIGITS = re.compile(r"(\d\.\d\d)\d+")  # of a point: a hundredth is finer than any screen
+SVG_DIGITS = re.compile(r"(\d\.\d)\d+")  # of a point: a tenth is finer than a pixel
 
 
 def make_page(

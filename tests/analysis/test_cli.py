@@ -326,7 +326,7 @@ def test_a_sweep_whose_runs_all_diverged_has_a_table_of_zeros(
 
 def test_reading_results_needs_neither_ray_nor_mlflow_nor_pyplot():
     code = (
-        "import sys, analysis.__main__, analysis.figures.lengths\n"
+        "import sys, analysis.__main__, analysis.figures.curves\n"
         "heavy = {'ray', 'mlflow', 'optuna', 'seaborn', 'scipy', 'matplotlib.pyplot'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
     )

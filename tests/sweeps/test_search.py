@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy
 
 from analysis.__main__ import main as show
-from analysis.figures.axis import plot_slices
+from analysis.figures.slices import plot_slices
 from analysis.load import load_search, usual_scale
 from pcore.config import TrialConfig, override, trial_id
 from sweeps import lr_search, packing_search

@@ -1,13 +1,16 @@
 """Sweeps of several axes: a panel per value of the first, heat maps over the others."""
 
+import itertools
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from matplotlib.collections import QuadMesh
 
 from analysis.figures.choose import draw_figures
-from analysis.figures.facets import find_facets, plot_facets, plot_maps
+from analysis.figures.curves import plot_lengths
+from analysis.figures.facets import find_facets
+from analysis.figures.maps import plot_grid
 from analysis.figures.style import METHOD_COLORS, OTHER_COLORS
 from analysis.load import Results, load_sweep
 from analysis.rows import read_rows
@@ -50,40 +53,37 @@ def results(folder) -> Results:
     return load_sweep(folder, "grid", "laptop")
 
 
+def lines_of(axes) -> list:
+    return [line for line in axes.get_lines() if str(line.get_label())[0] != "_"]
+
+
 def test_every_cell_has_its_line_in_the_panel_of_its_first_axis(results):
     facets = find_facets(results)
     assert facets is not None
     assert facets.names == ("method", "layers", "heads")
     assert facets.values == (("coupling", "NoPE"), (1, 2, 3), (2, 4))
-    figure = plot_facets(results, facets)
-    drawn = {
-        axes.get_title(loc="left"): [
-            line for line in axes.get_lines() if str(line.get_label())[0] != "_"
-        ]
-        for axes in figure.axes
-    }
-    assert {value: len(lines) for value, lines in drawn.items()} == {"coupling": 6, "NoPE": 6}
-    curves = statistics.cell_curves(results.evaluation)
-    for value, lines in drawn.items():
-        for line in lines:
-            assert str(line.get_label()).startswith(value)
-            curve = curves[curves["cell"] == line.get_label()]
+    figure, medians = plot_lengths(results), statistics.cell_curves(results.evaluation)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["coupling", "NoPE"]
+    for axes, method in zip(figure.axes, facets.values[0], strict=True):
+        places = itertools.product(*facets.values[1:])
+        for line, place in zip(lines_of(axes), places, strict=True):
+            assert line.get_label() == f"layers {place[0]}, heads {place[1]}"
+            curve = medians[medians["cell"] == facets.cells[method, *place]]
             assert line.get_ydata() == pytest.approx(100 * curve["median"])
-    (legend,) = figure.legends
-    texts = [text.get_text() for text in legend.get_texts()]
-    assert sorted(texts)[:2] == ["layers 1, heads 2", "layers 1, heads 4"]
+        low, high = axes.get_xlim()
+        assert 0.5 < low < 1 <= min(axes.get_xticks()) < max(axes.get_xticks()) <= 20 < high < 21
 
 
 def test_a_map_per_value_of_the_first_of_three_axes(results):
-    facets = find_facets(results)
-    assert facets is not None
-    figure = plot_maps(results, facets)
+    figure = plot_grid(results)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["coupling", "NoPE"]
-    (mesh,) = [c for c in figure.axes[1].collections if isinstance(c, QuadMesh)]
-    assert mesh.get_array().shape == (3, 2)
-    curves = statistics.cell_curves(results.evaluation).set_index(["cell", "length"])["median"]
-    last = 100 * curves["NoPE, num_layers=3, num_heads=4", 20]
-    assert mesh.get_array()[2, 1] == pytest.approx(last)
+    (mesh,) = figure.axes[1].collections
+    medians = statistics.cell_curves(results.evaluation).set_index(["cell", "length"])["median"]
+    last = 100 * medians["NoPE, num_layers=3, num_heads=4", 20]
+    assert np.asarray(mesh.get_array())[0, 1] == pytest.approx(last), "numbers grow upwards"
+    assert "not tested" not in figure.get_supxlabel()
+    fewer = replace(results, evaluation=results.evaluation.query("cell != @results.cells[3]"))
+    assert "not tested" in " ".join(plot_grid(fewer).get_supxlabel().split())
 
 
 def test_two_axes_are_one_map_and_the_sweep_gets_both_figures(tmp_path):
@@ -94,27 +94,6 @@ def test_two_axes_are_one_map_and_the_sweep_gets_both_figures(tmp_path):
     (axes,) = figures["grid"].figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
-    assert axes.yaxis_inverted()  # words are read from the top, numbers grow upwards
-
-
-def test_a_map_of_numbers_grows_upwards_and_says_what_was_not_tested(results):
-    facets = find_facets(results)
-    assert facets is not None
-    figure = plot_maps(results, facets)
-    assert not any(axes.yaxis_inverted() for axes in figure.axes)
-    assert "not tested" not in figure.get_supxlabel()
-    fewer = replace(results, evaluation=results.evaluation.query("cell != @results.cells[3]"))
-    assert "not tested" in " ".join(plot_maps(fewer, facets).get_supxlabel().split())
-
-
-def test_the_panels_begin_and_end_at_lengths_that_were_tested(results):
-    facets = find_facets(results)
-    assert facets is not None
-    for axes in plot_facets(results, facets).axes:
-        low, high = axes.get_xlim()
-        assert 0.5 < low < 1
-        assert 20 < high < 21
-        assert 1 <= min(axes.get_xticks()) < max(axes.get_xticks()) <= 20
 
 
 def test_a_first_cell_without_a_place_is_drawn_in_every_panel(tmp_path):
@@ -123,34 +102,23 @@ def test_a_first_cell_without_a_place_is_drawn_in_every_panel(tmp_path):
     reference = Cell(label="reference", config=deep)
     store_cells(tmp_path, [reference, *grid(BASE, method=METHODS, norm=norms)])
     results = load_sweep(tmp_path, "grid", "laptop")
-    facets = find_facets(results)
-    assert facets is not None
-    assert facets.reference == "reference"
-    figure = plot_facets(results, facets)
+    figure = plot_lengths(results)
     for axes in figure.axes:
-        lines = [line for line in axes.get_lines() if str(line.get_label())[0] != "_"]
-        assert len(lines) == 3
-        assert lines[0].get_label() == "reference"
-        assert lines[0].get_linestyle() == "--"
-        assert [line.get_color() for line in lines[1:]] == list(
-            OTHER_COLORS[:2]
-        )  # norms have no order
-    (legend,) = figure.legends
-    assert [t.get_text() for t in legend.get_texts()] == ["reference", "RMSNorm", "LayerNorm"]
-    (grid_axes,) = plot_maps(results, facets).axes
+        assert [line.get_label() for line in lines_of(axes)] == [
+            *("reference", "RMSNorm", "LayerNorm")
+        ]
+        colors = [line.get_color() for line in lines_of(axes)[1:]]
+        assert colors == list(OTHER_COLORS[:2]), "norms have no order"
+    (grid_axes,) = plot_grid(results).axes
     assert len(grid_axes.get_yticklabels()) == len(grid_axes.get_xticklabels()) == 2
 
 
 def test_methods_on_the_second_axis_have_the_colours_of_methods(tmp_path):
     norms = arms({"RMSNorm": {}, "LayerNorm": {"model.norm": "layer"}})
     store_cells(tmp_path, grid(BASE, norm=norms, method=METHODS))
-    results = load_sweep(tmp_path, "grid", "laptop")
-    facets = find_facets(results)
-    assert facets is not None
-    for axes in plot_facets(results, facets).axes:
-        lines = [line for line in axes.get_lines() if str(line.get_label())[0] != "_"]
+    for axes in plot_lengths(load_sweep(tmp_path, "grid", "laptop")).axes:
         expected = [METHOD_COLORS["learned coupled"], METHOD_COLORS["NoPE"]]
-        assert [line.get_color() for line in lines] == expected
+        assert [line.get_color() for line in lines_of(axes)] == expected
 
 
 @pytest.mark.parametrize(
@@ -185,15 +153,6 @@ def test_rows_in_hand_have_axes_configuration_and_counts(folder, results):
         read_rows(folder.parent)
     with pytest.raises(ValueError, match="there: none; there is no such folder"):
         read_rows(folder / "nowhere")
-
-
-def test_panels_of_numbers_say_what_the_numbers_are(tmp_path):
-    store_cells(tmp_path, grid(BASE, layers=LAYERS, heads=HEADS))
-    results = load_sweep(tmp_path, "grid", "laptop")
-    facets = find_facets(results)
-    assert facets is not None
-    titles = [axes.get_title(loc="left") for axes in plot_facets(results, facets).axes]
-    assert titles == ["layers 1", "layers 2", "layers 3"]
 
 
 def test_rows_of_several_scales_are_not_pooled_unasked(tmp_path):

@@ -1,0 +1,348 @@
+"""Figures of curves: exact match against length or against the number that a sweep varies, and
+training loss against step. One panel, or one per value of the first axis of a sweep.
+
+Each line is the median over the runs of a cell, which is its label; the band around it is the
+interval that tables print.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.transforms import offset_copy
+
+from analysis.figures import style
+from analysis.figures.captions import (
+    add_small_print,
+    describe_counts,
+    describe_factor,
+    explain_band,
+    factor_text,
+    length_label,
+)
+from analysis.figures.facets import Panel, find_facets, make_panels
+from analysis.figures.looks import LOG_SPAN, Look, find_axis, make_looks, ordered_colors
+from analysis.load import COUNTED, Results, trained_ranges
+from analysis.statistics import runs as statistics
+from analysis.tables.sweep_tables import ablation_table, choose_lengths
+
+EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+STEPS = (1, 2, 5, 10)  # of round numbers on an axis
+FEW = 8  # points up to which every one has a marker
+SPREAD = 3.0  # points of print from the first of several lines to the last: equal ones are seen
+LABEL = 0.05  # of the length axis: the width of a label above the plot
+MARGIN = 0.02  # of the length axis, on both sides of what was tested
+MOST_DECADES = 2.5  # up to which every power of ten has three labels
+HIGH = 0.5  # exact match above which the axis may begin later than at 0
+
+
+def plot_lengths(results: Results) -> Figure:
+    """Exact match (%) against length: a line per cell; see the module.
+
+    The length axis is logarithmic if the largest tested length is far beyond the trained ones.
+    """
+    curves = statistics.cell_curves(results.evaluation).rename(columns={"length": "x"})
+    panels, looks = make_panels(results)
+    with style.apply():
+        figure, drawn = _new_panels(panels, looks, curves)
+        for panel, axes in drawn:
+            stats = _of_lines(curves, panel.lines)
+            scale_lengths(axes, results, stats["x"], panel.across)
+            if panel.across == 1:
+                _mark_ranges(axes, results, {line: look.color for line, look in looks.items()})
+            draw_curves(axes, stats, looks, factor=100)
+            axes.set_title(panel.title, fontsize=7.5, loc="left")
+            _scale_match(axes, curves)
+        _label(drawn, length_label(results), "exact match (%)")
+        notes = [_explain_panels(results), explain_band(curves["interval"])]
+        notes += [describe_counts(curves["n"]), "dashed: 95\u00a0%"]
+        if len(set(trained_ranges(results).values())) != 1 and len(panels) == 1:
+            notes.append("dotted: longest trained length of each cell")
+        notes += [_name_unfitted(results, drawn), describe_factor(results)]
+        _finish(figure, results, looks, notes)
+    return figure
+
+
+def plot_losses(results: Results) -> Figure:
+    """Training loss (nats per target, log scale) against step; where a run diverged, a cross."""
+    rows = results.reports
+    rows = rows[np.isfinite(rows["loss"]) & (rows["loss"] > 0) & rows["status"].isin(COUNTED)]
+    spans = rows.groupby(["cell", "step"], observed=True)["loss"]
+    stats = spans.agg(median="median", low="min", high="max", n="size").reset_index()
+    stats = stats.rename(columns={"step": "x"}).assign(cell=stats["cell"].astype(str))
+    stats = stats.assign(interval=np.where(stats["n"] > 1, "range", "none"))
+    panels, looks = make_panels(results)
+    with style.apply():
+        figure, drawn = _new_panels(panels, looks, stats)
+        for panel, axes in drawn:
+            axes.set_yscale("log")
+            draw_curves(axes, _of_lines(stats, panel.lines), looks)
+            for line, cell in panel.lines.items():
+                _mark_diverged(axes, rows[rows["cell"] == cell], looks[line].color)
+            axes.set_title(panel.title, fontsize=7.5, loc="left")
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            nbins = 8 if panel.across == 1 else 4
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=nbins, steps=STEPS))
+            axes.margins(x=0.02)
+            axes.set_ylim(0.7 * rows["loss"].min(), 1.4 * rows["loss"].max())
+        name = "training loss (nats per target)" if len(panels) == 1 else "loss (nats)"
+        _label(drawn, "step", name)
+        counts = describe_counts(rows.groupby("cell", observed=True)["trial_id"].nunique())
+        notes = [_explain_panels(results), explain_band(stats["interval"]), counts]
+        notes += ["×: diverged"] if (rows["status"] == "diverged").any() else []
+        _finish(figure, results, looks, notes)
+    return figure
+
+
+def has_losses(results: Results) -> bool:
+    """Whether any counted run has two reports of its loss: of one there is nothing to see."""
+    reports = results.reports[results.reports["status"].isin(COUNTED)]
+    return bool((reports.groupby("trial_id", observed=True)["step"].nunique() > 1).any())
+
+
+def plot_axis(results: Results) -> Figure:
+    """Exact match (%) at the lengths of the table against the number that cells vary.
+
+    Raises ValueError if cells do not differ in exactly one number (see `find_axis`).
+    """
+    axis = find_axis(results)
+    if axis is None:
+        raise ValueError(f"the cells of sweep {results.sweep!r} do not differ in one number alone")
+    shown = choose_lengths(results)
+    curves = statistics.cell_curves(results.evaluation)
+    curves = curves[curves["length"].isin(shown.lengths) & curves["cell"].isin(list(axis.values))]
+    x = [axis.position(axis.values[cell]) for cell in curves["cell"]]
+    lines = [f"length {shown.label(int(length))}" for length in curves["length"]]
+    stats = curves.assign(x=x, line=lines)
+    names = [f"length {shown.label(length)}" for length in shown.lengths]
+    looks = make_looks(dict(zip(names, ordered_colors(len(names), "inferno"), strict=True)))
+    with style.apply():
+        figure, (axes,) = style.new_panels(2.2, 1, 1, names)
+        _draw_95(axes)
+        draw_curves(axes, stats, looks, factor=100)
+        if axis.is_log:
+            axes.set_xscale("log")
+        ticks = {axis.position(value): text for value, text in axis.ticks.items()}
+        axes.set_xticks(list(ticks), list(ticks.values()))
+        axes.minorticks_off()
+        axes.margins(x=0.06)
+        _scale_match(axes, stats)
+        axes.set(xlabel=axis.label, ylabel="exact match (%)")
+        notes = [explain_band(stats["interval"]), describe_counts(stats["n"]), "dashed: 95\u00a0%"]
+        notes += [f"changes with it: {', '.join(axis.tied)}"] if axis.tied else []
+        _finish(figure, results, looks, notes)
+    return figure
+
+
+def draw_curves(
+    axes: Axes, stats: pd.DataFrame, looks: Mapping[str, Look], factor: float = 1
+) -> None:
+    """A line for each `line` of stats through its medians at x, with the interval from low to high
+    as a band (all times factor). Lines that are equal are drawn side by side, their markers apart.
+    """
+    import seaborn  # slow to import
+
+    names = [name for name in looks if (stats["line"] == name).any()]
+    ends = stats.melt(["line", "x"], ["low", "median", "high"], value_name="y").dropna()
+    before = len(axes.get_lines())
+    seaborn.lineplot(  # of low, median and high the median is the median, and all lie between
+        ends.assign(y=factor * ends["y"]),
+        x="x",
+        y="y",
+        hue="line",
+        style="line",
+        hue_order=names,
+        style_order=names,
+        palette={name: looks[name].color for name in names},
+        markers={name: looks[name].marker for name in names},
+        dashes={name: looks[name].line for name in names},
+        estimator="median",
+        errorbar=("pi", 100),
+        err_kws={"alpha": min(0.15, 0.6 / len(names)), "linewidth": 0},
+        legend=False,
+        ax=axes,
+        **EDGE,
+    )
+    figure = axes.get_figure(root=True)
+    spread = SPREAD if len(axes.figure.axes) == 1 else SPREAD / 2
+    for i, (name, line) in enumerate(zip(names, axes.get_lines()[before:], strict=True)):
+        line.set_label(name)
+        if len(line.get_xdata()) > FEW:  # pyright: ignore[reportArgumentType]
+            line.set_markevery((0.09 * i / len(names), 0.09))
+        points = spread * (i / max(len(names) - 1, 1) - 0.5)
+        line.set_transform(offset_copy(axes.transData, figure, y=-points, units="points"))
+
+
+def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across: int = 1) -> None:
+    """From the shortest to the longest of these lengths; a logarithmic axis where a linear one
+    would squeeze the trained lengths into a corner.
+
+    across: panels side by side. With several, only powers of ten fit where the lengths span two.
+    """
+    ordered = sorted(lengths)
+    if not ordered:
+        return
+    low, high = ordered[0], ordered[-1]
+    trained = [last for _, last in trained_ranges(results).values()]
+    if trained and results.evaluation["length"].max() >= LOG_SPAN * max(trained):
+        factor = (high / low) ** MARGIN if high > low else 1.5
+        decades = [10**power for power in range(math.ceil(math.log10(high)) + 1)]
+        few = math.log10(high / low) >= (MOST_DECADES if across == 1 else 2)
+        ticks = [ten * digit for ten in decades for digit in ((1,) if few else (1, 2, 5))]
+        axes.set_xscale("log")
+        axes.set_xlim(low / factor, high * factor)
+        minor = [ten * digit for ten in decades for digit in range(2, 10)] if few else []
+        axes.set_xticks([tick for tick in minor if low <= tick <= high], minor=True)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        margin = MARGIN * (high - low) or 0.5
+        axes.set_xlim(low - margin, high + margin)
+        nbins = 12 if across < 3 else 6
+        ticks = MaxNLocator(integer=True, nbins=nbins, steps=STEPS).tick_values(low, high)
+    shown = [int(tick) for tick in ticks if low <= tick <= high]
+    shown = shown if len(shown) > 1 else sorted({int(low), int(high)})
+    axes.set_xticks(shown, [f"{tick:,}" for tick in shown])
+
+
+def _new_panels(
+    panels: list[Panel], looks: Mapping[str, Look], stats: pd.DataFrame
+) -> tuple[Figure, list[tuple[Panel, Axes]]]:
+    """A figure with an Axes for each panel, and room for its legend."""
+    across = panels[0].across
+    cells = {cell for panel in panels for cell in panel.lines.values()}
+    labels = [line for line in looks if cells & set(stats["cell"])]
+    height = 2.7 if len(panels) == 1 else 1.7
+    figure, axes = style.new_panels(height, -(-len(panels) // across), across, labels)
+    for unused in axes[len(panels) :]:
+        unused.remove()
+    return figure, list(zip(panels, axes, strict=False))
+
+
+def _of_lines(stats: pd.DataFrame, lines: Mapping[str, str]) -> pd.DataFrame:
+    """The rows of the cells in a panel, with the line of each."""
+    of_cells = {cell: line for line, cell in lines.items()}
+    rows = stats[stats["cell"].isin(of_cells)]
+    return rows.assign(line=rows["cell"].map(of_cells))
+
+
+def _label(drawn: list[tuple[Panel, Axes]], x: str, y: str) -> None:
+    """Names at the outer axes."""
+    for i, (panel, axes) in enumerate(drawn):
+        is_bottom = i + panel.across >= len(drawn)
+        axes.set(xlabel=x if is_bottom else "", ylabel=y if i % panel.across == 0 else "")
+
+
+def _finish(
+    figure: Figure, results: Results, looks: Mapping[str, Look], notes: Iterable[str]
+) -> None:
+    parts = [note for note in (*notes, f"checkpoint: {results.checkpoint}") if note]
+    add_small_print(figure, results, "; ".join(parts))
+    drawn = {line.get_label() for axes in figure.axes for line in axes.get_lines()}
+    handles = [
+        Line2D(
+            [],
+            [],
+            label=name,
+            color=look.color,
+            marker=look.marker,
+            linestyle="-" if isinstance(look.line, str) else (0, look.line),
+            **EDGE,
+        )
+        for name, look in looks.items()
+        if name in drawn
+    ]
+    style.add_legend(figure, handles)
+
+
+def _explain_panels(results: Results) -> str:
+    facets = find_facets(results)
+    if facets is None:
+        return ""
+    return f"panel: {facets.names[0]}; colour: {', '.join(facets.names[1:])}"
+
+
+def _name_unfitted(results: Results, drawn: list[tuple[Panel, Axes]]) -> str:
+    """Says it in every small panel whose cells do not fit their trained lengths, and names those of
+    a single panel.
+    """
+    numbers = ablation_table(results).numbers
+    medians = numbers.set_index("cell")["train_median"].dropna()
+    unfitted = {str(cell) for cell, median in medians.items() if not statistics.fits(median)}
+    for panel, axes in drawn:
+        if panel.across > 1 and panel.lines and set(panel.lines.values()) <= unfitted:
+            text = "does not fit\nits trained lengths"
+            look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 6.5}
+            axes.text(0.97, 0.8, text, color=style.GREY, transform=axes.transAxes, **look)
+    if len(drawn) > 1 or not unfitted:
+        return ""
+    return f"at most 95\u00a0% on the trained lengths: {', '.join(sorted(unfitted))}"
+
+
+def _scale_match(axes: Axes, stats: pd.DataFrame) -> None:
+    """From 0 to 100 %, or from a round number where everything lies above it."""
+    least = min(stats["low"].min(), stats["median"].min())
+    floor = 10 * math.floor(10 * least) if least >= HIGH else 0
+    room = (100 - floor) / 100
+    axes.set_ylim(floor - 4 * room, 100 + 6 * room)
+    axes.set_yticks(range(floor, 101, 20 if floor == 0 else 10 if floor < 80 else 5))
+
+
+def _draw_95(axes: Axes) -> None:
+    axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
+
+
+def _mark_diverged(axes: Axes, rows: pd.DataFrame, color: str) -> None:
+    """A cross where each diverged run of a cell ends."""
+    ends = rows[rows["status"] == "diverged"].sort_values("step")
+    ends = ends.groupby("trial_id", observed=True).last()
+    if len(ends):
+        look: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 6, "zorder": 4}
+        axes.plot(ends["step"], ends["loss"], label="_end", color=color, **look)
+
+
+def _mark_ranges(axes: Axes, results: Results, colors: Mapping[str, str]) -> None:
+    """Trained and near range, multiples of the trained length, and the 95 % line."""
+    _draw_95(axes)
+    trained = trained_ranges(results)
+    if len(set(trained.values())) != 1:
+        for cell, (_, high) in trained.items():
+            look: dict[str, Any] = {"linewidth": 0.6, "linestyle": ":"}
+            axes.axvline(high, label="_trained", color=colors[cell], **look)
+        return
+    low, high = next(iter(trained.values()))
+    to_axes = axes.transData + axes.transAxes.inverted()
+    left, right = axes.get_xlim()
+    taken: list[float] = []
+
+    def label(length: float, text: str) -> None:
+        share = to_axes.transform((length, 0))[0]
+        if all(abs(share - other) >= LABEL for other in taken):
+            taken.append(share)
+            above: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center"}
+            axes.text(length, 1.01, text, color=style.GREY, fontsize=7, **above)
+
+    def shade(first: float, last: float, color: str, text: str) -> None:
+        span = (max(first - 0.5, left), min(last + 0.5, right))
+        axes.axvspan(*span, label=f"_{text}", color=color, linewidth=0, zorder=0)
+        ends = [to_axes.transform((end, 0))[0] for end in span]
+        middle = to_axes.inverted().transform((sum(ends) / 2, 0))[0]
+        label(middle, text)
+
+    shade(low, high, style.FAINT, "trained")
+    rows = results.evaluation
+    near = rows.loc[rows["range"] == "near", "length"]
+    if len(near):
+        shade(near.min(), near.max(), style.FAINTER, "near")
+    longest, decade = int(rows["length"].max()), 10 ** math.ceil(math.log10(10 * high))
+    far = [n for n in (decade, 10 * decade) if n < longest] + [longest]
+    for length in (1.5 * high, 2 * high, *(n for n in far if n >= LOG_SPAN * high)):
+        if length <= right:
+            axes.axvline(length, label="_multiple", zorder=1, color=style.LIGHT, linewidth=0.6)
+            label(length, factor_text(length / high))

@@ -1,0 +1,225 @@
+"""Figures of maps: median exact match as coloured squares. Cells by lengths, where curves of many
+cells would cover each other; over the axes of a sweep; over two lengths, for tasks that have two.
+"""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from analysis.figures import style
+from analysis.figures.captions import (
+    add_small_print,
+    describe_counts,
+    describe_factor,
+    length_label,
+    size_names,
+)
+from analysis.figures.facets import ACROSS, Facets, find_facets, say
+from analysis.load import Results
+from analysis.statistics import runs as statistics
+from analysis.tables.notes import NEAR
+from analysis.tables.sweep_tables import ablation_table, choose_lengths
+from pcore.cli.text import plain
+
+LETTER, BESIDE = 0.058, 0.2  # inches: width of a letter of a label; of margins beside a map
+NUMBER, WORD = 0.19, 0.3  # inches: width of a square into which "99.8" fits, and "train" below it
+MOST_COLUMNS = {1: 24, 2: 13, 3: 8}  # up to which every number and tick fits, by maps in a row
+MOST_TICKS = 12  # of a map over two lengths
+TICK_LETTERS = 60  # that fit below a map of the whole width
+
+
+def has_second_lengths(results: Results) -> bool:
+    """Whether examples were tested at several second lengths."""
+    seconds = results.evaluation.groupby("length")["second_length"].nunique()
+    return bool((seconds > 1).any())
+
+
+def plot_cells(results: Results) -> Figure:
+    """Exact match of every cell at every length beyond the trained ones, the best cells on top; the
+    first column is the train EM of the table.
+
+    Lengths of the near range, which are no results, are left out where not all numbers would fit.
+    Raises ValueError if nothing beyond the trained lengths was tested.
+    """
+    rows = results.evaluation[results.evaluation["range"] != "train"]
+    if rows.empty:
+        raise ValueError(f"sweep {results.sweep!r} was not tested beyond its trained lengths")
+    width = style.WIDTH - BESIDE - LETTER * rows["cell"].str.len().max()
+    if width < NUMBER * (1 + rows["length"].nunique()) and (rows["range"] == "test").any():
+        rows = rows[rows["range"] == "test"]
+    curves = statistics.cell_curves(rows)
+    values = curves.pivot_table(index="cell", columns="length", values="median")
+    mean, train = values.mean(axis="columns"), ablation_table(results).numbers
+    values.insert(0, "train", train.set_index("cell")["train_median"])
+    order = values.assign(mean=mean).sort_values(["mean", "train"], ascending=False, kind="stable")
+    near = set(rows.loc[rows["range"] == "near", "length"])
+    square = width / len(values.columns)
+    names = [f"{name}{NEAR if name in near else ''}" for name in values.columns]
+    with style.apply():
+        figure, (axes,) = style.new_panels(0.6 + 0.19 * len(values), 1, 1)
+        draw_map(axes, values.loc[order.index], square >= NUMBER)
+        axes.axvline(1, label="_train", color="white", linewidth=3)
+        shown = range(0, len(names), math.ceil(NUMBER / square))
+        turned = 0 if square > WORD else 60
+        axes.set_xticks([i + 0.5 for i in shown], [names[i] for i in shown], rotation=turned)
+        axes.set(xlabel=length_label(results), ylabel="")
+        if square < NUMBER:
+            _add_bar(figure, [axes])
+        text = "median over runs of exact match in %, sorted by the mean over lengths"
+        text += "; train: all trained lengths"
+        text += f"; {NEAR}: near range, on which recipes are tuned" if near else ""
+        text += "; grey: not tested" if values.isna().any(axis=None) else ""
+        text += f"; {factor}" if (factor := describe_factor(results)) else ""
+        text += f"; {describe_counts(curves['n'])}; checkpoint: {results.checkpoint}"
+        add_small_print(figure, results, text)
+    return figure
+
+
+def plot_grid(results: Results) -> Figure:
+    """Exact match at the length near 2x over the axes of a sweep: one map of two axes, or of more a
+    map per value of the first.
+
+    Raises ValueError if nothing beyond the trained lengths was tested, or without two axes.
+    """
+    shown, facets = choose_lengths(results), find_facets(results)
+    if shown.solve is None or facets is None:
+        raise ValueError(f"sweep {results.sweep!r} has no two axes tested beyond its trained range")
+    curves = statistics.cell_curves(results.evaluation)
+    at = curves[curves["length"] == shown.solve].groupby("cell")["median"].max()
+    panels: list[tuple[Any, ...]]
+    panels = [(value,) for value in facets.values[0]] if len(facets.names) > 2 else [()]
+    across = min(ACROSS, len(panels))
+    with style.apply():
+        maps = [_grid_map(facets, at, panel) for panel in panels]
+        is_long = across * sum(len(str(column)) for column in maps[0].columns) > TICK_LETTERS
+        height = 0.65 + 0.3 * len(maps[0]) + 0.55 * is_long
+        figure, drawn = style.new_panels(height, -(-len(panels) // across), across)
+        for axes, panel, values in zip(drawn, panels, maps, strict=False):
+            draw_map(axes, values)
+            axes.set_title(", ".join(map(say, facets.names, panel)), fontsize=7.5, loc="left")
+            axes.tick_params("x", rotation=30 if is_long else 0)
+            for tick in axes.get_xticklabels() if is_long else ():
+                tick.set(ha="right", rotation_mode="anchor")
+            names = facets.names[len(panel) :]
+            axes.set(xlabel=", ".join(names[1:]), ylabel=names[0])
+        for axes in drawn[len(panels) :]:
+            axes.remove()
+        tested = at.reindex(list(facets.cells.values())).dropna()
+        is_whole = len(tested) == np.prod([len(values) for values in facets.values])
+        text = f"median over runs of exact match (%) at length {shown.label(shown.solve)}"
+        text += "" if is_whole else "; grey: not tested"
+        text += f"; {describe_counts(curves['n'])}"
+        text += f"; not on these axes: {facets.reference}" if facets.reference else ""
+        add_small_print(figure, results, f"{text}; checkpoint: {results.checkpoint}")
+    return figure
+
+
+def _grid_map(facets: Facets, at: pd.Series, panel: tuple[Any, ...]) -> pd.DataFrame:
+    """The values of one map; numbers grow upwards, words are read from the top."""
+    rows, *others = facets.values[len(panel) :]
+    rows = rows if any(isinstance(row, str) for row in rows) else rows[::-1]
+    columns = list(itertools.product(*others))
+    cells = [[facets.cells.get((*panel, row, *c), "") for c in columns] for row in rows]
+    names = [", ".join(map(str, column)) for column in columns]
+    values = [[at.get(cell, np.nan) for cell in line] for line in cells]
+    return pd.DataFrame(values, index=list(map(str, rows)), columns=names)
+
+
+def plot_second_lengths(results: Results) -> Figure:
+    """Exact match at every length and second length, a panel per cell; the trained region is
+    outlined. Raises ValueError if there are no second lengths.
+    """
+    if not has_second_lengths(results):
+        raise ValueError(f"sweep {results.sweep!r} was not tested at several second lengths")
+    rows = results.evaluation.dropna(subset=["second_length"])
+    cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
+    lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
+    first, second = size_names(results)
+    across = min(ACROSS, len(cells))
+    with style.apply():
+        width = style.WIDTH * 0.86 / across
+        height = np.clip(width * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
+        figure, panels = style.new_panels(float(height), -(-len(cells) // across), across)
+        style.set_padding(figure, h_pad=0.05)
+        for i, (axes, cell) in enumerate(zip(panels, cells, strict=False)):
+            own = rows[rows["cell"] == cell]
+            medians = own.groupby(["second_length", "length"])["exact_match"].median().unstack()
+            medians = medians.reindex(index=seconds[::-1], columns=lengths)
+            draw_map(axes, medians, len(lengths) <= MOST_COLUMNS[across])
+            _outline(axes, own[own["range"] == "train"], lengths, seconds[::-1])
+            axes.set_title(plain(cell), fontsize=7.5, loc="left")
+            for put, values in ((axes.set_xticks, lengths), (axes.set_yticks, seconds[::-1])):
+                places = range(0, len(values), -(-len(values) // MOST_TICKS))
+                put([place + 0.5 for place in places], [str(values[place]) for place in places])
+            axes.tick_params("y", rotation=0)
+            axes.set(
+                xlabel=first if i + across >= len(cells) else "",
+                ylabel=second if i % across == 0 else "",
+            )
+        for axes in panels[len(cells) :]:
+            axes.remove()
+        _add_bar(figure, panels[: len(cells)])
+        counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
+        text = "median over runs of exact match in %; outlined: trained; grey: not tested"
+        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+    return figure
+
+
+def draw_map(axes: Axes, fractions: pd.DataFrame, is_printed: bool = True) -> None:
+    """Fractions as squares, the first row on top, with percents in black or white."""
+    import seaborn  # slow to import
+
+    values = 100 * fractions.astype(float)
+    values.index = values.index.map(lambda name: plain(str(name)))
+    axes.set_facecolor(style.FAINT)
+    seaborn.heatmap(
+        values,
+        cmap=style.MAP,
+        vmin=0,
+        vmax=100,
+        annot=fractions.map(percent_text).to_numpy() if is_printed else None,
+        fmt="",
+        annot_kws={"fontsize": 5.8},
+        cbar=False,
+        linewidths=0.4,
+        ax=axes,
+    )
+    axes.tick_params(length=0)
+    axes.tick_params("y", rotation=0)
+
+
+def percent_text(fraction: float) -> str:
+    """0.987 as "99", as short as it may be: a decimal where "100" would be the nearest, as in the
+    table, so that only 1 is 100 and only 0 is 0.
+    """
+    if np.isnan(fraction) or not 0 < fraction < 1:
+        return "" if np.isnan(fraction) else f"{100 * fraction:.0f}"
+    if fraction < 0.005:
+        return "<1"
+    return f"{min(100 * fraction, 99.9):.1f}" if fraction >= 0.99 else f"{100 * fraction:.0f}"
+
+
+def _outline(axes: Axes, trained: pd.DataFrame, lengths: list[int], seconds: list[int]) -> None:
+    """A frame around the trained lengths and second lengths."""
+    x = [lengths.index(length) for length in trained["length"].unique()]
+    y = [seconds.index(second) for second in trained["second_length"].unique()]
+    if x and y:
+        look: dict[str, Any] = {"fill": False, "label": "_trained", "clip_on": False, "zorder": 4}
+        size = (max(x) - min(x) + 1, max(y) - min(y) + 1)
+        for color, width in (("white", 2.6), ("black", 1.1)):
+            look |= {"edgecolor": color, "linewidth": width}
+            axes.add_patch(Rectangle((min(x), min(y)), *size, **look))
+
+
+def _add_bar(figure: Figure, panels: list[Axes]) -> None:
+    colors = ScalarMappable(Normalize(0, 100), style.MAP)
+    bar = figure.colorbar(colors, ax=panels, label="exact match (%)", aspect=30, pad=0.015)
+    bar.outline.set_visible(False)
