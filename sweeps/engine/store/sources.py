@@ -17,8 +17,8 @@ from typing import Any
 import pcore
 
 KIND = "a2:"  # begins the hashes of this kind; older ones are `a1:` and plain hex digits
-# Where training begins; the first that exists.
-ROOTS = (("pcore.training", "train"), ("pcore.training.train", "train"))
+# Where training begins, here and at the commits of published rows; the first that exists.
+ROOTS = (("pcore.training", "train"), ("pcore.training.train", "train"), ("pcore.train", "train"))
 # The hashes whose numbers are those of the code with this hash, and why. An entry needs
 # `python -m sweeps replicate` of a stratified sample (tasks, encodings, mixers, packed and alone)
 # to say "identical". If the code changes, no entry holds until the first one names the new hash.

@@ -62,7 +62,7 @@ def make_grid() -> pd.DataFrame:
         for length, second, value in [(2, 1, 1.0), (2, 3, 0.99), (4, 1, 1.0), (4, 3, 0.5)]
     ]
     common = {"cell": "a", "cell_order": 0, "trial_id": "t", "seed": 0, "data_seed": 0}
-    common |= {"status": "ok", "checkpoint": "last", "range": "test"}
+    common |= {"status": "ok", "checkpoint": "last", "range": "test", "num_examples": 200}
     return pd.DataFrame([common | row for row in rows]).astype({"second_length": "Int64"})
 
 
@@ -91,6 +91,7 @@ def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> p
         for column, value in enumerate(curve)
     ]
     common = {"status": "ok", "checkpoint": "last", "range": "test", "second_length": None}
+    common |= {"num_examples": 200}
     return pd.DataFrame([common | row for row in rows]).astype({"second_length": "Int64"})
 
 
