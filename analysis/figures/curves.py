@@ -162,7 +162,7 @@ def draw_curves(
         style_order=names,
         palette={name: looks[name].color for name in names},
         markers={name: looks[name].marker for name in names},
-        dashes={name: looks[name].line for name in names},
+        dashes={name: looks[name].line for name in names},  # pyright: ignore[reportArgumentType]
         estimator="median",
         errorbar=("pi", 100),
         err_kws={"alpha": min(0.15, 0.6 / len(names)), "linewidth": 0},

@@ -94,8 +94,8 @@ def plot_grid(results: Results) -> Figure:
         raise ValueError(f"sweep {results.sweep!r} has no two axes tested beyond its trained range")
     curves = statistics.cell_curves(results.evaluation)
     at = curves[curves["length"] == shown.solve].groupby("cell")["median"].max()
-    panels: list[tuple[Any, ...]]
-    panels = [(value,) for value in facets.values[0]] if len(facets.names) > 2 else [()]
+    firsts = facets.values[0] if len(facets.names) > 2 else ()
+    panels: list[tuple[Any, ...]] = [(value,) for value in firsts] or [()]
     across = min(ACROSS, len(panels))
     with style.apply():
         maps = [_grid_map(facets, at, panel) for panel in panels]
@@ -104,11 +104,13 @@ def plot_grid(results: Results) -> Figure:
         figure, drawn = style.new_panels(height, -(-len(panels) // across), across)
         for axes, panel, values in zip(drawn, panels, maps, strict=False):
             draw_map(axes, values)
-            axes.set_title(", ".join(map(say, facets.names, panel)), fontsize=7.5, loc="left")
+            place = zip(facets.names, panel, strict=False)
+            title = ", ".join(say(name, value) for name, value in place)
+            axes.set_title(title, fontsize=7.5, loc="left")
             axes.tick_params("x", rotation=30 if is_long else 0)
             for tick in axes.get_xticklabels() if is_long else ():
                 tick.set(ha="right", rotation_mode="anchor")
-            names = facets.names[len(panel) :]
+            names = list(facets.names)[len(panel) :]
             axes.set(xlabel=", ".join(names[1:]), ylabel=names[0])
         for axes in drawn[len(panels) :]:
             axes.remove()
