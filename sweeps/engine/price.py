@@ -13,7 +13,7 @@ import torch
 
 from pcore.cli.text import plural
 from pcore.config import OptimConfig, TrialConfig
-from pcore.flops import count_flops, count_train_flops
+from pcore.flops import count_flops
 from sweeps.engine.store.store import Store
 
 STEP_SECONDS = 4e-3  # of a training step, beside its operations: one core of a 2024 server
@@ -59,7 +59,7 @@ def typical_seconds(num_steps: int, operations: float) -> float:
 
 
 def typical_trial_seconds(config: TrialConfig) -> float:
-    """Of a whole trial. Every second length is an evaluation of its own."""
+    """Of a whole trial."""
     optim = config.optim
     same = replace(OptimConfig(), num_steps=optim.num_steps, batch_size=optim.batch_size)
     return _typical_seconds(replace(config, optim=same, seed=0, data_seed=0))
@@ -69,9 +69,7 @@ def typical_trial_seconds(config: TrialConfig) -> float:
 def _typical_seconds(config: TrialConfig) -> float:
     if config.model.kind == "constructed":  # evaluated only
         return typical_seconds(0, count_flops(config))
-    training = count_train_flops(config)
-    evaluation = (count_flops(config) - training) * max(1, len(config.eval.second_lengths))
-    return typical_seconds(config.optim.num_steps, training + evaluation)
+    return typical_seconds(config.optim.num_steps, count_flops(config))
 
 
 def _read_times(store: Store, usable: pc.Expression) -> tuple[dict[str, float], float]:

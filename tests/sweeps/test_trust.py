@@ -80,7 +80,6 @@ def weights_file(store: Store) -> str:
         (sweeps.main, ["measure", "tests.sweeps.commands.test_measure:is_right"]),
         (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["report"]),
-        (analysis.main, ["page"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -62,7 +62,7 @@ def make_sweep() -> Sweep:
     base = override(addition("smoke"), SMALL | {"optim.num_steps": int(fault("STEPS", "120"))})
     points = {f"arm{i}": {"optim.learning_rate": 1e-3 + 1e-5 * i} for i in range(count)}
     for label in points.keys() & set(wild):
-        points[label] = {"optim.learning_rate": 1e30, "optim.grad_clip": 0.0}
+        points[label] = {"optim.learning_rate": 1e3, "optim.weight_decay": 1e3}
     return Sweep(
         name="faulty",
         title="Tiny trials among faults",

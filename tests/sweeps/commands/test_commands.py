@@ -418,7 +418,7 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
         ("plan tiny --scale huge", "argument --scale: invalid choice: 'huge'"),
         (
             "plan {0}/raises.py",
-            "raises.py: ZeroDivisionError: division by zero (raises.py, line 2)",
+            "raises.py: ZeroDivisionError: division by zero (raises.py, line 2, in <module>)",
         ),
         ("plan {0}/cells.py --scale smoke", "mine at scale smoke: KeyError: 'smoke' (cells.py,"),
         ("nothing", "invalid choice: 'nothing'"),

@@ -100,5 +100,5 @@ def test_a_metric_that_fails_is_refused_before_any_work(trained, own, capsys):
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "metric own_metrics:broken: ValueError: invalid literal for int()" in err
-    assert "(own_metrics.py, line 2)" in err
+    assert "(own_metrics.py, line 2, in broken)" in err
     assert METRICS.names(Store(trained).folder) == before
