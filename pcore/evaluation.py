@@ -31,7 +31,6 @@ from pcore.model import LanguageModel
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
 
-SOLVED = 0.95  # exact match above which a length counts as solved
 MAX_OUTCOMES = 10_000  # examples of a length whose single outcomes are kept
 PART_BYTES = {"cpu": 2**25, "gpu": 2**30}  # of the largest tensors of a part: a CPU wants cache
 SHARED_BYTES = {"cpu": 2**28, "gpu": 2**31}  # of what parts share of their equal tokens, at most

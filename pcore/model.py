@@ -154,9 +154,10 @@ class Transformer(LanguageModel):
         it saves, or the model has a forward pass or a mixer of its own, or reads the embedded
         tokens again.
         """
-        own = type(self).forward is not Transformer.forward or not self.separable
+        if type(self).forward is not Transformer.forward or not self.separable:
+            return None
         block = self.passes[0]
-        if own or self.config.input_injection or type(block.attention) is not SelfAttention:
+        if self.config.input_injection or type(block.attention) is not SelfAttention:
             return None
         numbers, examples = find_distinct(tokens, ids, self.encoding.uses_ids)
         if 2 * len(examples) > numbers.numel():

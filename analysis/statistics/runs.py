@@ -24,9 +24,9 @@ import pandas as pd
 
 from analysis.load import CELL, RUN
 from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_interval
-from pcore.evaluation import SOLVED
 
 SEEDS = ["seed", "data_seed"]
+SOLVED = 0.95  # exact match above which a length counts as solved
 
 
 class L95(NamedTuple):

@@ -13,7 +13,7 @@ from pcore.config import TrialConfig, canonical, override, trial_id
 from pcore.conformance import Check, check_encoding, check_task, format_checks
 from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoidal
 from pcore.registry import source_hash
-from pcore.tasks import TASKS, Batch, Contents, Symbol
+from pcore.tasks import TASKS, Batch, Contents
 from pcore.tasks.addition import Addition
 from pcore.tasks.strings import Copy
 from pcore.training import train
@@ -346,20 +346,10 @@ class ParsesFlatShapes(Copy):
 class CountsWhatLiesBeyond(Copy):
     """The last letter is that at the end of the widest example of the batch."""
 
-    def draw(self, sizes, rng):
-        symbols, shapes = super().draw(sizes, rng)
+    def respond(self, symbols, sizes):
         copied = symbols.clone()
-        copied[torch.arange(len(symbols)), :, shapes[:, 0] - 1] = symbols[:, :, -1]
-        return Contents(torch.cat((symbols, copied), dim=1), shapes)
-
-    def parse(self, query):
-        symbols, shapes = super().parse(query)
-        return Contents(torch.cat((symbols, symbols), dim=1), shapes)
-
-    def layout(self, shape):
-        layout, half = super().layout(shape), super().layout(shape).num_query
-        layout.sources[half:] = [Symbol(1, symbol.index) for symbol in layout.sources[half:]]
-        return layout
+        copied[torch.arange(len(symbols)), sizes[:, 0] - 1] = symbols[:, -1]
+        return copied
 
 
 @dataclass(frozen=True, kw_only=True)

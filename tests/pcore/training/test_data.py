@@ -22,7 +22,7 @@ def read(data, count):
 def rows_of(batch):
     """(tokens, IDs, mask) of every example of a batch, with EOS and without padding."""
     rows = []
-    for tokens, ids, places, targets in zip(*batch, strict=True):
+    for tokens, ids, places, targets in zip(*batch[:4], strict=True):
         size, real = int((tokens != 0).sum()), targets != NO_TARGET
         assert not ids[size:].any(), "padding carries no ID"
         assert places[real][-1] == size - 1, "the last target follows the last token"
