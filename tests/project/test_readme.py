@@ -63,8 +63,7 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
         assert "exact match" in pcore(own_code, train).lower()
         return
     words = shlex.split(train, comments=True)[1:]
-    flags = words[words.index("--scale") :]
-    script = words[0] if words[0] != "-m" else f"sweeps/{words[3]}.py"
+    script, *flags = words if words[0] != "-m" else [f"sweeps/{words[3]}.py", *words[4:]]
     run = [sys.executable, str(ROOT / script), *flags]
     done = subprocess.run(run, cwd=own_code, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
