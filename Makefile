@@ -8,13 +8,14 @@ PORT ?= 5000
 DEVICE ?= cuda
 WORKERS ?= 2
 TORCH ?= 2.11.0
+SECOND ?= python3.13
 HEADLINE ?= paper
 
 # Bytecode is kept in .venv, even where the environment disables it, so that processes start faster.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: sweep paper headline test test-slow test-torch bench dashboard lint format lock clean test-services
+.PHONY: sweep paper headline test test-slow test-second bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train four position methods at laptop scale; table and figure; SEEDS=4 adds seeds
@@ -44,10 +45,8 @@ test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minute
 test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
 	$(PYTEST) -m services --dist loadgroup --durations=20
 
-test-torch: .venv/torch-$(TORCH)/installed  ## the model, training and a sweep with an older torch, as on a GPU machine
-	.venv/torch-$(TORCH)/bin/python -m pytest -n $(WORKERS) tests/pcore/model tests/pcore/training tests/pcore/encodings
-	.venv/torch-$(TORCH)/bin/python -m sweeps run --for headline --scale smoke --executor inline --no-mlflow --no-report \
-	  --results $$(mktemp -d)
+test-second: .venv/second/installed  ## the quick tests with another Python and an older torch; SECOND=python3.12
+	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
@@ -79,11 +78,13 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 	$(PIP) --no-deps --require-hashes -r requirements-services.lock
 	touch $@
 
-# Neither Ray, MLflow nor pandas; on Linux five gigabytes, as torch brings CUDA.
-.venv/torch-$(TORCH)/installed:
-	$(PYTHON) -m venv .venv/torch-$(TORCH)
-	.venv/torch-$(TORCH)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check torch==$(TORCH) \
-	  numpy jaxtyping pyarrow scipy beartype hypothesis psutil pytest pytest-timeout pytest-xdist
+# On Linux five gigabytes, as torch brings CUDA.
+SECOND_PIP = .venv/second/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
+.venv/second/installed: requirements.lock
+	$(SECOND) -m venv .venv/second
+	$(SECOND_PIP) --no-deps --require-hashes -r requirements.lock
+	$(SECOND_PIP) torch==$(TORCH)
+	$(SECOND_PIP) --no-deps --editable .
 	touch $@
 
 # Resolved in fresh environments, so that nothing stays which nothing needs.
