@@ -170,7 +170,8 @@ class _Cells:
 
     def reach(self, cell: str) -> dict[str, Any]:
         is_known = cell in self.l95s.index
-        row = dict(self.l95s.loc[cell, [*L95]] if is_known else dict.fromkeys(L95))
+        row: dict[str, Any] = dict.fromkeys(L95)
+        row |= dict(self.l95s.loc[cell, [*L95]]) if is_known else {}
         longest = self.trained.get(cell, (None, None))[1]
         return row | {"l95_over_trained": row["l95"] / longest if is_known and longest else None}
 
