@@ -44,13 +44,6 @@ def test_the_mass_of_even_attention_is_that_of_its_formula():
     assert row["even_beyond_bos"] == pytest.approx(even[0].mass_beyond_bos)
 
 
-def test_without_coupled_ids_heads_have_no_pattern():
-    heads = [r for r in rows_of(CONFIG, **{"position.encoding": "none"}) if r["kind"] == "head"]
-    assert len(heads) == 3 * 2
-    assert all("pattern" not in row for row in heads)
-    assert all(row["entropy"] > 0 for row in heads)
-
-
 def test_a_planted_failure_is_in_the_rows_as_counts_and_in_words(monkeypatch):
     monkeypatch.setattr("pcore.diagnosis.mechanism._head_rows", lambda found: ())
     monkeypatch.setattr("pcore.diagnosis.mechanism.average_attention", lambda *a: None)

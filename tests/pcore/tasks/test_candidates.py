@@ -6,10 +6,8 @@ import torch
 from pcore.checkpoint import save_model
 from pcore.cli import main
 from pcore.config import PositionConfig, TrialConfig, make_generator, override, trial_id
-from pcore.decoding import decode_freely
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
-from pcore.evaluation import judge, make_test_set
 from pcore.model import make_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
@@ -127,13 +125,6 @@ def test_one_candidate_is_its_level_alone():
     assert torch.equal(plain, every[:, :, -1:])
 
 
-def test_the_designed_candidate_trains_exactly_as_the_task_s_coupling(tiny_config):
-    designed = {"position.ids": "candidates", "position.candidate": "backward-up"}
-    one, other = (list(train(override(tiny_config, c)))[-1] for c in ({}, designed))
-    assert one.loss == other.loss
-    assert [r.counts for r in one.results] == [r.counts for r in other.results]
-
-
 # Configuration ------------------------------------------------------------------------------------
 
 
@@ -205,17 +196,6 @@ def test_training_moves_the_gate_and_the_weights_add_up_to_one(tiny_config):
     weights = model.encoding.weights().detach()
     assert float(weights.sum()) == pytest.approx(1)
     assert weights.max() - weights.min() > 1e-3
-
-
-def test_free_decoding_reads_the_same_ids_as_evaluation(tiny_config):
-    config = override(tiny_config, ALL)
-    model = make_model(config)
-    model.load_state_dict(list(train(config))[-1].checkpoints["last"])
-    batch = make_test_set(config, 2)
-    written = decode_freely(model, batch, config)
-    targets = batch.tokens[:, -written.shape[1] :]
-    right = int((written == targets).all(dim=1).sum())
-    assert right == judge(model, batch, config).counts.num_correct
 
 
 def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, capsys):
