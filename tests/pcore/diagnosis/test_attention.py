@@ -6,8 +6,15 @@ from torch.nn import functional as F
 
 from pcore import model as transformer
 from pcore.config import override
-from pcore.diagnosis.attention import attention_weights, average_attention, label_tokens
-from pcore.diagnosis.patterns import compare, even_weights, predicted_keys, visible_keys
+from pcore.diagnosis.attention import (
+    attention_weights,
+    average_attention,
+    compare,
+    even_weights,
+    label_tokens,
+    predicted_keys,
+    visible_keys,
+)
 from pcore.encodings import position_ids as positions
 from pcore.evaluation import make_test_set
 from pcore.model import Transformer, make_model

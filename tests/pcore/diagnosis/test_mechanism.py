@@ -3,10 +3,10 @@
 import pytest
 
 from pcore.config import override, trial_id
+from pcore.diagnosis.attention import compare, even_weights, predicted_keys, visible_keys
 from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import analyse_failures
 from pcore.diagnosis.mechanism import choose_evenly, mechanism_rows
-from pcore.diagnosis.patterns import compare, even_weights, predicted_keys, visible_keys
 from pcore.evaluation import with_examples
 from pcore.model import make_model
 from sweeps.__main__ import main
