@@ -16,7 +16,7 @@ from pcore.checkpoint import (
 )
 from pcore.config import OptimConfig, override
 from pcore.data import TrainingData
-from pcore.evaluation import judge, make_held_out_set, make_test_set
+from pcore.evaluation import judge, make_held_out_set
 from pcore.model import make_model
 from pcore.training import Candidate, Diverged, Run, learning_rate, train, weight_decay
 from tests.support.same import ALL_POLICIES, assert_same, facts
@@ -248,33 +248,22 @@ def test_losses_of_reports_are_means_since_the_last_report(tiny_config):
     assert means == pytest.approx([sum(c) / len(c) for c in chunks], rel=1e-5)
 
 
-def test_best_and_oracle_keep_the_least_loss_of_their_own_examples(tiny_config):
-    config = override(tiny_config, ALL_POLICIES | {"optim.learning_rate": 0.1})
-    run = Run(config, "cpu")
-    assert torch.equal(run.candidates["oracle"].batch.tokens, make_test_set(config, 6).tokens)
-    longest = run.candidates["best"].batch.tokens.shape[1]
-    assert longest == config.task.num_tokens(config.data.max_length)
-    seen = {name: [] for name in run.candidates}
-    for name, candidate in run.candidates.items():
-        offer = candidate.offer
+def test_best_and_oracle_keep_the_least_loss_of_four_checks(tiny_config, monkeypatch):
+    seen, offer = {}, Candidate.offer
 
-        def spy(loss, step, model, name=name, offer=offer):
-            seen[name].append((loss, step))
-            offer(loss, step, model)
+    def spy(candidate, loss, step, model):
+        seen.setdefault(id(candidate), []).append((loss, step))
+        offer(candidate, loss, step, model)
 
-        run.candidates[name] = _Spy(candidate, spy)
+    monkeypatch.setattr(Candidate, "offer", spy)
+    run = Run(override(tiny_config, ALL_POLICIES | {"optim.learning_rate": 0.1}), "cpu")
     for _ in range(12):
-        run.update(run.data.next_batch(), 0.1)
-        run.step += 1
-        run.track_candidates()
-    for name, offers in seen.items():
+        run.count(run.update(run.data.next_batch(), 0.1)[0])
+    assert set(run.candidates) == {"best", "oracle"}
+    for candidate in run.candidates.values():
+        offers = seen[id(candidate)]
         assert [step for _, step in offers] == [3, 6, 9, 12], "num_checks = 4 of 12 steps"
-        assert run.candidates[name].candidate.step == min(offers)[1]
-
-
-class _Spy:
-    def __init__(self, candidate: Candidate, offer):
-        self.candidate, self.offer, self.batch = candidate, offer, candidate.batch
+        assert (candidate.loss, candidate.step) == min(offers)
 
 
 def test_chosen_checkpoints_carry_their_step_and_weights(tiny_config):
