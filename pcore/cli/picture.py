@@ -61,14 +61,14 @@ def _draw_row(axes: Any, example: "Example", level: int, first: int, y: float) -
     for token, identifier, column in row:
         share = 0.06 + 0.92 * (identifier - lowest) / max(1, max(ids) - lowest)
         fill = colormaps["viridis"](share) if identifier else LIGHT
-        style = {"facecolor": fill, "edgecolor": fill, "linewidth": 0.8}
+        style: dict[str, Any] = {"facecolor": fill, "edgecolor": fill, "linewidth": 0.8}
         if not identifier:
             style |= {"edgecolor": GREY, "linestyle": (0, (2, 2))}
         shape = "round,pad=0,rounding_size=0.14"
         axes.add_patch(FancyBboxPatch((column + 0.06, y - 0.94), 0.88, 0.88, shape, **style))
         ink = LIGHT if identifier and share < 0.44 else DARK
         size = 12 if len(token) == 1 else 8
-        middle = {"ha": "center", "va": "center", "x": column + 0.5}
+        middle: dict[str, Any] = {"ha": "center", "va": "center", "x": column + 0.5}
         axes.text(y=y - 0.52, s=_escape(token), color=ink, fontsize=size, **middle)
         axes.text(y=y - 1.25, s=str(identifier or ""), color=DARK, fontsize=8, **middle)
 
