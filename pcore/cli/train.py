@@ -1,5 +1,6 @@
 """`pcore train`: trains one configuration, with any field as a flag; can be stopped and resumed."""
 
+import argparse
 import signal
 import sys
 import time
@@ -60,22 +61,7 @@ PRESETS = {"published": {}, "small": SMALL}  # addition of 1-30 digits; of 1-2 i
 
 def train(words: list[str]) -> int:
     """Train with progress output, from the start or from a saved state."""
-    parser = command_parser("train", HELP)
-    add = parser.add_argument
-    add("--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)")
-    add_device(parser, default=None)
-    add("--threads", type=int, help="CPU threads (default: 1 for small models)")
-    add("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
-    add("--task", help="short for --task.name")
-    fields = known_fields(_find_task(words))
-    add_fields(parser, fields, flatten(TrialConfig()))
-    args = parser.parse_args(words)
-    changes = given_fields(args, fields)
-    if args.preset not in PRESETS:
-        raise ValueError(f"unknown preset {args.preset!r}.{nearest(args.preset, PRESETS)}")
-    if args.task:
-        changes["task.name"] = args.task
-    config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
+    args, config = _read(words)
     out: Path = args.out or Path("checkpoints") / f"{trial_id(config)}.pt"
     state_file = out.with_name(f"{out.stem}.state.pt")
     for file in (out, state_file):
@@ -102,6 +88,29 @@ def train(words: list[str]) -> int:
     _save_checkpoints(report, config, out)
     state_file.unlink(missing_ok=True)
     return 0
+
+
+def _read(words: list[str]) -> tuple[argparse.Namespace, TrialConfig]:
+    """The options of a command line, and the trial that they make of a preset."""
+    parser = command_parser("train", HELP)
+    add = parser.add_argument
+    add("--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)")
+    add_device(parser, default=None)
+    add("--threads", type=int, help="CPU threads (default: 1 for small models)")
+    add("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
+    add("--task", help="short for --task.name")
+    fields = known_fields(_find_task(words))
+    add_fields(parser, fields, flatten(TrialConfig()))
+    args = parser.parse_args(words)
+    changes = given_fields(args, fields)
+    if args.preset not in PRESETS:
+        raise ValueError(f"unknown preset {args.preset!r}.{nearest(args.preset, PRESETS)}")
+    if args.task:
+        changes["task.name"] = args.task
+    config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
+    if config.model.kind == "constructed":
+        raise ValueError("model.kind=constructed is not trained: see `pcore construct`")
+    return args, config
 
 
 def _find_task(words: list[str]) -> type[Task]:

@@ -57,6 +57,7 @@ def assert_refused(answer, message):
         (["train", "--num-operands", "1e9"], "task.num_operands=1000000000 is above 10000"),
         (["train", "--task", "additon"], "Did you mean 'addition'?"),
         (["train", "--preset", "smok"], "unknown preset 'smok'. Known: published, small."),
+        (["train", "--model.kind", "constructed"], "is not trained: see `pcore construct`"),
         (["train", "--device", "abacus"], "device 'abacus' is not available"),
         (["train", "--out", "/tmp"], "/tmp is a folder"),
         (["solve", "no.pt", "1+1"], "no checkpoint at no.pt"),

@@ -17,7 +17,7 @@ from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.strings import Copy, Mirror, Parity, Reverse
 from pcore.training import train
 from pcore.validation import validate
-from tests.support.task_oracles import VARIANTS, ids_of, make_rng
+from tests.support.task_oracles import VARIANTS, make_rng
 
 DESIGNED = [
     (Addition(), "backward-up"),
@@ -205,17 +205,6 @@ def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, cap
     printed = capsys.readouterr().out
     weights = ", ".join(f"{name} 0.20" for name in CANDIDATES)
     assert f"weights of the levels of IDs: {weights}\n" in printed
-
-
-# The task that no single candidate fits -----------------------------------------------------------
-
-
-def test_mirror_is_the_difference_to_the_mirror_image():
-    batch = Mirror().encode("471")
-    assert Mirror().decode(batch.tokens[0]) == ("471", "307")
-    assert ids_of(batch) == [-1, *[0] * 7, -1]
-    with pytest.raises(ValueError, match="has no coupling"):
-        validate(override(TrialConfig(), {"task.name": "mirror"}))
 
 
 def _possible(task, length: int) -> bool:
