@@ -94,11 +94,6 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     ]
 
 
-def test_a_wrong_name_is_refused_with_the_nearest(tmp_path, capsys):
-    assert command("plan", tmp_path, "depth_ablatoin") == 2
-    assert "Did you mean 'depth_ablation'?" in capsys.readouterr().err
-
-
 def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monkeypatch, tiny):
     wide = {**CELLS, "wide": {"model.d_ff": 128}}
     cells = grid(CONFIG, arm=arms(wide))
@@ -414,6 +409,8 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
         ("plan tiny --cpus-per-trial 1000", "--cpus-per-trial 1000: this machine has"),
         ("plan tiny --gpus-per-trial -1", "--gpus-per-trial: '-1' is not a number from 0 to"),
         ("plan tiny --gpus-per-trial nan", "--gpus-per-trial: 'nan' is not a number from 0 to"),
+        ("plan tiny --device tpu", "neither cpu nor cuda"),
+        ("run tiny --executor inline --results /proc/nowhere", "cannot be written"),
         ("gc --older-than inf", "'inf' is not a duration"),
         ("plan tiny --scale huge", "argument --scale: invalid choice: 'huge'"),
         (

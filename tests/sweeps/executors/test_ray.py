@@ -172,19 +172,6 @@ def test_job_submit_with_a_working_dir(head, tmp_path):
     assert {row["git_commit"] for row in rows} == {"abc"}
 
 
-def test_plain_python_joins_a_running_head(head, tmp_path):
-    secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
-    done = subprocess.run(
-        sweep_command("--no-mlflow"),
-        cwd=ROOT,
-        env=environment(tmp_path, **secret),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    check_complete(tmp_path, done.stdout)
-
-
 HOG = """
 import time, ray
 

@@ -50,14 +50,6 @@ def test_a_seal_holds_for_its_name_and_bytes_only():
             read_parquet(other, name)
 
 
-def test_a_file_without_seal_is_read():
-    table, out = pa.table({"a": [1, 2]}), pa.BufferOutputStream()
-    pq.write_table(table, out)
-    data = out.getvalue().to_pybytes()
-    assert not is_sealed(data, "x")
-    assert read_parquet(data, "x").equals(table)
-
-
 # Rows
 
 
@@ -140,19 +132,6 @@ def test_own_code_is_not_imported_for_a_check(monkeypatch):
 
 
 # What follows
-
-
-def test_a_bad_shard_runs_again_as_a_new_attempt_and_stays_there(store):
-    shutil.rmtree(store.folder.local / "packs")
-    file = file_of(store, 0)
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-    assert states(store) == ["missing", "done", "done"]
-    name = Store(store.root).write(CONFIGS[0], "ok", {}, [], [evaluation(5, 5, 0)])
-    assert f"{IDS[0]}-2-ok-" in name
-    assert states(store) == ["done", "done", "done"]
-    assert file.read_bytes() == data
 
 
 def test_a_packed_copy_outlives_its_shard(store, capfd):
