@@ -6,11 +6,10 @@ store's own folders, and follow no link.
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pcore.cli.text import plural
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_existing
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Entry, Folder
@@ -18,7 +17,7 @@ from sweeps.engine.store.location import is_tracked
 from sweeps.engine.store.names import FOLDERS, KINDS, Views, is_temporary, kind_of, parse_view
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import Verified, verify_files
-from sweeps.engine.trial.running import read_running
+from sweeps.engine.trial.running import Observer, read_running
 
 DAY = 86400.0
 QUARANTINE = "quarantine"
@@ -40,15 +39,11 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
     Raises ValueError if the folder is not a store.
     """
     store = open_existing(results)
-    lease = LaunchLease(store.folder)
-    if not remove:
-        garbage = _print_garbage(store, lease, older_than, weights)
-    else:
-        with lease:  # so that no launch begins meanwhile with what is removed
-            garbage = _print_garbage(store, lease, older_than, weights)
-            store.folder.delete(item.name for item in garbage)
-            for item in garbage:
-                store.folder.remove_if_empty(item.name.rpartition("/")[0])
+    garbage = _print_garbage(store, older_than, weights)
+    if remove:
+        store.folder.delete(item.name for item in garbage)
+        for item in garbage:
+            store.folder.remove_if_empty(item.name.rpartition("/")[0])
         store.pack()
     total = sum(item.size for item in garbage) / 1e6
     done = "removed" if remove else "would be removed (add --yes)"
@@ -56,12 +51,13 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
     return 0
 
 
-def _print_garbage(store: Store, lease: LaunchLease, age: float, weights: bool) -> list[Garbage]:
-    busy = lease.held_by_others(remove=False)
+def _print_garbage(store: Store, age: float, weights: bool) -> list[Garbage]:
+    observer = Observer(store.folder)
+    busy = observer.look().keys()
     garbage = [
         *_checkpoints(store, age, weights, busy),
         *_temporaries(store.folder, min(age, DAY)),
-        *_markers(store, busy),
+        *_markers(store, observer.dead),
         *_packs(store, min(age, DAY)),
     ]
     for item in garbage:
@@ -70,7 +66,7 @@ def _print_garbage(store: Store, lease: LaunchLease, age: float, weights: bool) 
 
 
 def _checkpoints(
-    store: Store, age: float, weights: bool, busy: frozenset[str]
+    store: Store, age: float, weights: bool, busy: Collection[str]
 ) -> Iterable[Garbage]:
     visible = store.visible()
     for entry in store.folder.list("checkpoints"):
@@ -94,14 +90,12 @@ def _temporaries(folder: Folder, age: float) -> Iterable[Garbage]:
                 yield Garbage(name=entry.name, size=entry.size, why="a write that was cut short")
 
 
-def _markers(store: Store, busy: frozenset[str]) -> Iterable[Garbage]:
+def _markers(store: Store, dead: Iterable[str]) -> Iterable[Garbage]:
     for entry in store.folder.list("running"):
         found = KINDS["marker"].fullmatch(entry.name)
-        if found is None or (name := found["trial"]) in busy:
-            continue
-        owner, shard = read_running(store.folder, entry.name), store.visible_shard(name)
-        gone = owner is None or owner.process.is_gone()
-        if gone and shard is not None and shard.status == "ok":
+        shard = store.visible_shard(found["trial"]) if found else None
+        is_dead = entry.name in dead or read_running(store.folder, entry.name) is None
+        if is_dead and shard is not None and shard.status == "ok":
             yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")
 
 
@@ -137,12 +131,12 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     if not forgotten:
         there = sorted({other for views in kinds for other, _ in store.names(views)})
         raise ValueError(f"{store.root} has no view of {name!r}; there: {', '.join(there)}")
-    if running := [n for n in forgotten - kept if store.folder.exists(f"running/{n}.json")]:
-        raise ValueError(f"{running[0]} is running: end its launch first (gc, if it died)")
-    with LaunchLease(store.folder):
-        found = list(_files_of(store.folder, name, scale, forgotten - kept))
-        if remove:
-            store.folder.delete(file for file, _ in found)
+    for trial, one in Observer(store.folder).look().items():
+        if trial in forgotten - kept:
+            raise ValueError(f"{trial} is run by {one.owner}: end that first")
+    found = list(_files_of(store.folder, name, scale, forgotten - kept))
+    if remove:
+        store.folder.delete(file for file, _ in found)
     counts = Counter(kind for _, kind in found)
     print(", ".join(f"{number} x {kind}" for kind, number in sorted(counts.items())))
     print(

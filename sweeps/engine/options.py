@@ -268,7 +268,9 @@ def open_existing(results: str | None) -> "Store":
     return store
 
 
-def make_settings(options: LaunchOptions, store: "Store", launch: str) -> "Settings":
+def make_settings(
+    options: LaunchOptions, store: "Store", launch: str, dead: frozenset[str]
+) -> "Settings":
     """Settings of every attempt."""
     from sweeps.engine.trial.attempt import Settings
 
@@ -277,6 +279,7 @@ def make_settings(options: LaunchOptions, store: "Store", launch: str) -> "Setti
         device=options.device,
         num_threads=options.num_threads,
         launch=launch,
+        dead=dead,
         diagnose=options.diagnose,
         compile=options.compile,
     )

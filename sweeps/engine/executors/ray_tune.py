@@ -32,7 +32,7 @@ from sweeps.engine.executors.worker import Policy, account_for_missing, run_tria
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import FailurePolicy
-from sweeps.engine.trial.markers import MAX_LOST
+from sweeps.engine.trial.lost import MAX_LOST
 
 ASK_SECONDS = 1.0  # between two questions of a worker what is stopped
 SILENCE = 60.0  # seconds without a sign of life after which the watchdog says so

@@ -148,7 +148,7 @@ def test_a_trial_is_running_while_its_process_lives(tmp_path, capsys, tiny):
         assert cell in shown("status", "tiny", "--scale", "smoke")
         assert ["tiny", "smoke", "4", "1", "0", "1", "2", "0"] in shown("status")
         assert ["trial", f"{busy.id}:", "running"] in shown("why", busy.id)
-        file = tmp_path / "running" / f"{busy.id}.json"
+        (file,) = (tmp_path / "running").glob(f"{busy.id}-*.json")
         owner = json.loads(file.read_text())
         owner["process"]["born"] = "before"  # another process of this number
         file.write_text(json.dumps(owner))
@@ -285,22 +285,6 @@ def test_gc_touches_nothing_that_is_not_ours(tmp_path, capsys, tiny):
     assert before - {str(file) for file in tmp_path.rglob("*")} == {str(results / ours)}
     assert command("gc", theirs / "trials", "--yes") == 2
     assert "is not a results folder" in capsys.readouterr().err
-    assert not (theirs / "trials" / "launches").exists()
-
-
-def test_gc_of_a_store_that_cannot_be_written_removes_nothing(tmp_path, capsys, tiny):
-    store, trial = Store(tmp_path / "results"), tiny.trials("smoke")[0]
-    state = f"checkpoints/{trial.id}/state.pt"
-    store.folder.write(state, b"x")
-    os.utime(store.folder.local / state, (0, 0))
-    (tmp_path / "results" / "launches").symlink_to(tmp_path)  # nothing is written behind a link
-    assert command("gc", store.root, "--older-than", "1s") == 0
-    assert state in capsys.readouterr().out
-    assert command("gc", store.root, "--older-than", "1s", "--yes") == 1
-    err = capsys.readouterr().err
-    assert "launches is a link, which is not followed" in err
-    assert "Traceback" not in err
-    assert store.folder.exists(state)
 
 
 def test_cpus_are_those_that_a_process_may_use(tmp_path, capsys, monkeypatch):

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.markers import MAX_LOST
+from sweeps.engine.trial.lost import MAX_LOST
 from tests.support.services.servers import (
     POSTGRES,
     count_rows,
@@ -79,7 +79,6 @@ def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
     assert "interrupted; finished trials are stored, the same command resumes" in output
     assert "Traceback" not in output
     assert len(ok_shards(tmp_path)) < 48
-    assert not list((tmp_path / "launches").iterdir())
 
 
 def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_next_launch(tmp_path):
@@ -87,10 +86,10 @@ def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_ne
     driver, victim, kills = on_ray(tmp_path, "--seeds", "2"), "", set[int]()
     while driver.poll() is None:
         for marker in sorted((tmp_path / "running").glob("*.json")):
-            victim = victim or marker.stem
+            victim = victim or marker.stem[:16]
             with contextlib.suppress(OSError, ValueError, psutil.Error):
                 pid = json.loads(marker.read_text())["process"]["pid"]
-                if marker.stem == victim and pid not in kills:
+                if marker.stem[:16] == victim and pid not in kills:
                     psutil.Process(pid).kill()
                     kills.add(pid)
         time.sleep(0.002)

@@ -17,8 +17,9 @@ from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import attempt, provenance
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from sweeps.engine.trial.markers import MAX_LOST, record_lost
+from sweeps.engine.trial.lost import MAX_LOST, count_lost, record_lost
 from sweeps.engine.trial.processes import this_process
+from sweeps.engine.trial.running import attempts_at
 from tests.support.sweeps.tiny import (
     CONFIG,
     TIMING,
@@ -123,7 +124,8 @@ def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_
     for count in range(1, MAX_LOST + 1):
         owner = {"process": dead, "launch": "first", "started_at": "2026-01-01"}
         marker.write_text(json.dumps(owner))
-        assert record_lost(store, CONFIG, "first") == count
+        record_lost(store, CONFIG, attempts_at(store.folder))
+        assert count_lost(store, CONFIG, "first") == count
         assert not marker.exists()
     assert [shard.status for shard in store.shards()] == ["lost"] * MAX_LOST
     outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="first"))

@@ -12,13 +12,12 @@ from analysis.load import load_sweep
 from pcore.config import TrialConfig, flatten, override, trial_id, without_seeds
 from pcore.tasks import TASKS
 from sweeps.__main__ import main
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.plan import trial_states
 from sweeps.engine.store.checks import check_checkpoint, possible_ids
 from sweeps.engine.store.folder import Folder, StorageFailed
 from sweeps.engine.store.seal import BadFile, is_sealed, read_parquet, seal
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.markers import record_lost
+from sweeps.engine.trial.running import attempts_at
 from tests.support.rows.mutations import CONFIGS, IDS, evaluation, make_store
 
 
@@ -168,11 +167,9 @@ def test_bad_views_stop_no_command(store, capfd):
 @pytest.mark.parametrize("text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}'])
 def test_an_odd_small_file_stops_nothing(store, text):
     root = store.folder.local
-    (root / "launches" / "x.json").write_text(text)
     (root / "running" / f"{IDS[0]}.json").write_text(text)
     (root / "running" / "...json").write_text(text)
-    assert LaunchLease(store.folder).living(remove=False)[0].name == "0123456789ab"
-    assert record_lost(store, CONFIGS[0]) == 0
+    assert [one.trial_id for one in attempts_at(store.folder)] == [IDS[1]]
     assert main(["status", "--results", store.root]) == 0
 
 
