@@ -180,28 +180,22 @@ def _common_sweep(a: str, b: str) -> str | None:
 
 def show_trace(options: argparse.Namespace) -> int:
     """List the runs behind the exact match of a cell at a length: counts, shards, commits."""
-    from analysis.trace import describe_trace, trace
+    from analysis.trace import trace
 
     results = _load(options)
-    traced = trace(results, Store(options.results), options.cell, options.length)
-    print(describe_trace(traced, results, options.results))
+    print(trace(results, Store(options.results), options.cell, options.length))
     return 0
 
 
 def show_search(options: argparse.Namespace) -> int:
-    """What a hyper-parameter search tried: best of every arm, a slice plot, all as CSV."""
-    from analysis.figures import style
-    from analysis.figures.slices import plot_slices
+    """What a hyper-parameter search tried: the best of every arm, all as CSV."""
     from analysis.tables.search_table import search_table
 
     name, scale = _view(options)
     tried = load.load_search(options.results, name, scale)
     table = search_table(tried, f"Search {name} [{scale}]")
     folder = _out(options) or _reports(options.results) / f"{name}-{scale}"
-    texts = {"csv": render.frame_csv(tried), "md": render.render_markdown(table)}
-    written = files.write_files(folder, {f"slices.{kind}": text for kind, text in texts.items()})
-    print(render.render_text(table), flush=True)
-    _show_written([*style.save(plot_slices(tried), folder / "slices"), *written])
+    _show_written(_write_table(table, folder, "search"))
     return 0
 
 

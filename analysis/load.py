@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcore.config import coerce
+from pcore.config import SEEDS, TrialConfig, coerce, flatten
 from sweeps.engine.store.beside import MECHANISM, MECHANISMS, METRICS
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import PUBLISHED
@@ -41,6 +41,16 @@ RUN = [*CELL, "trial_id", "seed", "data_seed", "status"]
 KEYS = ["checkpoint", "range", "length", "second_length"]
 FRAMES = ("view", "trials", "evaluation", "all_evaluation", "reports", "mechanism")  # by cell
 COUNTED = ("ok", "diverged")  # statuses of trials that enter the statistics
+# What is measured, not what is trained: cells that differ here only are alike.
+MEASURED = (
+    *(f"eval.{name}_lengths" for name in ("train", "near", "test", "second")),
+    *("eval.num_examples", "eval.checkpoints", "eval.num_checks", "eval.stop_error"),
+)
+# The columns of `run_table`: what the statistics of a sweep are computed from.
+OF_RUNS = [
+    *("cell", "trial_id", "seed", "data_seed", "status", "checkpoint", "checkpoint_step", "range"),
+    *("length", "second_length", "num_correct", "num_examples", "exact_match", "test_set"),
+]
 KINDS = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
 # Trials that agree in these columns were evaluated on the same lengths.
 LENGTHS = [
@@ -446,3 +456,32 @@ def trained_ranges(results: Results) -> dict[str, tuple[int, int]]:
     low = attempted.groupby("cell")["data.min_length"].min()
     high = attempted.groupby("cell")["data.max_length"].max()
     return {cell: (int(low[cell]), int(high[cell])) for cell in results.cells if cell in high.index}
+
+
+def run_table(results: Results) -> pd.DataFrame:
+    """A row per counted run, checkpoint policy, range, length and second length. Diverged runs have
+    0 correct.
+    """
+    return results.all_evaluation[OF_RUNS]
+
+
+def cell_configs(results: Results) -> dict[str, dict[str, Any]]:
+    """The flat configuration, without seeds, of every cell with at least one trial.
+
+    Fields newer than a row have the default value.
+    """
+    default = {k: v for k, v in flatten(TrialConfig()).items() if not k.startswith("task.")}
+    known = results.trials.dropna(subset=["config_json"]).drop_duplicates("cell")
+    texts = dict(zip(known["cell"], known["config_json"], strict=True))
+    configs = {cell: default | json.loads(texts[cell]) for cell in results.cells if cell in texts}
+    return {
+        cell: {k: v for k, v in config.items() if k not in SEEDS}
+        for cell, config in configs.items()
+    }
+
+
+def differences(configs: dict[str, dict[str, Any]]) -> dict[str, list[Any]]:
+    """The fields in which the cells differ, each with its value per cell (None: it has none)."""
+    names = list(dict.fromkeys(name for config in configs.values() for name in config))
+    columns = {name: [config.get(name) for config in configs.values()] for name in names}
+    return {k: values for k, values in columns.items() if any(v != values[0] for v in values)}

@@ -18,8 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.configs import cell_configs
-from analysis.load import Results
+from analysis.load import Results, cell_configs
 from analysis.tables.sweep_tables import Table, text_table
 from pcore.config import SEEDS, TrialConfig, coerce, flatten, override
 

@@ -37,14 +37,19 @@ def pack_model(config: TrialConfig, weights: dict[str, Tensor], *, policy: str, 
     return _pack({"config": flatten(config), "policy": policy, "step": step, "model": weights})
 
 
-def load_model(path: str | Path) -> tuple[Transformer, TrialConfig]:
+def load_model(path: str | Path, *, trust_code: bool = False) -> tuple[Transformer, TrialConfig]:
     """The model of a checkpoint, ready for evaluation on the CPU.
 
     Raises ValueError as `unpack_model`, and if there is no file.
     """
-    if not Path(path).is_file():
-        raise ValueError(f"no checkpoint at {path}")
-    return unpack_model(Path(path).read_bytes(), str(path))
+    file = Path(path)
+    if file.is_dir():
+        names = sorted(found.name for found in file.glob("*.pt"))
+        hint = f"; it holds {', '.join(names[:5])}" if names else ""
+        raise ValueError(f"{file} is a folder, not a checkpoint file{hint}")
+    if not file.is_file():
+        raise ValueError(f"no checkpoint at {file}")
+    return unpack_model(file.read_bytes(), str(file), trust_code=trust_code)
 
 
 def unpack_model(

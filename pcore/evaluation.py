@@ -14,6 +14,7 @@ user's encoding that keeps tensors between calls could no longer train with them
 
 import dataclasses
 import hashlib
+import itertools
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -268,26 +269,55 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
-    """Counts, which examples are right (in their order), and the first right and wrong one.
+class LengthResult:
+    """Counts of one checkpoint at one length; of other examples (`judge`) without what names them.
 
+    range: train, near or test; test_set: hash of the examples.
+    outcomes: a bit for each of the first MAX_OUTCOMES examples, 1 = right, the first in the highest
+        bit of the first byte (`numpy.unpackbits` reads them).
+    samples: the first right and the first wrong example.
     first_wrong_at: number of examples whose first wrong prediction is at this index of the answer
         (0 = first response token, last = EOS). wrong_at: number with a wrong prediction there.
     """
 
+    checkpoint: str = ""
+    checkpoint_step: int = 0
+    range: str = ""
+    length: int = 0
+    second_length: int | None = None
+    test_set: str = ""
     counts: Counts
-    first_wrong_at: tuple[int, ...]
-    wrong_at: tuple[int, ...]
-    right: Bool[Tensor, " N"]
-    samples: tuple[Sample, ...]
+    outcomes: bytes = b""
+    samples: tuple[Sample, ...] = ()
+    first_wrong_at: tuple[int, ...] = ()
+    wrong_at: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> EvaluationKey:
+        """Identifies a result within its trial."""
+        return self.checkpoint, self.length, self.second_length
+
+    def to_plain(self) -> dict[str, Any]:
+        """Dictionaries, lists and plain values, for the state of a trial."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> "LengthResult":
+        """The inverse of `to_plain`."""
+        counts, samples = Counts(**values["counts"]), values["samples"]
+        parts: dict[str, Any] = {
+            "counts": counts,
+            "samples": tuple(Sample(**sample) for sample in samples),
+        }
+        return cls(**values | parts)
 
 
-def judge(model: LanguageModel, batch: Batch, config: TrialConfig) -> Judgement:
+def judge(model: LanguageModel, batch: Batch, config: TrialConfig) -> LengthResult:
     """Judge the model on `batch` (on the CPU) as in evaluation, on the model's device."""
     tally, ids = _Tally(batch, config.task), evaluation_ids(batch, config)
     for rows, answers in predict_in_parts(model, batch, ids, config):
         tally.add(rows, answers)
-    return tally.judgement()
+    return tally.result()
 
 
 def failure_kinds(
@@ -338,27 +368,26 @@ class _Tally:
                 )
                 self.shown[kind] = row, answers.predicted[at, :last]
 
-    def judgement(self) -> Judgement:
-        right = self.right
-        num_tokens, num_wrong, *kinds = self.totals.tolist()
+    def result(self) -> LengthResult:
+        num_examples, num_correct = len(self.right), int(self.right.sum())
+        num_tokens, num_wrong, missed, early, symbol = self.totals.tolist()
         width = int(self.batch.response_mask.sum(dim=1).max())
         first_wrong_at, wrong_at = self.places[:, :width].tolist()
-        counts = Counts(
-            num_examples=len(right),
-            num_correct=int(right.sum()),
-            num_tokens=num_tokens,
-            num_correct_tokens=num_tokens - num_wrong,
-            num_missed_stop=kinds[0],
-            num_early_stop=kinds[1],
-            num_wrong_symbol=kinds[2],
-            loss_sum=self.loss_sum,
-        )
-        return Judgement(
-            counts=counts,
+        return LengthResult(
+            counts=Counts(
+                num_examples=num_examples,
+                num_correct=num_correct,
+                num_tokens=num_tokens,
+                num_correct_tokens=num_tokens - num_wrong,
+                num_missed_stop=missed,
+                num_early_stop=early,
+                num_wrong_symbol=symbol,
+                loss_sum=self.loss_sum,
+            ),
+            outcomes=np.packbits(self.right[:MAX_OUTCOMES].numpy()).tobytes(),
+            samples=tuple(self._sample(kind) for kind in (True, False) if kind in self.shown),
             first_wrong_at=tuple(first_wrong_at),
             wrong_at=tuple(wrong_at),
-            right=right,
-            samples=tuple(self._sample(kind) for kind in (True, False) if kind in self.shown),
         )
 
     def _sample(self, kind: bool) -> Sample:
@@ -366,52 +395,6 @@ class _Tally:
         query, answer = self.task.decode(self.batch.tokens[row])
         text = self.task.separator.join(self.task.vocab.decode(predicted.tolist()))
         return Sample(query=query, answer=answer, predicted=text, right=kind)
-
-
-# Lengths ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LengthResult:
-    """Counts of one checkpoint at one length.
-
-    range: train, near or test; test_set: hash of the examples.
-    outcomes: a bit for each of the first MAX_OUTCOMES examples, 1 = right, the first in the highest
-        bit of the first byte (`numpy.unpackbits` reads them).
-    samples: the first right and the first wrong example.
-    first_wrong_at, wrong_at: see Judgement.
-    """
-
-    checkpoint: str
-    checkpoint_step: int
-    range: str
-    length: int
-    second_length: int | None
-    test_set: str
-    counts: Counts
-    outcomes: bytes = b""
-    samples: tuple[Sample, ...] = ()
-    first_wrong_at: tuple[int, ...] = ()
-    wrong_at: tuple[int, ...] = ()
-
-    @property
-    def key(self) -> EvaluationKey:
-        """Identifies a result within its trial."""
-        return self.checkpoint, self.length, self.second_length
-
-    def to_plain(self) -> dict[str, Any]:
-        """Dictionaries, lists and plain values, for the state of a trial."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, values: dict[str, Any]) -> "LengthResult":
-        """The inverse of `to_plain`."""
-        counts, samples = Counts(**values["counts"]), values["samples"]
-        parts: dict[str, Any] = {
-            "counts": counts,
-            "samples": tuple(Sample(**sample) for sample in samples),
-        }
-        return cls(**values | parts)
 
 
 def evaluate_lengths(
@@ -426,40 +409,20 @@ def evaluate_lengths(
     With second lengths the whole grid; a cell whose second length was not trained belongs to the
     test range.
     """
-    for range_name, lengths in evaluation_lengths(config).items():
-        for length in lengths:
-            for asked in config.eval.second_lengths or (None,):
-                second = config.task.default_second(length) if asked is None else asked
-                if (checkpoint, length, second) not in done:
-                    yield evaluate_length(
-                        model, config, checkpoint, checkpoint_step, range_name, length, second
-                    )
-
-
-def evaluate_length(
-    model: LanguageModel,
-    config: TrialConfig,
-    checkpoint: str,
-    checkpoint_step: int,
-    range_name: str,
-    length: int,
-    second: int | None,
-) -> LengthResult:
-    """Counts at one length of a range, with the second length if the task has one."""
     trained = config.task.trained_seconds(config.data.min_length, config.data.max_length)
-    inside = trained is None or second is None or second in trained
-    batch = make_test_set(config, length, second)
-    judged = judge(model, batch, config)
-    return LengthResult(
-        checkpoint=checkpoint,
-        checkpoint_step=checkpoint_step,
-        range=range_name if inside else "test",
-        length=length,
-        second_length=second,
-        test_set=hash_batch(batch),
-        counts=judged.counts,
-        outcomes=np.packbits(judged.right[:MAX_OUTCOMES].numpy()).tobytes(),
-        samples=judged.samples,
-        first_wrong_at=judged.first_wrong_at,
-        wrong_at=judged.wrong_at,
-    )
+    for range_name, lengths in evaluation_lengths(config).items():
+        for length, asked in itertools.product(lengths, config.eval.second_lengths or (None,)):
+            second = config.task.default_second(length) if asked is None else asked
+            if (checkpoint, length, second) in done:
+                continue
+            inside = trained is None or second is None or second in trained
+            batch = make_test_set(config, length, second)
+            yield dataclasses.replace(
+                judge(model, batch, config),
+                checkpoint=checkpoint,
+                checkpoint_step=checkpoint_step,
+                range=range_name if inside else "test",
+                length=length,
+                second_length=second,
+                test_set=hash_batch(batch),
+            )

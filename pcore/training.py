@@ -52,7 +52,7 @@ from pcore.evaluation import (
 )
 from pcore.model import LanguageModel, Transformer, make_model
 from pcore.tasks.base import Batch
-from pcore.theory.constructed import make_constructed
+from pcore.theory.exactness import make_constructed
 from pcore.validation import validate
 
 # CUDA graphs replay a step without Python. Gradients then lie in the memory of the graph until the

@@ -11,6 +11,7 @@ from pcore.batch import Rows, phases
 from pcore.config import (
     TrialConfig,
     check_bounds,
+    flatten,
     format_numbers,
 )
 from pcore.encodings import ENCODINGS, Encoding, find_encoding
@@ -26,61 +27,48 @@ from pcore.mixing import Attention
 from pcore.model import mixing_parts
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
-from pcore.theory.constructed import check_constructed
+from pcore.theory.exactness import check_constructed
 from pcore.vocab import DIGITS
 
 CHECKPOINTS = ("last", "best", "oracle")
 
-# Fields that mean something under a condition only, the setting that decides it, and what to do
-# where it does not hold ("" = leave them at their defaults).
-Meaning: TypeAlias = tuple[tuple[str, ...], Callable[[TrialConfig], bool], str, str]
+# Settings that decide whether others mean anything: when they do, which, and what to do if they do
+# not ("" = leave them at their defaults).
+Meaning: TypeAlias = tuple[str, Callable[[TrialConfig], bool], tuple[str, ...], str]
+
+
+def _has_attention(config: TrialConfig) -> bool:
+    return any(issubclass(part, Attention) for part in mixing_parts(config.model).values())
+
+
+def _has_rings(config: TrialConfig) -> bool:
+    return config.position.encoding not in ENCODINGS or config.position.encoding == "residues"
+
+
+IN_ATTENTION = ("attention", "attention_scale", "attention_sink", "query_init")
+OF_STARTS = ("start", "max_start", "test_policy", "test_start")
 MEANING: tuple[Meaning, ...] = (
+    ("model.kind", lambda c: c.model.kind == "constructed", ("num_bits",), "constructed"),
     (
-        ("model.num_bits",),
-        lambda c: c.model.kind == "constructed",
-        "model.kind",
-        "use model.kind=constructed",
-    ),
-    (
-        ("model.log_base",),
-        lambda c: c.model.attention_scale == "log-length",
         "model.attention_scale",
-        "use model.attention_scale=log-length",
+        lambda c: c.model.attention_scale == "log-length",
+        ("log_base",),
+        "log-length",
     ),
-    (("model.input_injection",), lambda c: c.model.num_loops > 1, "model.num_loops", ""),
+    ("model.num_loops", lambda c: c.model.num_loops > 1, ("input_injection",), ""),
+    ("model.mixer", _has_attention, IN_ATTENTION, ""),
     (
-        ("model.attention", "model.attention_scale", "model.attention_sink", "model.query_init"),
-        lambda c: any(issubclass(part, Attention) for part in mixing_parts(c.model).values()),
-        "model.mixer",
-        "",
-    ),
-    (
-        ("data.single_problems", "data.packed_order"),
-        lambda c: max(c.data.problems_per_row, default=1) > 1,
         "data.problems_per_row",
+        lambda c: max(c.data.problems_per_row, default=1) > 1,
+        ("single_problems", "packed_order"),
         "",
     ),
-    (
-        ("position.moduli",),
-        lambda c: c.position.encoding not in ENCODINGS or c.position.encoding == "residues",
-        "position.encoding",
-        "use position.encoding=residues",
-    ),
+    ("position.encoding", _has_rings, ("moduli",), "residues"),
 )
 # The same where IDs have any effect: arms without an encoding keep the settings of the others.
 MEANING_OF_IDS: tuple[Meaning, ...] = (
-    (
-        ("position.start", "position.max_start", "position.test_policy", "position.test_start"),
-        lambda c: c.position.ids != "randomized",
-        "position.ids",
-        "",
-    ),
-    (
-        ("position.candidate",),
-        lambda c: c.position.ids == "candidates",
-        "position.ids",
-        "use position.ids=candidates",
-    ),
+    ("position.ids", lambda c: c.position.ids != "randomized", OF_STARTS, ""),
+    ("position.ids", lambda c: c.position.ids == "candidates", ("candidate",), "candidates"),
 )
 
 
@@ -117,27 +105,17 @@ def task_name(task: Task) -> str:
     return name_of(type(task), TASKS)
 
 
-def _check_meaning(config: TrialConfig, table: tuple[tuple, ...]) -> None:
-    for names, has_meaning, decisive, remedy in table:
-        if has_meaning(config):
-            continue
-        for name in names:
-            value, default = _value(config, name), _value(TrialConfig(), name)
-            if value != default:
-                instead = remedy or f"leave it at {_text(default)}"
+def _check_meaning(config: TrialConfig, table: tuple[Meaning, ...]) -> None:
+    given, default = flatten(config), flatten(TrialConfig())
+    for decisive, has_meaning, leaves, wanted in table:
+        names = [f"{decisive.partition('.')[0]}.{leaf}" for leaf in leaves]
+        for name in () if has_meaning(config) else names:
+            if given[name] != default[name]:
+                instead = f"use {decisive}={wanted}" if wanted else f"leave it at {default[name]}"
                 raise ValueError(
-                    f"{name}={_text(value)} has no meaning with "
-                    f"{decisive}={_text(_value(config, decisive))}: {instead}"
+                    f"{name}={given[name]} has no meaning with {decisive}={given[decisive]}: "
+                    f"{instead}"
                 )
-
-
-def _value(config: TrialConfig, name: str) -> object:
-    group, _, leaf = name.partition(".")
-    return getattr(getattr(config, group), leaf)
-
-
-def _text(value: object) -> object:
-    return format_numbers(value) if isinstance(value, tuple) else value
 
 
 def _check_evaluation(config: TrialConfig) -> None:
@@ -194,12 +172,11 @@ def _check_mixers(config: TrialConfig) -> None:
             f"model.mixer has {len(model.mixer)} entries: give one for all layers, or one for each "
             f"of the {model.num_layers}"
         )
-    parts, mixers = mixing_parts(model), ",".join(model.mixer)
-    for part in parts.values():
+    mixers = ",".join(model.mixer)
+    for part in mixing_parts(model).values():
         part.check(model)
-    has_attention = any(issubclass(part, Attention) for part in parts.values())
     in_attention = encoding.uses_ids and encoding.embed is Encoding.embed
-    if in_attention and not has_attention and ":" not in mixers:
+    if in_attention and not _has_attention(config) and ":" not in mixers:
         raise ValueError(
             f"position.encoding={config.position.encoding} acts in attention, and "
             f"model.mixer={mixers} has none"

@@ -5,12 +5,12 @@ The figure of the paper (arXiv 2405.20671) on trained one-layer models. Rows are
 '=' on, columns the tokens that they can attend to.
 """
 
+import math
 import re
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from analysis.figures import style
@@ -21,7 +21,7 @@ PANELS_ACROSS = 2
 MOST_ACROSS, MOST_DOWN = {1: 24, 2: 16, 3: 12}, 12  # labels that fit, by digits of the numbers
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 CONTENT = re.compile(r"([a-z]+)(\d+)")
-WORDS = {"next": "next significance and BOS", "same": "same significance and BOS"}
+WORDS = {"next": "next sig. + BOS", "same": "same sig. + BOS"}
 
 
 def plot_attention(attention: AttentionMap) -> Figure:
@@ -29,32 +29,26 @@ def plot_attention(attention: AttentionMap) -> Figure:
 
     Of a layer with two heads each stands above the pattern that it is more like.
     """
-    panels: list[tuple[str, np.ndarray | None]] = [
-        (_head_title(head, attention), _of_head(head, attention)) for head in attention.heads
-    ]
-    if len(panels) % PANELS_ACROSS:
-        panels.append(("", None))
-    panels += _construction(attention)
+    heads = [(_head_title(head, attention), _of_head(head, attention)) for head in attention.heads]
+    gap = len(heads) % PANELS_ACROSS  # before the construction, which begins a row
+    panels = [*heads, *[None] * gap, *_construction(attention)]
     num_queries, num_keys = len(attention.labels) - attention.first_query, len(attention.labels)
-    height = np.clip(2.35 * num_queries / num_keys, 0.6, 3.0) + 0.5
+    height = float(np.clip(2.35 * num_queries / num_keys, 0.6, 3.0)) + 0.5
     with style.apply():
-        figure, axes = style.new_panels(
-            float(height), -(-len(panels) // PANELS_ACROSS), PANELS_ACROSS
-        )
-        style.set_padding(figure, h_pad=0.05)
-        mesh = None
-        for i, (title, weights) in enumerate(panels):
-            if weights is None:
-                axes[i].remove()
-                continue
-            mesh = _draw(axes[i], weights)
-            axes[i].set_title(title, fontsize=7.5, loc="left")
-            _label(axes[i], attention)
-            axes[i].set_ylabel("current token" if i % PANELS_ACROSS == 0 else "")
-        for panel in axes[len(panels) :]:
-            panel.remove()
-        used = [a for a, (_, w) in zip(axes, panels, strict=False) if w is not None]
-        assert mesh is not None  # a model has heads
+        rows = math.ceil(len(panels) / PANELS_ACROSS)
+        figure, axes = style.new_panels(height, rows, PANELS_ACROSS)
+        for i, panel in enumerate(panels):
+            if panel is not None:
+                title, weights = panel
+                _draw(axes[i], weights)
+                axes[i].set_title(title, fontsize=7, loc="left")
+                _label(axes[i], attention)
+                axes[i].set_ylabel("current token" if i % PANELS_ACROSS == 0 else "")
+        used = [one for one in axes if one.collections]
+        for unused in axes:
+            if unused not in used:
+                unused.remove()
+        mesh = used[0].collections[0]
         bar = figure.colorbar(mesh, ax=used, label="attention", aspect=30, pad=0.015)
         bar.outline.set_visible(False)
         style.add_caption(figure, _caption(attention))
@@ -66,52 +60,48 @@ def best_likeness(head: Head) -> Likeness | None:
     return max(head.likenesses, key=lambda likeness: likeness.mass_beyond_bos, default=None)
 
 
-def _construction(attention: AttentionMap) -> list[tuple[str, np.ndarray | None]]:
+def _construction(attention: AttentionMap) -> Iterator[tuple[str, np.ndarray]]:
+    """Title and weights of every pattern that the construction predicts, level by level."""
     if attention.predicted is None:
-        return []
+        return
     best = [best_likeness(head) for head in attention.heads]
-    order = [0, 1]
-    if len(best) == 2 and best[0] and best[0].pattern == "same":
-        order = [1, 0]
+    is_swapped = len(best) == 2 and best[0] is not None and best[0].pattern == "same"
     levels = list(dict.fromkeys(likeness.level for likeness in attention.even))
-    panels: list[tuple[str, np.ndarray | None]] = []
     for level, name in enumerate(levels):
         of = f" ({name})" if len(levels) > 1 else ""
-        for number in order:
+        for number in (1, 0) if is_swapped else (0, 1):
             weights = attention.predicted[level, number].numpy()
-            panels.append((f"construction{of}: {WORDS[PATTERNS[number]]}", weights))
-    return panels
+            yield f"construction{of}: {WORDS[PATTERNS[number]]}", weights
 
 
 def _head_title(head: Head, attention: AttentionMap) -> str:
     layer = f"layer {head.layer + 1}, " if len(attention.weights) > 1 else ""
-    best = best_likeness(head)
-    text = f"trained, {layer}head {head.head + 1}"
-    if best is None:
-        return text
-    return (
-        f"{text}: {100 * best.mass:.0f} % on {WORDS[best.pattern].replace('significance', 'sig.')}"
-    )
+    best, name = best_likeness(head), f"{layer}head {head.head + 1}"
+    return name if best is None else f"{name}: {100 * best.mass:.0f} % on {WORDS[best.pattern]}"
 
 
 def _of_head(head: Head, attention: AttentionMap) -> np.ndarray:
     return attention.weights[head.layer, head.head, attention.first_query :].numpy()
 
 
-def _draw(axes: Axes, weights: np.ndarray) -> QuadMesh:
+def _draw(axes: Axes, weights: np.ndarray) -> None:
     """Weights from white (0) to dark (1), the first query on top; later tokens are grey."""
-    axes.set_facecolor(style.FAINT)
+    import seaborn  # slow to import
+
     num_queries, num_keys = weights.shape
-    ahead = np.triu(np.ones_like(weights, dtype=bool), num_keys - num_queries + 1)
-    edges = (np.arange(size + 1) - 0.5 for size in (num_keys, num_queries))
-    look: dict[str, Any] = {"edgecolors": style.FAINTER, "linewidth": 0.3}
-    squares = np.ma.masked_array(weights, ahead)
-    mesh = axes.pcolormesh(*edges, squares, cmap=style.WEIGHTS, vmin=0, vmax=1, **look)
-    axes.invert_yaxis()
-    for edge in axes.spines.values():
-        edge.set_visible(False)
-    axes.tick_params(length=0, pad=1.5)
-    return mesh
+    axes.set_facecolor(style.FAINT)
+    seaborn.heatmap(
+        weights,
+        mask=np.triu(np.ones_like(weights, dtype=bool), num_keys - num_queries + 1),
+        cmap=style.WEIGHTS,
+        vmin=0,
+        vmax=1,
+        cbar=False,
+        linewidths=0.3,
+        linecolor=style.FAINTER,
+        ax=axes,
+    )
+    axes.tick_params(length=0, pad=1.5, rotation=0)
 
 
 def _label(axes: Axes, attention: AttentionMap) -> None:
@@ -125,7 +115,8 @@ def _label(axes: Axes, attention: AttentionMap) -> None:
         (axes.set_yticks, rows, rows_apart),
     ):
         kept = _choose(shown, gap)
-        put(kept, [_subscript(shown[i]) for i in kept], fontsize=6.5, parse_math=True)
+        names_kept = [_subscript(shown[i]) for i in kept]
+        put([i + 0.5 for i in kept], names_kept, fontsize=6.5, parse_math=True)
 
 
 def _choose(names: tuple[str, ...], gap: int) -> list[int]:
@@ -150,7 +141,7 @@ def _caption(attention: AttentionMap) -> str:
     letters = "a, b: operands, c: sum; " if attention.labels[-1].startswith("c") else ""
     parts = [
         f"average over {attention.num_examples} examples of length {attention.length}",
-        f"{letters}1: ones digit; $: BOS; grey: not yet written",
+        f"{letters}1: ones digit; $: BOS; sig.: significance; grey: not yet written",
     ]
     masses = [f"{100 * even.mass:.0f} % ({even.pattern})" for even in attention.even]
     parts += [f"even attention would have {', '.join(masses)}"] if masses else []

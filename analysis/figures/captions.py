@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 from matplotlib.figure import Figure
 
-from analysis.configs import cell_configs
-from analysis.factors import token_factor
 from analysis.figures import style
-from analysis.load import Results, trained_ranges
+from analysis.load import Results, cell_configs, trained_ranges
+from analysis.statistics.training import token_factor
 from pcore.tasks import TASKS
 
 MOST_TASKS = 3  # that are named

@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import bars, curves, maps
 from analysis.figures.captions import size_names
-from analysis.figures.facets import find_facets
-from analysis.figures.looks import find_axis
+from analysis.figures.looks import find_axis, find_facets
 from analysis.load import Results
 from analysis.tables.sweep_tables import choose_lengths
 

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from matplotlib.transforms import offset_copy
 
@@ -26,11 +25,21 @@ from analysis.figures.captions import (
     factor_text,
     length_label,
 )
-from analysis.figures.facets import Panel, find_facets, make_panels
-from analysis.figures.looks import LOG_SPAN, Look, find_axis, make_looks, ordered_colors
+from analysis.figures.looks import (
+    LOG_SPAN,
+    Look,
+    Panel,
+    find_axis,
+    find_facets,
+    make_looks,
+    make_panels,
+    number,
+    ordered_colors,
+)
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.tables.sweep_tables import ablation_table, choose_lengths
+from analysis.statistics.training import cell_train
+from analysis.tables.sweep_tables import choose_lengths
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 STEPS = (1, 2, 5, 10)  # of round numbers on an axis
@@ -73,10 +82,10 @@ def plot_losses(results: Results) -> Figure:
     """Training loss (nats per target, log scale) against step; where a run diverged, a cross."""
     rows = results.reports
     rows = rows[np.isfinite(rows["loss"]) & (rows["loss"] > 0) & rows["status"].isin(COUNTED)]
-    spans = rows.groupby(["cell", "step"], observed=True)["loss"]
+    spans = rows.assign(x=rows["step"]).groupby(["cell", "x"], observed=True)["loss"]
     stats = spans.agg(median="median", low="min", high="max", n="size").reset_index()
-    stats = stats.rename(columns={"step": "x"}).assign(cell=stats["cell"].astype(str))
-    stats = stats.assign(interval=np.where(stats["n"] > 1, "range", "none"))
+    kinds = np.where(stats["n"] > 1, "range", "none")
+    stats = stats.assign(cell=stats["cell"].astype(str), interval=kinds)
     panels, looks = make_panels(results)
     with style.apply():
         figure, drawn = _new_panels(panels, looks, stats)
@@ -129,8 +138,8 @@ def plot_axis(results: Results) -> Figure:
         draw_curves(axes, stats, looks, factor=100)
         if axis.is_log:
             axes.set_xscale("log")
-        ticks = {axis.position(value): text for value, text in axis.ticks.items()}
-        axes.set_xticks(list(ticks), list(ticks.values()))
+        ticks = sorted(set(axis.values.values()))
+        axes.set_xticks(list(map(axis.position, ticks)), list(map(number, ticks)))
         axes.minorticks_off()
         axes.margins(x=0.06)
         _scale_match(axes, stats)
@@ -244,21 +253,8 @@ def _finish(
 ) -> None:
     parts = [note for note in (*notes, f"checkpoint: {results.checkpoint}") if note]
     add_small_print(figure, results, "; ".join(parts))
-    drawn = {line.get_label() for axes in figure.axes for line in axes.get_lines()}
-    handles = [
-        Line2D(
-            [],
-            [],
-            label=name,
-            color=look.color,
-            marker=look.marker,
-            linestyle="-" if isinstance(look.line, str) else (0, look.line),
-            **EDGE,
-        )
-        for name, look in looks.items()
-        if name in drawn
-    ]
-    style.add_legend(figure, handles)
+    drawn = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
+    style.add_legend(figure, [drawn[name] for name in looks if name in drawn])
 
 
 def _explain_panels(results: Results) -> str:
@@ -272,8 +268,7 @@ def _name_unfitted(results: Results, drawn: list[tuple[Panel, Axes]]) -> str:
     """Says it in every small panel whose cells do not fit their trained lengths, and names those of
     a single panel.
     """
-    numbers = ablation_table(results).numbers
-    medians = numbers.set_index("cell")["train_median"].dropna()
+    medians = cell_train(results)["median"].dropna()
     unfitted = {str(cell) for cell, median in medians.items() if not statistics.fits(median)}
     for panel, axes in drawn:
         if panel.across > 1 and panel.lines and set(panel.lines.values()) <= unfitted:

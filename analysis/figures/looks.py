@@ -1,11 +1,13 @@
-"""How each cell is drawn, and along which number: the colour is that of its method in all sweeps.
+"""How each cell is drawn, along which number, and in which panel.
 
-Several cells of one method are shades of its colour, light to dark in the order of the sweep. Where
-all cells have one method, its shades would be hard to tell apart: cells that differ in a number go
-through the hues of a palette from light to dark, others have colours that no method has. Markers
-and line styles differ too, so a figure printed in grey still reads.
+A method has one colour in all sweeps. Several cells of one method are shades of its colour, light
+to dark in the order of the sweep. Where all cells have one method, its shades would be hard to tell
+apart: cells that differ in a number go through the hues of a palette from light to dark, others
+have colours that no method has. Markers and line styles differ too, so a figure printed in grey
+still reads.
 """
 
+import itertools
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,12 +18,12 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
-from analysis.configs import MEASURED, cell_configs, differences
 from analysis.figures.style import GREY, LINES, MARKERS, METHOD_COLORS, OTHER_COLORS
-from analysis.load import Results
+from analysis.load import MEASURED, Coordinate, Results, cell_axes, cell_configs, differences
 
 LIGHTEST = 0.75  # of a palette: lighter colours are lost on white
 LOG_SPAN = 8  # largest over smallest value from which on an axis is logarithmic
+ACROSS = 3  # panels side by side
 # Names for readers; the first here is the axis if several numbers change together.
 LABELS = {
     "model.num_layers": "layers",
@@ -46,11 +48,63 @@ class Look:
     line: str | tuple[float, ...]  # dashes and gaps, of `style.LINES`
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """A number that differs between the cells."""
+
+    name: str  # of the field
+    values: dict[str, float]  # by cell, in the order of the sweep
+    tied: tuple[str, ...] = ()  # fields that change along with it
+
+    @property
+    def label(self) -> str:
+        """The label of the axis."""
+        return LABELS.get(self.name, self.name.rpartition(".")[2])
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the values span so much that a linear axis would hide the small ones."""
+        finite = [value for value in self.values.values() if value != ENDLESS]
+        return min(finite) > 0 and max(finite) >= LOG_SPAN * min(finite)
+
+    def position(self, value: float) -> float:
+        """Where a value is drawn: an endless one a step after the largest number."""
+        if value != ENDLESS:
+            return value
+        finite = sorted({v for v in self.values.values() if v != ENDLESS})
+        last, before = finite[-1], finite[-2] if len(finite) > 1 else finite[-1] / 2
+        return last * last / before if self.is_log else 2 * last - before
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facets:
+    """The cells of a sweep by their place on two axes or more."""
+
+    names: tuple[str, ...]  # of the axes, the one of the panels first
+    values: tuple[tuple[Coordinate, ...], ...]  # of each axis, in the order of the sweep
+    cells: dict[tuple[Coordinate, ...], str]  # at each place that has one
+    reference: str | None  # the first cell, if it has no place: it is drawn in every panel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Panel:
+    """One panel of curves."""
+
+    title: str
+    lines: dict[str, str]  # the cell of each line that has one here
+    across: int  # panels side by side
+
+
+# Colours ------------------------------------------------------------------------------------------
+
+
 def cell_looks(results: Results) -> dict[str, Look]:
     """The look of every cell of a sweep; 64 cells until marker and line both come back."""
     colors, methods = cell_shades(results), cell_method_colors(results)
     if len(set(methods.values())) == 1 < len(methods):
-        colors = dict(zip(methods, _hues(results, len(methods)), strict=True))
+        has_order = find_axis(results) is not None or len(methods) > len(OTHER_COLORS)
+        hues = ordered_colors(len(methods)) if has_order else OTHER_COLORS[: len(methods)]
+        colors = dict(zip(methods, hues, strict=True))
     return make_looks(colors)
 
 
@@ -64,13 +118,6 @@ def make_looks(colors: Mapping[str, str]) -> dict[str, Look]:
         )
         for i, (name, color) in enumerate(colors.items())
     }
-
-
-def _hues(results: Results, number: int) -> Sequence[str]:
-    """Colours for cells of one method: in an order where they differ in a number, or are many."""
-    if find_axis(results) or number > len(OTHER_COLORS):
-        return ordered_colors(number)
-    return OTHER_COLORS[:number]
 
 
 def cell_shades(results: Results) -> dict[str, str]:
@@ -124,37 +171,7 @@ def ordered_colors(number: int, palette: str = "viridis") -> Sequence[str]:
     return [to_hex(color) for color in colormaps[palette](np.linspace(LIGHTEST, 0.05, number))]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Axis:
-    """A number that differs between the cells."""
-
-    name: str  # of the field
-    values: dict[str, float]  # by cell, in the order of the sweep
-    tied: tuple[str, ...] = ()  # fields that change along with it
-
-    @property
-    def label(self) -> str:
-        """The label of the axis."""
-        return LABELS.get(self.name, self.name.rpartition(".")[2])
-
-    @property
-    def is_log(self) -> bool:
-        """Whether the values span so much that a linear axis would hide the small ones."""
-        finite = [value for value in self.values.values() if value != ENDLESS]
-        return min(finite) > 0 and max(finite) >= LOG_SPAN * min(finite)
-
-    @property
-    def ticks(self) -> dict[float, str]:
-        """The label of every value, in order."""
-        return {value: number(value) for value in sorted(set(self.values.values()))}
-
-    def position(self, value: float) -> float:
-        """Where a value is drawn: an endless one a step after the largest number."""
-        if value != ENDLESS:
-            return value
-        finite = sorted({v for v in self.values.values() if v != ENDLESS})
-        last, before = finite[-1], finite[-2] if len(finite) > 1 else finite[-1] / 2
-        return last * last / before if self.is_log else 2 * last - before
+# The number along which cells differ --------------------------------------------------------------
 
 
 def find_axis(results: Results) -> Axis | None:
@@ -163,27 +180,20 @@ def find_axis(results: Results) -> Axis | None:
     """
     configs = cell_configs(results)
     varied = {k: v for k, v in differences(configs).items() if k not in MEASURED}
-    if not all(_is_numeric(values) for values in varied.values()):
+    if not all(map(_is_numeric, varied.values())):
         return None
-    cells = list(configs)
     ranked = sorted(varied, key=lambda k: list(LABELS).index(k) if k in LABELS else len(LABELS))
-    name = next((name for name in ranked if len(set(varied[name])) == len(cells)), None)
+    name = next((name for name in ranked if len(set(varied[name])) == len(configs)), None)
     if name is None:
         return None
     values = [ENDLESS if value is None else value for value in varied[name]]
-    tied = [other for other in ranked if other != name and _follows(varied, other, name)]
-    return Axis(name=name, values=dict(zip(cells, values, strict=True)), tied=tuple(tied))
+    others = tuple(other for other in ranked if other != name)  # each cell has its own value
+    return Axis(name=name, values=dict(zip(configs, values, strict=True)), tied=others)
 
 
 def _is_numeric(values: list[Any]) -> bool:
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     return len(numbers) > 0 and all(v is None or v in numbers for v in values)
-
-
-def _follows(varied: dict[str, list[Any]], other: str, name: str) -> bool:
-    """Whether one field is a function of another."""
-    pairs = set(zip(varied[name], varied[other], strict=True))
-    return len(pairs) == len(set(varied[name]))
 
 
 def number(value: float) -> str:
@@ -194,3 +204,73 @@ def number(value: float) -> str:
         if value >= unit and value % unit == 0:
             return f"{value / unit:g}{name}"
     return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
+
+
+# Panels -------------------------------------------------------------------------------------------
+
+
+def find_facets(results: Results) -> Facets | None:
+    """None unless every cell, but perhaps the first, has a place of its own on the same two axes or
+    more.
+    """
+    places = cell_axes(results)
+    head = next(iter(places), None)
+    reference = head if head is not None and not places[head] else None
+    places = {cell: place for cell, place in places.items() if cell != reference}
+    first = next(iter(places.values()), {})
+    if any(place.keys() != first.keys() for place in places.values()):
+        return None
+    values = {name: tuple(dict.fromkeys(p[name] for p in places.values())) for name in first}
+    names = tuple(name for name in values if len(values[name]) > 1)
+    cells = {tuple(place[name] for name in names): cell for cell, place in places.items()}
+    if len(names) < 2 or len(cells) < len(places):
+        return None
+    levels = tuple(values[name] for name in names)
+    return Facets(names=names, values=levels, cells=cells, reference=reference)
+
+
+def make_panels(results: Results) -> tuple[list[Panel], dict[str, Look]]:
+    """The panels of a sweep and the looks of the lines in them: a panel per value of the first axis
+    with a line for each place on the others, or one panel alone.
+    """
+    facets = find_facets(results)
+    if facets is None:
+        lines = {cell: cell for cell in results.cells}
+        return [Panel(title="", lines=lines, across=1)], cell_looks(results)
+    looks, panels = _facet_looks(results, facets), list[Panel]()
+    places = list(itertools.product(*facets.values[1:]))
+    for value in facets.values[0]:
+        cells = [facets.cells.get((value, *place)) for place in places]
+        cells = cells if facets.reference is None else [facets.reference, *cells]
+        lines = {line: cell for line, cell in zip(looks, cells, strict=True) if cell}
+        across = 2 if len(facets.values[0]) in (2, 4) else min(ACROSS, len(facets.values[0]))
+        panels.append(Panel(title=say(facets.names[0], value), lines=lines, across=across))
+    return panels, looks
+
+
+def say(name: str, value: Coordinate) -> str:
+    """A word as it is, a number with the name of its axis."""
+    return value if isinstance(value, str) else f"{name} {value}"
+
+
+def _facet_looks(results: Results, facets: Facets) -> dict[str, Look]:
+    """The look of every line by its label: of its method, if these differ; else colours without an
+    order for words, and with one for numbers.
+    """
+    places = list(itertools.product(*facets.values[1:]))
+    of_cells, first = cell_method_colors(results), facets.values[0]
+    methods = [
+        {of_cells[cell] for value in first if (cell := facets.cells.get((value, *place)))}
+        for place in places
+    ]
+    if len(set().union(*methods)) == len(places) == sum(map(len, methods)):
+        colors = [color for found in methods for color in found]
+    elif any(isinstance(value, str) for place in places for value in place):
+        colors = [OTHER_COLORS[i % len(OTHER_COLORS)] for i in range(len(places))]
+    else:
+        colors = list(ordered_colors(len(places)))
+    labels = [", ".join(map(say, facets.names[1:], place)) for place in places]
+    looks = make_looks(dict(zip(labels, colors, strict=True)))
+    if facets.reference is None:
+        return looks
+    return {facets.reference: Look(color=GREY, marker="o", line=(5, 2))} | looks

@@ -22,11 +22,12 @@ from analysis.figures.captions import (
     length_label,
     size_names,
 )
-from analysis.figures.facets import ACROSS, Facets, find_facets, say
+from analysis.figures.looks import ACROSS, Facets, find_facets, say
 from analysis.load import Results
 from analysis.statistics import runs as statistics
+from analysis.statistics.training import cell_train
 from analysis.tables.notes import NEAR
-from analysis.tables.sweep_tables import ablation_table, choose_lengths
+from analysis.tables.sweep_tables import choose_lengths
 from pcore.cli.text import plain
 
 LETTER, BESIDE = 0.058, 0.2  # inches: width of a letter of a label; of margins beside a map
@@ -57,8 +58,8 @@ def plot_cells(results: Results) -> Figure:
         rows = rows[rows["range"] == "test"]
     curves = statistics.cell_curves(rows)
     values = curves.pivot_table(index="cell", columns="length", values="median")
-    mean, train = values.mean(axis="columns"), ablation_table(results).numbers
-    values.insert(0, "train", train.set_index("cell")["train_median"])
+    mean = values.mean(axis="columns")
+    values.insert(0, "train", cell_train(results)["median"])
     order = values.assign(mean=mean).sort_values(["mean", "train"], ascending=False, kind="stable")
     near = set(rows.loc[rows["range"] == "near", "length"])
     square = width / len(values.columns)
@@ -150,7 +151,6 @@ def plot_second_lengths(results: Results) -> Figure:
         width = style.WIDTH * 0.86 / across
         height = np.clip(width * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
         figure, panels = style.new_panels(float(height), -(-len(cells) // across), across)
-        style.set_padding(figure, h_pad=0.05)
         for i, (axes, cell) in enumerate(zip(panels, cells, strict=False)):
             own = rows[rows["cell"] == cell]
             medians = own.groupby(["second_length", "length"])["exact_match"].median().unstack()

@@ -5,6 +5,7 @@ without pyplot, so nothing global changes.
 """
 
 import io
+import math
 import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -12,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.textpath import text_to_path
 
 from analysis.tables.files import check_place
 from pcore.cli.text import plain
@@ -68,8 +67,8 @@ WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", COLORS[0], "#00
 CAPTION_WIDTH = 118  # characters of small print that fit on a line
 MOST_COLUMNS = 6  # of labels in a legend
 MANY_LABELS = 8  # beyond which they are smaller
-SLACK = 1.03  # times which letters on whole pixels are at most as wide as their outlines
-HANDLE, BETWEEN = 4.0, 1.6  # widths in a legend, in letter sizes: mark and gap; between columns
+# Widths in a legend, in letter sizes: a letter; mark and gap; between columns.
+LETTER, HANDLE, BETWEEN = 0.6, 4.0, 1.6
 METADATA = {  # formats of a figure, and what of each changes from one run to the next
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
@@ -115,26 +114,19 @@ def new_panels(
     """A figure of paper width with a grid of Axes, row by row, each row `height` inches high, and
     room for a legend with these labels.
     """
-    lines = -(-len(labels) // legend_columns(labels))
+    lines = math.ceil(len(labels) / legend_columns(labels))
     size = (WIDTH, rows * height + 1.6 * legend_size(labels) / 72 * lines + 0.25)
     figure = Figure(figsize=size, layout="constrained")
-    set_padding(figure, w_pad=0.03, h_pad=0.03)
-    return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
-
-
-def set_padding(figure: Figure, **inches: float) -> None:
-    """Change the constrained layout of a figure from `new_panels`."""
     engine = figure.get_layout_engine()
     assert engine is not None
-    engine.set(**inches)
+    engine.set(w_pad=0.03, h_pad=0.05)  # pyright: ignore[reportCallIssue]
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def add_caption(figure: Figure, text: str) -> None:
     """Small print below the plot: what the marks mean, in lines of about the same length."""
-    num_lines = len(textwrap.wrap(text, CAPTION_WIDTH))
-    widths = range(CAPTION_WIDTH // 2, CAPTION_WIDTH + 1)
-    width = next(w for w in widths if len(textwrap.wrap(text, w)) <= num_lines or w == widths[-1])
-    lines = textwrap.fill(text, width)
+    num_lines = math.ceil(len(text) / CAPTION_WIDTH)
+    lines = textwrap.fill(text, min(CAPTION_WIDTH, len(text) // num_lines + 8))
     figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
 
 
@@ -152,19 +144,17 @@ def legend_size(labels: Sequence[str]) -> float:
 def legend_columns(labels: Sequence[str]) -> int:
     """How many labels stand side by side: as few as give the fewest rows."""
     size = legend_size(labels)
-    font = FontProperties(family=RC["font.sans-serif"], size=size)
-    widths = [text_to_path.get_text_width_height_descent(text, font, False)[0] for text in labels]
 
     def fits(columns: int) -> bool:
-        parts = [SLACK * max(widths[i::columns]) + HANDLE * size for i in range(columns)]
-        return sum(parts) + BETWEEN * size * (columns - 1) <= 72 * WIDTH - size
+        longest = sum(max(map(len, labels[i::columns])) for i in range(columns))
+        return size * (LETTER * longest + (HANDLE + BETWEEN) * columns) <= 72 * WIDTH
 
     fitting = [n for n in range(1, min(MOST_COLUMNS, len(labels)) + 1) if n == 1 or fits(n)]
-    return min(fitting, key=lambda n: (-(-len(labels) // n), n), default=1)
+    return min(fitting, key=lambda n: (math.ceil(len(labels) / n), n), default=1)
 
 
-def add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """The cells above the plot, read row by row as in the table."""
+def add_legend(figure: Figure, handles: Sequence[Artist]) -> None:
+    """The labels above the plot, read row by row as in the table."""
     if not handles:
         return
     labels = [str(handle.get_label()) for handle in handles]

@@ -10,11 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.configs import cell_configs
-from analysis.factors import token_factor
 from analysis.figures.looks import cell_method_colors, cell_shades, method_name
-from analysis.load import COUNTED, Results, trained_ranges
+from analysis.load import COUNTED, Results, cell_configs, trained_ranges
 from analysis.statistics import runs as statistics
+from analysis.statistics.training import token_factor
 from analysis.tables.notes import POLICIES
 from analysis.tables.sweep_tables import DASH, Table, TableCell, choose_lengths
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from analysis import trace
-from analysis.load import Results
+from analysis.load import Results, run_table
 from analysis.statistics.comparisons import compare_with_first
 from analysis.tables import render
 from analysis.tables.comparison_table import arms_table
@@ -27,7 +26,7 @@ def table_files(results: Results) -> tuple[Table, dict[str, str]]:
     """The table of a sweep; by name the files of all its tables and of the rows behind them."""
     table, compared = ablation_table(results), compare_cells(results)
     texts = render_files(table, "table")
-    texts["runs.csv"] = render.frame_csv(trace.run_table(results))
+    texts["runs.csv"] = render.frame_csv(run_table(results))
     return table, texts | (render_files(compared, "comparisons") if compared else {})
 
 

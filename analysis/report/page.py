@@ -19,11 +19,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analysis.configs import cell_configs, differences, in_common
 from analysis.figures import style
 from analysis.figures.choose import draw_figures
 from analysis.findings import VerdictRow, is_judged, judge, load_findings
-from analysis.load import COUNTED, Results, load_sweep
+from analysis.load import COUNTED, Results, cell_configs, differences, load_sweep
 from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_samples
 from analysis.report.files import compare_cells
 from analysis.settings import settings_table
@@ -235,7 +234,7 @@ def _make_section(results: Results) -> dict[str, Any]:
     name = re.sub(r"[^A-Za-z0-9_-]", "-", f"{results.sweep}-{results.scale}")
     table = ablation_table(results) if len(results.evaluation) else None
     configs = cell_configs(results)
-    varied = differences(configs)
+    varied, first = differences(configs), next(iter(configs.values()), {})
     return {
         "id": name,
         "sweep": results.sweep,
@@ -255,7 +254,7 @@ def _make_section(results: Results) -> dict[str, Any]:
         "samples": pick_samples(results.evaluation),
         "varied": varied,
         "configs": list(configs),
-        "shared": in_common(configs),
+        "shared": {k: v for k, v in first.items() if k not in varied},
         "settings": settings_table(results),
     }
 

@@ -1,4 +1,5 @@
-"""Which lengths a cell was trained on and how often: the weights of "train" in tables.
+"""Which lengths a cell was trained on and how often: the weights of "train" in tables; and how far
+a tested length is beyond them in tokens.
 
 Training draws the lengths of an example independently: of two operands of 1-12 digits, the longer
 has 12 digits in 16 % of the examples and 1 digit in 0.7 %. The share of a length is that of the
@@ -10,7 +11,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from analysis.load import Results
+from analysis.statistics.runs import SEEDS, summarize, train_exact_match
 from pcore.tasks import TASKS, Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.minesweeper import Minesweeper
@@ -27,12 +31,17 @@ def drawn_lengths(results: Results) -> dict[str, dict[int, float]]:
     }
 
 
+def cell_train(results: Results) -> pd.DataFrame:
+    """`summarize` over the runs of every cell, in order, of exact match on the trained lengths."""
+    runs = train_exact_match(results.evaluation, drawn_lengths(results)).groupby("cell")
+    found = {c: summarize(r["exact_match"].to_numpy(), r[SEEDS].to_numpy()) for c, r in runs}
+    return pd.DataFrame([found.get(c, summarize([])) for c in results.cells], index=results.cells)
+
+
 def _shares(config: Mapping[str, Any]) -> dict[int, float]:
     low, high = config["data.min_length"], config["data.max_length"]
-    if config["task.name"] not in TASKS:  # a row runs no code that it names
+    if (task := _known_task(config)) is None:
         return uniform_shares(low, high)
-    fields = {k.removeprefix("task."): v for k, v in config.items() if k.startswith("task.")}
-    task = TASKS[fields.pop("name")](**fields)
     return length_shares(task, low, high, bool(config["eval.second_lengths"]))
 
 
@@ -64,3 +73,24 @@ def longest_shares(count: int, low: int, high: int) -> dict[int, float]:
 def uniform_shares(low: int, high: int) -> dict[int, float]:
     """Every length alike."""
     return longest_shares(1, low, high)
+
+
+def token_factor(config: Mapping[str, Any], length: int) -> float | None:
+    """Tokens that a model reads for an example of this length, over those of the longest row that
+    it was trained on (packed rows are longer than problems); None for a task of somebody's own.
+
+    config: flat, as `cell_configs` gives it. A row has BOS once, and no EOS.
+    """
+    if (task := _known_task(config)) is None:
+        return None
+    most = max(int(number) for number in str(config["data.problems_per_row"]).split(","))
+    longest = most * (task.num_tokens(config["data.max_length"]) - 2) + 1
+    return (task.num_tokens(length) - 1) / longest
+
+
+def _known_task(config: Mapping[str, Any]) -> Task | None:
+    """The task of a flat configuration; None for somebody's own: a row runs no code that it
+    names."""
+    fields = {k.removeprefix("task."): v for k, v in config.items() if k.startswith("task.")}
+    name = fields.pop("name", None)
+    return TASKS[name](**fields) if name in TASKS else None

@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.statistics.training import drawn_lengths
+from analysis.statistics.training import cell_train
 from analysis.tables.notes import NEAR, UNFITTED, describe, explain_unfitted
 
 DASH = "–"
@@ -115,8 +115,7 @@ def _measure_cells(results: Results, shown: ShownLengths) -> pd.DataFrame:
     evaluation = results.evaluation
     curves = statistics.cell_curves(evaluation)
     l95s = statistics.cell_l95(evaluation, curves).set_index("cell")
-    train = statistics.train_exact_match(evaluation, drawn_lengths(results))
-    trained = trained_ranges(results)
+    train, trained = cell_train(results), trained_ranges(results)
     rows = []
     for cell in results.cells:
         status = results.trials.loc[results.trials["cell"] == cell, "status"]
@@ -130,11 +129,7 @@ def _measure_cells(results: Results, shown: ShownLengths) -> pd.DataFrame:
             "trained_min": low,
             "trained_max": high,
         }
-        runs = train[train["cell"] == cell]
-        pooled = statistics.summarize(
-            runs["exact_match"].to_numpy(), runs[statistics.SEEDS].to_numpy()
-        )
-        row |= {f"train_{name}": pooled[name] for name in ("median", "low", "high")}
+        row |= {f"train_{name}": train.loc[cell, name] for name in ("median", "low", "high")}
         for length in shown.lengths:
             at = curve.loc[length] if length in curve.index else statistics.summarize([])
             row |= {f"em_{length}_{name}": at[name] for name in ("median", "low", "high")}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from pcore.checkpoint import unpack_model
+from pcore.checkpoint import load_model
 from pcore.config import TrialConfig
 from pcore.model import Transformer
 
@@ -37,13 +37,7 @@ def set_threads(number: int | None, config: TrialConfig) -> None:
 def open_model(
     file: Path, device: torch.device, *, trust_code: bool = False
 ) -> tuple[Transformer, TrialConfig]:
-    """The model of a checkpoint on a device. Raises ValueError as `unpack_model`."""
-    if file.is_dir():
-        names = sorted(path.name for path in file.glob("*.pt"))
-        hint = f"; it holds {', '.join(names[:5])}" if names else ""
-        raise ValueError(f"{file} is a folder, not a checkpoint file{hint}")
-    if not file.is_file():
-        raise ValueError(f"no checkpoint at {file}")
-    model, config = unpack_model(file.read_bytes(), str(file), trust_code=trust_code)
+    """The model of a checkpoint on a device. Raises ValueError as `load_model`."""
+    model, config = load_model(file, trust_code=trust_code)
     set_threads(None, config)
     return model.to(device), config

@@ -10,7 +10,6 @@ from pcore.cli.text import format_seconds
 from pcore.encodings.embeddings import check_moduli
 from pcore.registry import nearest
 from pcore.theory import ceilings
-from pcore.theory.addition import max_digits_with_rings
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
     Construction,
@@ -93,9 +92,10 @@ def _find_construction(args: argparse.Namespace) -> Construction:
     if args.moduli is None:
         return CONSTRUCTIONS[name]
     moduli = parse_moduli(args.moduli)
-    if args.digits > (most := max_digits_with_rings(moduli)):
+    construction = addition_with_rings(moduli)
+    if args.digits > (most := construction.max_digits(0)):
         raise ValueError(f"--moduli {args.moduli} adds up to {most:,} digits, not {args.digits:,}")
-    return addition_with_rings(moduli)
+    return construction
 
 
 def parse_moduli(text: str) -> tuple[int, ...]:

@@ -4,9 +4,8 @@
 and nothing printed. `format_checks` makes the report. A second or two on one core.
 """
 
-from pcore.conformance.encodings import check_encoding
-from pcore.conformance.mixing import check_attention, check_mixer
-from pcore.conformance.report import Check, format_checks
+from pcore.conformance.bench import Check, format_checks
+from pcore.conformance.parts import check_attention, check_encoding, check_mixer
 from pcore.conformance.tasks import (
     check_task,
     example_of,

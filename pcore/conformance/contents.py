@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from pcore.config import make_generator
-from pcore.conformance.report import Broken
+from pcore.conformance.bench import Broken
 from pcore.registry import describe_error
 from pcore.tasks import Contents, Layout, Symbol, Task
+from pcore.tasks.base import NO_ID
 
 LONGER = 12  # a length at which a response may have another number of digits
 
@@ -83,6 +84,11 @@ def call_layout(task: Task, shape: tuple[int, ...], source: str) -> Layout:
             raise Broken(
                 f"{what} adds {symbol!r} with {len(ids)} relative IDs instead of "
                 f"{task.num_levels}: add(symbol, an ID for each level)"
+            )
+    for level, ids in zip(task.levels, zip(*layout.relative_ids, strict=True), strict=True):
+        if min(ids) < NO_ID or max(ids) < 0:
+            raise Broken(
+                f"{what} gives level {level!r} the relative IDs {ids}: -1 is none, 0 first"
             )
     if not 0 < layout.num_query < len(layout.sources):
         raise Broken(f"{what} does not say where the query ends: call end_query() after '='")

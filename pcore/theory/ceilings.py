@@ -6,14 +6,10 @@ other and end in the same token. So greedy decoding has one answer for all pairs
 the same multiset of digits: at best the commonest sum among them. For two operands of exactly m
 digits, leading digits 1-9 (of one digit too: 81 pairs at m = 1, as published), the ceiling is the
 number of pairs that this answer fits.
-
-`count_pairs` says that in plain words; `count_ceiling` does it with arrays.
 """
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 
 import numpy as np
 
@@ -50,12 +46,3 @@ def count_ceiling(num_digits: int) -> Ceiling:
     np.subtract.at(counts, same, 1)  # a pair of equal operands has no mirror image
     starts = np.flatnonzero(np.diff(pairs // num_sums, prepend=-1))
     return Ceiling(int(np.maximum.reduceat(counts, starts).sum()), len(operands) ** 2)
-
-
-def count_pairs(num_digits: int) -> int:
-    """The proposition word for word: group all pairs by multiset, take each one's commonest sum."""
-    operands = range(10 ** (num_digits - 1), 10**num_digits)
-    sums: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    for a, b in product(operands, repeat=2):
-        sums["".join(sorted(f"{a}{b}"))][a + b] += 1
-    return sum(max(counts.values()) for counts in sums.values())

@@ -1,25 +1,31 @@
-"""Checks that a construction is exact, on the batches of evaluation and on the hardest cases.
+"""The constructions, and checks that each is exact: on the hardest cases and as evaluation does.
 
-Teacher-forced arg-max at every target, which is free-running exactness by induction;
-`decode_freely` runs free as well.
+Teacher-forced arg-max at every target, which is free-running exactness by induction.
+
+A constructed model is a trial too: `model.kind=constructed` with `model.num_bits` = P;
+`optim.num_steps` is 0, for nothing is trained, and seeds change nothing. It is right up to the
+length that the theorem gives for P (`Construction.max_digits`) and may be tested beyond it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcore.batch import target_places
-from pcore.config import make_generator
+from pcore.config import TrialConfig, make_generator
+from pcore.registry import name_of
+from pcore.tasks import TASKS
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch, Task
 from pcore.tasks.multiplication import Multiplication
-from pcore.theory import addition, multiplication, scratchpad
+from pcore.theory import addition, multiplication
 from pcore.theory.formal import FormalTransformer
 
+MAX_BITS = 14  # position vectors of 16,384 IDs
 MIN_BITS = 2  # with one bit the vectors of different IDs are not told apart from "no ID"
 ROWS_PER_BATCH = 256
 TOKENS_PER_BATCH = 2**14  # bounds memory, nothing else
@@ -54,23 +60,19 @@ def addition_with_scratchpad(num_operands: int) -> Construction:
     return Construction(
         claim=f"Addition of {num_operands} operands with a scratchpad: 1 layer with 4 heads",
         task=Addition(num_operands=num_operands, scratchpad=True),
-        make=scratchpad.make_scratchpad,
+        make=addition.make_scratchpad,
         max_digits=max_digits,
-        hard_queries=lambda length: scratchpad.hard_queries(length, num_operands),
+        hard_queries=lambda length: addition.hard_scratchpads(length, num_operands),
     )
 
 
 def addition_with_rings(moduli: Sequence[int]) -> Construction:
     """The construction with residue rings, which are what they are: P does nothing."""
-
-    def make(_: int, **options: Any) -> FormalTransformer:
-        return addition.make_addition_with_rings(moduli, **options)
-
     return Construction(
         claim="Addition with residue rings: 1 layer with 2 heads",
         task=Addition(),
-        make=make,
-        max_digits=lambda _: addition.max_digits_with_rings(moduli),
+        make=partial(addition.make_addition, moduli=moduli),
+        max_digits=partial(addition.max_digits, moduli=moduli),
         hard_queries=addition.hard_queries,
     )
 
@@ -150,20 +152,6 @@ def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Score:
     return Score(int((worst > 0).sum()), len(worst), float(worst.min()))
 
 
-def decode_freely(model: FormalTransformer, batch: Batch) -> Int[Tensor, "B R"]:
-    """Tokens at the targets when the model reads its own predictions; all of one length."""
-    places, real = target_places(batch.response_mask)
-    assert real.all()
-    first = int(places[0, 0])
-    assert (places[:, 0] == first).all(), "queries of one length"
-    ids, tokens = position_ids(batch), batch.tokens[:, : first + 1]
-    for end in range(first + 1, first + 1 + places.shape[1]):
-        last = torch.full((len(tokens), 1), end - 1)
-        token = model(tokens, ids[:, :end], last).argmax(dim=2)
-        tokens = torch.cat([tokens, token], dim=1)
-    return tokens[:, first + 1 :]
-
-
 def position_ids(batch: Batch, start: int = 1) -> Int[Tensor, "B T P"]:
     """Position IDs with counting from `start`, which is 1 in evaluation; 0 for no ID."""
     return torch.where(batch.relative_ids == NO_ID, 0, batch.relative_ids + start)
@@ -195,3 +183,50 @@ def exact_lengths(
 
 def _rows_per_batch(task: Task, length: int) -> int:
     return max(1, min(ROWS_PER_BATCH, TOKENS_PER_BATCH // task.num_tokens(length)))
+
+
+# As trials ----------------------------------------------------------------------------------------
+
+
+def find_construction(task: Task) -> Construction:
+    """The construction for exactly this task. Raises ValueError that says which there are."""
+    constructions = list(CONSTRUCTIONS.values())
+    if isinstance(task, Addition) and task.scratchpad:
+        constructions.append(addition_with_scratchpad(task.num_operands))
+    for construction in constructions:
+        if construction.task == task:
+            return construction
+    raise ValueError(
+        f"model.kind=constructed: no theorem builds a model for {name_of(type(task), TASKS)} with "
+        "these options; there are addition of two numbers, addition with task.scratchpad=True and "
+        "multiplication, all other options at their defaults"
+    )
+
+
+def check_constructed(config: TrialConfig) -> None:
+    """Raise ValueError with what of the configuration a constructed model cannot do."""
+    find_construction(config.task)
+    bits = config.model.num_bits
+    if not MIN_BITS <= bits <= MAX_BITS:
+        raise ValueError(
+            f"model.num_bits={bits} of a constructed model is not in {MIN_BITS}-{MAX_BITS}"
+        )
+    wanted = {
+        "position.encoding": "learned",
+        "position.ids": "coupled",
+        "position.test_policy": "fixed",
+        "position.test_start": 1,
+        "optim.num_steps": 0,
+        "eval.attention_factor": 1.0,
+    }
+    for name, value in wanted.items():
+        group, _, leaf = name.partition(".")
+        if (given := getattr(getattr(config, group), leaf)) != value:
+            raise ValueError(f"{name}={given}: a constructed model needs {value}")
+
+
+def make_constructed(config: TrialConfig) -> FormalTransformer:
+    """The model of a constructed trial, in float32 on the CPU."""
+    construction, position = find_construction(config.task), config.position
+    num_ids = max(position.level_limits(config.task.num_levels))
+    return construction.make(config.model.num_bits, num_ids=num_ids).to(torch.float32)

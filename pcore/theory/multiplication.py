@@ -26,21 +26,26 @@ fourth column, 0 or 1, which PRE_CARRY gets; without them the differences that t
 -3 ... 0, 7 ... 10 and 17 ... 20, still apart (a test leaves the head out).
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pcore.tasks.multiplication import Multiplication
-from pcore.theory.formal import FormalTransformer
-from pcore.theory.forms import BlockPlan, FeedForwardPlan, Form, HeadPlan, ReluLayer, Rows
-from pcore.theory.positions import (
+from pcore.theory.formal import (
+    Form,
+    FormalTransformer,
+    Head,
     Lookup,
+    Plan,
+    ReluLayer,
+    Rows,
     default_scale,
     make_embedding,
     make_positions,
     make_read_out,
+    sign_vectors,
 )
 
-NUM_ROWS = 34  # beside the six position blocks
 SHIFTS = (1, 0, -1, -2, -3)  # significance of A's digit, seen from the response digit
+Network: TypeAlias = tuple[list[ReluLayer], list[tuple[Form, Form]]]  # the end of a `Plan`
 LARGEST_COLUMN = 162  # 9 * 9 + 9 * 9
 
 
@@ -64,7 +69,6 @@ class _Rows(Rows):
         self.pre_prod, self.pre_carry = self.one("PRE_PROD"), self.one("PRE_CARRY")
         self.flags = self.block("PRE_EOS", 2)
         self.digits, self.is_eos = self.block("PROD", 10), self.one("IS_EOS")
-        assert self.width == NUM_ROWS
         self.positions = {s: self.block(f"POS{s:+d}", num_bits) for s in SHIFTS}
         self.on_a = self.block("POS_OP1", num_bits)
 
@@ -87,18 +91,18 @@ def make_multiplication(
     task = Multiplication()
     marks = {task.bos: rows.is_bos, "*": rows.is_mul, "=": rows.is_equal}
     blocks = [
-        BlockPlan(heads=_marking_heads(rows, look), feed_forward=_copy_positions(rows)),
-        BlockPlan(heads=_fetching_heads(rows, look, end_flags), feed_forward=_arithmetic(rows)),
+        Plan(_marking_heads(rows, look), *_copy_positions(rows)),
+        Plan(_fetching_heads(rows, look, end_flags), *_arithmetic(rows)),
     ]
     return FormalTransformer(
         make_embedding(task.vocab, rows.num, marks, rows.ones, rows.width),
-        [make_positions(rows.positions, num_ids, rows.width)],
+        [make_positions(rows.positions, sign_vectors(num_bits), num_ids, rows.width)],
         blocks,
         make_read_out(task.vocab, rows.digits, task.eos, rows.is_eos, rows.width),
     )
 
 
-def _marking_heads(rows: _Rows, look: Lookup) -> list[HeadPlan]:
+def _marking_heads(rows: _Rows, look: Lookup) -> list[Head]:
     """B's ones digit has `*` alone one ID before it, its tens digit two IDs before it.
 
     For response digits `=` is there too and cancels `*`; A stands before both.
@@ -106,40 +110,40 @@ def _marking_heads(rows: _Rows, look: Lookup) -> list[HeadPlan]:
     beside = 2 * (rows.is_mul - rows.is_equal)
     here = rows.positions[0]
     return [
-        HeadPlan(**look.by_position(rows.positions[-1], here), writes=[(rows.is_b_ones, beside)]),
-        HeadPlan(**look.by_position(rows.positions[-2], here), writes=[(rows.is_b_tens, beside)]),
-        HeadPlan(**look.by_mark(rows.is_mul), writes=[(rows.from_mul, 2 * rows.is_mul)]),
+        look.by_position(rows.positions[-1], here, (rows.is_b_ones, beside)),
+        look.by_position(rows.positions[-2], here, (rows.is_b_tens, beside)),
+        look.by_mark(rows.is_mul, (rows.from_mul, 2 * rows.is_mul)),
     ]
 
 
-def _copy_positions(rows: _Rows) -> FeedForwardPlan:
+def _copy_positions(rows: _Rows) -> Network:
     """Position vectors, 0 from `*` on: for a sign s and a mark m, s unless m = 1."""
     layer = ReluLayer()
     writes: list[tuple[Form, Form]] = []
     for sign, copy in zip(rows.positions[0], rows.on_a, strict=True):
         kept = layer.relu(sign - rows.from_mul) - layer.relu(-sign - rows.from_mul)
         writes.append((copy, kept))
-    return FeedForwardPlan(layers=[layer], writes=writes)
+    return [layer], writes
 
 
-def _fetching_heads(rows: _Rows, look: Lookup, end_flags: str) -> list[HeadPlan]:
+def _fetching_heads(rows: _Rows, look: Lookup, end_flags: str) -> list[Head]:
     """Half of the attention is on BOS and half on the digit, so values are doubled."""
     absent, present = rows.is_bos, 2 * (rows.ones - rows.is_bos)
     flags = {-1: absent, -2: present} if end_flags == "mended" else {-1: absent, 1: absent}
     flag_rows = dict(zip(flags, rows.flags, strict=True))
     heads = [
-        HeadPlan(**look.by_mark(rows.is_b_ones), writes=[(rows.b_ones, 2 * rows.num)]),
-        HeadPlan(**look.by_mark(rows.is_b_tens), writes=[(rows.b_tens, 2 * rows.num)]),
+        look.by_mark(rows.is_b_ones, (rows.b_ones, 2 * rows.num)),
+        look.by_mark(rows.is_b_tens, (rows.b_tens, 2 * rows.num)),
     ]
     for shift, row in rows.a.items():
         writes = [(row, 2 * rows.num)]
         if shift in flags:
             writes.append((flag_rows[shift], flags[shift]))
-        heads.append(HeadPlan(**look.by_position(rows.positions[shift], rows.on_a), writes=writes))
+        heads.append(look.by_position(rows.positions[shift], rows.on_a, *writes))
     return heads
 
 
-def _arithmetic(rows: _Rows) -> FeedForwardPlan:
+def _arithmetic(rows: _Rows) -> Network:
     """Products of digits, their decimal digits, the carry, the next digit: four hidden layers.
 
     Values that are never negative pass a layer by `relu`.
@@ -170,7 +174,7 @@ def _arithmetic(rows: _Rows) -> FeedForwardPlan:
     writes.append((rows.is_eos, fourth.ramp(flags[0] + flags[1] - 1.9, width=0.2)))
     targets = (*rows.columns, rows.pre_prod, rows.pre_carry)
     writes += [(row, fourth.relu(form)) for row, form in zip(targets, shown, strict=True)]
-    return FeedForwardPlan(layers=[first, second, third, fourth], writes=writes)
+    return [first, second, third, fourth], writes
 
 
 def _decimal_digits(layer: ReluLayer, column: Form) -> tuple[Form, Form, Form]:

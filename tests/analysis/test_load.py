@@ -136,3 +136,32 @@ def test_options_of_an_own_task_are_columns_of_the_rows(tmp_path):
     options = read_rows(tmp_path).groupby("cell")["task.flavour"].unique()
     assert options["sour"].tolist() == ["sour"]
     assert options["plain"].isna().all()
+
+
+def test_rows_in_hand_have_axes_configuration_and_counts(tmp_path: Path):
+    store, cells = Store(tmp_path), {1: [make_config({}, 0)], 2: [make_config({}, 1)]}
+    for number, (config,) in cells.items():
+        write_trial(store, config, "ok", make_evaluation(9.0 + number, 1.5, 0))
+    view = view_rows({f"a{number}": runs for number, runs in cells.items()}, sweep="grid")
+    for row in view:
+        row["axes"] = f'{{"layers": {row["cell"][1]}}}'
+    store.write_view(view)
+    rows = read_rows(tmp_path)
+    assert list(rows.columns[:4]) == ["sweep", "scale", "cell", "axis.layers"]
+    assert rows.groupby("cell")["axis.layers"].unique().map(list).to_dict() == {
+        "a1": [1],
+        "a2": [2],
+    }
+    assert rows["model.num_layers"].nunique() == 1
+    assert rows["exact_match"].equals(rows["num_correct"] / rows["num_examples"])
+    assert len(rows.drop_duplicates(["trial_id", "length"])) == len(rows)
+    store.write_view([row | {"scale": "smoke"} for row in view])
+    assert len(read_rows(tmp_path, "grid", "all")) == 2 * len(read_rows(tmp_path, "grid", "smoke"))
+    for folder, sweep, message in (
+        (tmp_path, "gird", r"no such sweep; there: grid \[laptop\]"),
+        (tmp_path, "grid", "has rows at laptop and smoke scale: choose scale="),
+        (tmp_path.parent, None, rf"there: none; did you mean {tmp_path.parent}/\w+\?"),
+        (tmp_path / "nowhere", None, "there: none; there is no such folder"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_rows(folder, sweep)

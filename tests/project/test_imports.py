@@ -42,7 +42,7 @@ LAYERS = {
     "sweeps": (("engine", "tables"), ("baseline", "commands", "hooks")),
     "analysis": (
         ("load",),
-        ("configs", "factors", "statistics", "rows"),
+        ("statistics", "rows"),
         ("tables",),
         ("trace", "settings", "figures"),
         ("findings",),

@@ -9,12 +9,14 @@ parameters of a pcore model; learned position tables and NoPE only.
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.batch import TrainingBatch
 from pcore.config import TrialConfig
+from pcore.evaluation import LengthResult
 from pcore.model import Transformer
 from pcore.tasks import Batch
 
@@ -70,12 +72,18 @@ def find_right(model: Transformer, config: TrialConfig, batch: Batch, ids: Tenso
 
 
 @torch.no_grad()
+def outcomes(result: LengthResult) -> list[bool]:
+    """Which examples are right, as they are stored: a bit each."""
+    bits = np.unpackbits(np.frombuffer(result.outcomes, np.uint8), count=result.counts.num_examples)
+    return bits.astype(bool).tolist()
+
+
 def judge_plainly(
     model: Transformer, config: TrialConfig, batch: Batch, ids: Tensor
 ) -> tuple[dict[str, int], float, list[list[int]]]:
     """Counts by name, summed loss, and for each example the places of the answer that are wrong."""
     weights = dict(model.named_parameters()) | dict(model.named_buffers())
-    logits = forward(weights, config, batch.tokens[:, :-1], ids[:, :-1])
+    logits = forward(weights, config, batch.tokens[:, :-1], ids[:, :-1]).detach()
     eos = config.task.vocab.index[config.task.eos]
     kinds = ("correct", "missed_stop", "early_stop", "wrong_symbol")
     counts, loss, wrong = dict.fromkeys(kinds, 0), 0.0, list[list[int]]()

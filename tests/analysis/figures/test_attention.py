@@ -32,14 +32,9 @@ def one_layer(tiny_config):
 def test_panels_hold_the_weights_of_heads_and_of_the_construction(one_layer):
     found = average_attention(make_model(one_layer), one_layer, 3, 50)
     drawn = panels(plot_attention(found))
-    assert [title.split(":")[0] for title, _, _ in drawn[:2]] == [
-        "trained, head 1",
-        "trained, head 2",
-    ]
-    assert {title for title, _, _ in drawn[2:]} == {
-        "construction: next significance and BOS",
-        "construction: same significance and BOS",
-    }
+    assert [title.split(":")[0] for title, _, _ in drawn[:2]] == ["head 1", "head 2"]
+    words = {f"construction: {which} sig. + BOS" for which in ("next", "same")}
+    assert {title for title, _, _ in drawn[2:]} == words
     for number, (_, squares, axes) in enumerate(drawn[:2]):
         expected = found.weights[0, number, 8:].numpy()
         assert squares.shape == (5, 13)
@@ -77,7 +72,7 @@ def test_a_model_without_coupled_ids_gets_its_heads_alone(tiny_config):
     config = override(tiny_config, {"position.encoding": "none"})
     figure = plot_attention(average_attention(make_model(config), config, 3, 20))
     titles = [title for title, _, _ in panels(figure)]
-    assert titles == [f"trained, layer {a}, head {b}" for a in (1, 2) for b in (1, 2)]
+    assert titles == [f"layer {a}, head {b}" for a in (1, 2) for b in (1, 2)]
     assert "the construction predicts nothing" in figure.get_supxlabel().replace("\n", " ")
 
 

@@ -1,112 +1,183 @@
-"""Looks: one colour per method in every sweep, and the number along which cells differ."""
+"""Looks: one colour per method in every sweep, the number along which cells differ, the panels."""
 
 import itertools
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from analysis.figures import style
-from analysis.figures.curves import plot_axis
-from analysis.figures.looks import cell_looks, find_axis, method_color, number
-from analysis.load import Results
+from analysis.figures.choose import draw_figures
+from analysis.figures.curves import plot_axis, plot_lengths
+from analysis.figures.looks import cell_looks, find_axis, find_facets, method_color, number
+from analysis.figures.maps import plot_grid
+from analysis.load import Results, load_sweep
+from analysis.statistics import runs as statistics
+from pcore.config import override
 from pcore.encodings import ENCODINGS
+from sweeps.baseline import addition
+from sweeps.engine.spec import Cell, arms, axis, grid
+from sweeps.engine.store.store import Store
 from tests.support.rows import analysis_examples as examples
-from tests.support.rows.example_store import CELLS, example
+from tests.support.rows.example_store import (
+    CELLS,
+    example,
+    make_evaluation,
+    view_rows,
+    write_trial,
+)
 
-METHODS = {color.upper() for color in style.METHOD_COLORS.values()}
+METHODS = arms({"coupling": {}, "NoPE": {"position.encoding": "none"}})
+NORMS = arms({"RMSNorm": {}, "LayerNorm": {"model.norm": "layer"}})
+LAYERS, HEADS = axis("model.num_layers", 1, 2, 3), axis("model.num_heads", 2, 4)
+BASE = addition("laptop")
 
 
 def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
-    colors = {cell: look.color for cell, look in cell_looks(example()).items()}
+    looks = cell_looks(example())
+    colors = {cell: look.color for cell, look in looks.items()}
     assert colors["NoPE, 3 layers"].upper() == style.METHOD_COLORS["NoPE"]
     assert colors["APE, 3 layers"] == style.METHOD_COLORS["learned sequential"]
     two = cell_looks(examples.two_lengths(tmp_path))
     assert two["NoPE"].color == colors["NoPE, 3 layers"]
     assert two["coupling"].color == style.METHOD_COLORS["learned coupled"]
     assert len(set(style.METHOD_COLORS.values())) == len(style.METHOD_COLORS) - 1  # candidates
-
-
-def test_every_encoding_has_a_colour():
     assert set(ENCODINGS) - {"none"} <= {name.partition(" ")[0] for name in style.METHOD_COLORS}
+    for values in zip(*((s.color, s.marker, s.line) for s in looks.values()), strict=True):
+        assert len(set(values)) == len(CELLS), "also in grey"
 
 
-def test_shades_and_palettes_go_from_light_to_dark(tmp_path: Path):
-    def darkness(colors):
-        return [-float(np.dot(to_rgb(color), [0.299, 0.587, 0.114])) for color in colors]
-
-    styles = cell_looks(example())
-    shades = darkness(styles[cell].color for cell in CELLS if cell.startswith("coupling"))
-    assert shades == sorted(set(shades))
-    heads = darkness(look.color for look in cell_looks(examples.heads(tmp_path)).values())
-    assert heads == sorted(set(heads))
-
-
-def test_one_number_that_varies_is_an_axis(tmp_path: Path):
-    axis = find_axis(examples.heads(tmp_path))
-    assert axis.name == "model.num_heads"
-    assert list(axis.values.values()) == [1, 2, 4, 8]
-    assert (axis.label, axis.is_log, axis.tied) == ("heads", True, ())
-    assert find_axis(examples.layers_by_heads(tmp_path)) is None
-
-
-def test_cells_that_differ_in_words_have_no_axis():
-    assert find_axis(example()) is None
-    with pytest.raises(ValueError, match="do not differ in one number"):
-        plot_axis(example())
-
-
-def test_numbers_that_change_together_are_one_axis(tmp_path: Path):
-    arms = {
-        f"width {width}": ({"model.d_model": width, "model.d_ff": 4 * width}, 12.0)
-        for width in (64, 128, 256)
-    }
-    axis = find_axis(examples.build_sweep(tmp_path, "width", arms, num_seeds=1))
-    assert (axis.name, axis.tied) == ("model.d_model", ("model.d_ff",))
-    assert not axis.is_log
-
-
-def test_endless_data_comes_after_all_numbers(tmp_path: Path):
-    sizes = (10_000, 100_000, None)
-    arms = {str(size): ({"data.num_examples": size}, 12.0) for size in sizes}
-    axis = find_axis(examples.build_sweep(tmp_path, "sizes", arms, num_seeds=1))
-    assert list(axis.ticks.values()) == ["10k", "100k", "endless"]
-    assert axis.position(list(axis.values.values())[-1]) == 1_000_000
-
-
-def test_numbers_are_printed_short_and_exact():
-    assert [number(x) for x in (1, 1003, 1000, 50_000, 2_000_000, 3e-5, 0.5)] == (
-        ["1", "1003", "1k", "50k", "2M", "3e-5", "0.5"]
-    )
-
-
-def test_an_own_encoding_has_a_color_of_its_own_the_same_in_every_sweep():
+def test_an_own_encoding_has_a_colour_of_its_own_the_same_in_every_sweep():
     own = {"position.encoding": "my_encodings:Mine", "position.ids": "coupled"}
     color = method_color(own)
     assert color == method_color(own | {"position.ids": "sequential", "model.num_layers": 2})
     assert color in style.OTHER_COLORS
-    others = {method_color({"position.encoding": f"my_encodings:E{i}"}) for i in range(20)}
-    assert len(others) > 1
+    assert not set(style.OTHER_COLORS) & set(style.METHOD_COLORS.values())
 
 
-def test_every_cell_looks_different_even_in_grey():
-    styles = cell_looks(example()).values()
-    for values in zip(*((s.color, s.marker, s.line) for s in styles), strict=True):
-        assert len(set(values)) == len(CELLS)
-
-
-def test_cells_of_one_method_have_colours_that_differ(tmp_path: Path):
-    def nearest(results: Results) -> float:
-        """The smallest distance of two colours, from 0 to 1.7."""
-        colors = [np.array(to_rgb(look.color)) for look in cell_looks(results).values()]
-        return min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(colors, 2))
-
-    assert nearest(examples.heads(tmp_path)) > 0.24  # differ in a number
+def test_cells_of_one_method_have_colours_that_differ_light_to_dark_if_in_an_order(tmp_path: Path):
     arms = {name: ({"model.norm": name}, 12.0) for name in ("rms", "layer")}
     arms["deep"] = ({"model.num_layers": 3}, 12.0)  # together: in no single number
     words = examples.build_sweep(tmp_path, "norms", arms)
-    assert nearest(words) > 0.24
-    colors = [look.color for look in cell_looks(words).values()]
-    assert colors == list(style.OTHER_COLORS[:3])  # words have no order
-    assert not {color.upper() for color in style.OTHER_COLORS} & METHODS
+    found = [examples.heads(tmp_path), words]
+    for colors in ([look.color for look in cell_looks(results).values()] for results in found):
+        pairs = itertools.combinations(map(np.array, map(to_rgb, colors)), 2)
+        assert min(np.linalg.norm(a - b) for a, b in pairs) > 0.24
+    assert [look.color for look in cell_looks(words).values()] == list(style.OTHER_COLORS[:3])
+    shades = {c: look.color for c, look in cell_looks(example()).items() if c.startswith("coup")}
+    heads = {c: look.color for c, look in cell_looks(found[0]).items()}
+    for colors in (shades, heads):
+        light = [float(np.dot(to_rgb(c), [0.299, 0.587, 0.114])) for c in colors.values()]
+        assert light == sorted(set(light), reverse=True)
+
+
+SIZES = {str(n): ({"data.num_examples": n}, 9.0) for n in (10_000, 100_000, None)}
+WIDTHS = {str(n): ({"model.d_model": n, "model.d_ff": 4 * n}, 9.0) for n in (64, 128, 256)}
+LOG_HEADS = {str(n): ({"model.num_heads": n}, 9.0) for n in (1, 2, 4, 8)}
+
+
+@pytest.mark.parametrize(
+    ("cells", "label", "tied", "ticks"),
+    [
+        (LOG_HEADS, "heads", (), {1: "1", 2: "2", 4: "4", 8: "8"}),
+        (WIDTHS, "width (d_model)", ("model.d_ff",), {64: "64", 128: "128", 256: "256"}),
+        (SIZES, "training examples", (), {1e4: "10k", 1e5: "100k", 1e6: "endless"}),
+    ],
+)
+def test_one_number_that_varies_is_an_axis(tmp_path: Path, cells, label, tied, ticks):
+    axis = find_axis(examples.build_sweep(tmp_path, "sweep", cells, num_seeds=1))
+    assert axis is not None
+    assert (axis.label, axis.tied, axis.is_log) == (label, tied, label[0] != "w")
+    assert {axis.position(v): number(v) for v in axis.values.values()} == ticks
+
+
+def test_cells_that_differ_in_words_or_in_two_numbers_have_no_axis(tmp_path: Path):
+    assert find_axis(examples.layers_by_heads(tmp_path)) is None
+    with pytest.raises(ValueError, match="do not differ in one number"):
+        plot_axis(example())
+
+
+# Panels -------------------------------------------------------------------------------------------
+
+
+def make_grid(folder: Path, cells: list[Cell]) -> Results:
+    """Rows of two seeds per cell; the reach grows from cell to cell."""
+    store = Store(folder)
+    configs = {
+        cell.label: [replace(cell.config, seed=seed, data_seed=seed) for seed in range(2)]
+        for cell in cells
+    }
+    for place, runs in enumerate(configs.values()):
+        for config in runs:
+            write_trial(store, config, "ok", make_evaluation(9 + place, 1.5, config.seed))
+    axes = {cell.label: json.dumps(dict(cell.axes)) for cell in cells}
+    rows = view_rows(configs, sweep="grid")
+    store.write_view([row | {"axes": axes[row["cell"]]} for row in rows])
+    return load_sweep(folder, "grid", "laptop")
+
+
+def lines_of(axes: Axes) -> list:
+    return [line for line in axes.get_lines() if str(line.get_label())[0] != "_"]
+
+
+def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path: Path):
+    results = make_grid(tmp_path, grid(BASE, method=METHODS, layers=LAYERS, heads=HEADS))
+    facets = find_facets(results)
+    assert facets is not None
+    assert facets.names == ("method", "layers", "heads")
+    assert facets.values == (("coupling", "NoPE"), (1, 2, 3), (2, 4))
+    figure, medians = plot_lengths(results), statistics.cell_curves(results.evaluation)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["coupling", "NoPE"]
+    for axes, method in zip(figure.axes, facets.values[0], strict=True):
+        places = itertools.product(*facets.values[1:])
+        for line, place in zip(lines_of(axes), places, strict=True):
+            assert line.get_label() == f"layers {place[0]}, heads {place[1]}"
+            curve = medians[medians["cell"] == facets.cells[method, *place]]
+            assert line.get_ydata() == pytest.approx(100 * curve["median"])
+    figure = plot_grid(results)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["coupling", "NoPE"]
+    (mesh,) = figure.axes[1].collections
+    at = medians.set_index(["cell", "length"])["median"]
+    last = 100 * at["NoPE, num_layers=3, num_heads=4", 20]
+    assert np.asarray(mesh.get_array())[0, 1] == pytest.approx(last), "numbers grow upwards"
+    assert "not tested" not in figure.get_supxlabel()
+    fewer = replace(results, evaluation=results.evaluation.query("cell != @results.cells[3]"))
+    assert "not tested" in " ".join(plot_grid(fewer).get_supxlabel().split())
+
+
+def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_path: Path):
+    reference = Cell(label="reference", config=override(BASE, {"model.num_layers": 6}))
+    results = make_grid(tmp_path, [reference, *grid(BASE, method=METHODS, norm=NORMS)])
+    figures = {figure.name: figure for figure in draw_figures(results)}
+    assert "a panel per method" in figures["lengths"].caption
+    for axes in figures["lengths"].figure.axes:
+        names = [line.get_label() for line in lines_of(axes)]
+        assert names == ["reference", "RMSNorm", "LayerNorm"]
+        colors = [line.get_color() for line in lines_of(axes)[1:]]
+        assert colors == list(style.OTHER_COLORS[:2]), "norms have no order"
+    (axes,) = figures["grid"].figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["RMSNorm", "LayerNorm"]
+
+
+def test_methods_on_the_second_axis_have_the_colours_of_methods(tmp_path: Path):
+    for axes in plot_lengths(make_grid(tmp_path, grid(BASE, norm=NORMS, method=METHODS))).axes:
+        expected = [style.METHOD_COLORS["learned coupled"], style.METHOD_COLORS["NoPE"]]
+        assert [line.get_color() for line in lines_of(axes)] == expected
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        grid(BASE, layers=LAYERS, heads=axis("model.num_heads", 2)),
+        grid(BASE, layers=LAYERS) + grid(BASE, heads=axis("model.num_heads", 2)),
+        [replace(cell, axes={}) for cell in grid(BASE, layers=LAYERS, heads=HEADS)],
+    ],
+    ids=["one value", "two grids", "an older view"],
+)
+def test_other_sweeps_have_no_facets(tmp_path: Path, cells: list[Cell]):
+    assert find_facets(make_grid(tmp_path, cells)) is None

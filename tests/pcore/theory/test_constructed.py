@@ -6,7 +6,7 @@ from pcore.checkpoint import load_model
 from pcore.config import override, trial_id, unflatten
 from pcore.tasks.addition import Addition
 from pcore.tasks.strings import Copy
-from pcore.theory.constructed import find_construction
+from pcore.theory.exactness import find_construction
 from pcore.training import train
 from pcore.validation import validate
 from sweeps.__main__ import main

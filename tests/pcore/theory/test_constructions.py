@@ -12,7 +12,8 @@ from pcore.encodings import position_ids as positions
 from pcore.evaluation import make_test_set
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
-from pcore.theory.addition import make_addition, make_addition_with_rings
+from pcore.theory import formal
+from pcore.theory.addition import make_addition, make_scratchpad
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
     Score,
@@ -21,16 +22,22 @@ from pcore.theory.exactness import (
     check,
     check_hard,
     check_random,
-    decode_freely,
     exact_lengths,
     position_ids,
 )
-from pcore.theory.formal import FormalTransformer
+from pcore.theory.formal import (
+    FormalTransformer,
+    ReluLayer,
+    Rows,
+    default_scale,
+    least_scale,
+    sign_vectors,
+    to_matrix,
+)
 from pcore.theory.multiplication import make_multiplication
-from pcore.theory.positions import default_scale, least_scale
-from pcore.theory.scratchpad import make_scratchpad
 
 NAMES = list(CONSTRUCTIONS)
+EOS = "$"
 
 
 def run(name: str, model: FormalTransformer, query: str) -> tuple[Batch, torch.Tensor]:
@@ -51,6 +58,17 @@ def row_of(name: str, model: FormalTransformer, query: str, row: int) -> list[fl
     places, _ = target_places(batch.response_mask)
     stream = model.residual(batch.tokens, position_ids(batch), places)
     return [round(x, 3) for x in stream[0, :, row].tolist()]
+
+
+def decode_freely(model: FormalTransformer, batch: Batch) -> torch.Tensor:
+    """Tokens at the targets when the model reads its own predictions; queries of one length."""
+    places, _ = target_places(batch.response_mask)
+    first, ids = int(places[0, 0]), position_ids(batch)
+    tokens = batch.tokens[:, : first + 1]
+    for end in range(first + 1, first + 1 + places.shape[1]):
+        token = model(tokens, ids[:, :end])[:, -1:].argmax(dim=2)
+        tokens = torch.cat([tokens, token], dim=1)
+    return tokens[:, first + 1 :]
 
 
 # What the papers print --------------------------------------------------------------------------
@@ -123,7 +141,7 @@ def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bi
 @pytest.mark.parametrize("moduli", [(2, 3), (3, 4), (2, 3, 5), (5, 7)])
 def test_rings_add_exactly_up_to_their_product_less_two_and_nothing_beyond(moduli, dtype):
     construction, bound = addition_with_rings(moduli), math.prod(moduli) - 2
-    model = make_addition_with_rings(moduli, num_ids=bound + 3).to(dtype)
+    model = make_addition(0, moduli=moduli, num_ids=bound + 3).to(dtype)
     assert model.embedding.shape[1] == 17 + sum(moduli)
     scores = [
         check_hard(model, construction, length)
@@ -137,15 +155,9 @@ def test_rings_add_exactly_up_to_their_product_less_two_and_nothing_beyond(modul
 
 def test_rings_of_a_common_factor_are_exact_only_up_to_where_their_ids_repeat():
     construction = addition_with_rings((4, 6))  # 12 IDs apart, not 24
-    model = make_addition_with_rings((4, 6))
+    model = make_addition(0, moduli=(4, 6))
     scores = [check_hard(model, construction, length).exact for length in (9, 10, 11)]
     assert scores == [True, True, False]
-
-
-def test_rings_have_the_rows_that_the_proof_tabulates():
-    model = make_addition_with_rings((2, 3))
-    assert row_of("addition", model, "653+49", 3) == [12, 9, 6, 0, 0]  # PRE_SUM
-    assert row_of("addition", model, "653+49", 4) == [0, 14, 9, 13, 0]  # PRE_CARRY
 
 
 @pytest.mark.parametrize("name", ["addition", "scratchpad"])
@@ -236,6 +248,100 @@ def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
     batch = construction.task.sample_length(20, length, torch.Generator().manual_seed(1))
     answers = decode_freely(construction.make(4).float(), batch)
     assert torch.equal(answers, batch.tokens[:, -answers.shape[1] :])
+
+
+# Parts ------------------------------------------------------------------------------------------
+
+
+def test_position_vectors_are_far_apart():
+    for num_bits in (2, 5, 8):
+        products = sign_vectors(num_bits) @ sign_vectors(num_bits).T
+        same = torch.eye(2**num_bits, dtype=torch.bool)
+        assert (products[same] == num_bits).all()
+        assert products[~same].max() == num_bits - 2
+
+
+def test_small_circuits_compute_what_they_say():
+    rows = Rows()
+    a, b = rows.one("A"), rows.one("B")
+    layer = ReluLayer()
+    forms = [
+        layer.product(a, b),
+        layer.equal(a + b, 7),
+        layer.at_least(a - b, 2),
+        layer.square(a, 9),
+    ]
+    pairs = torch.cartesian_prod(torch.arange(10.0), torch.arange(10.0)).double()
+    pairs += 0.01 * torch.rand(pairs.shape, generator=torch.Generator().manual_seed(3))
+    weight, bias = to_matrix(layer.units, rows.width)
+    read, offset = to_matrix(forms, len(layer.units))
+    found = (pairs @ weight.T + bias).relu() @ read.T + offset
+    x, y = pairs.floor().unbind(1)
+    truth = torch.stack([x * y, (x + y == 7).double(), (x - y >= 2).double(), x * x], dim=1)
+    assert (found - truth).abs().max() < 0.5
+
+
+def test_attention_in_pieces_is_attention(monkeypatch):
+    model = make_multiplication(3)
+    batch = CONSTRUCTIONS["multiplication"].task.encode("77777*89")
+    whole = model(batch.tokens, position_ids(batch))
+    monkeypatch.setattr(formal, "MAX_SCORES", 3 * 7 * batch.tokens.shape[1])  # 3 queries of 7 heads
+    torch.testing.assert_close(model(batch.tokens, position_ids(batch)), whole)
+
+
+# The checks can fail ----------------------------------------------------------------------------
+
+
+def without_head(name: str, number: int, head: int) -> bool:
+    """Whether hard cases stay exact when one head copies nothing."""
+    construction = CONSTRUCTIONS[name]
+    model = construction.make(3)
+    model.blocks[number].attention.v[head] = 0
+    return check_hard(model, construction, construction.max_digits(3)).exact
+
+
+@pytest.mark.parametrize(("name", "num_heads"), [("addition", 2), ("scratchpad", 4)])
+def test_all_heads_of_one_layer_are_needed(name, num_heads):
+    assert [without_head(name, 0, head) for head in range(num_heads)] == [False] * num_heads
+
+
+def test_all_heads_of_multiplication_are_needed_but_that_of_the_fourth_column():
+    assert [without_head("multiplication", 0, head) for head in range(3)] == [False] * 3
+    assert [without_head("multiplication", 1, head) for head in range(7)] == [False] * 6 + [True]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_feed_forward_network_is_needed(name):
+    construction = CONSTRUCTIONS[name]
+    for number in range(len(construction.make(3).blocks)):
+        model = construction.make(3)
+        model.blocks[number].feed_forward.weights[-1].zero_()
+        assert not check_hard(model, construction, construction.max_digits(3)).exact, number
+
+
+def test_a_wrong_token_in_the_truth_is_seen():
+    task, model = Addition(), make_addition(4)
+    batch = task.sample_length(5, 6, torch.Generator().manual_seed(2))
+    assert check(model, batch).num_right == 5
+    tokens = batch.tokens.clone()
+    tokens[3, -2] = task.vocab.index["9"]  # the last response digit is 0 or 1
+    assert check(model, batch._replace(tokens=tokens)).num_right == 4
+
+
+def test_equal_logits_count_as_wrong():
+    model = make_addition(4)
+    model.unembedding.zero_()
+    assert check(model, Addition().encode("12+34")) == Score(0, 1, 0)
+
+
+def test_published_end_flags_fail_on_first_operands_of_one_digit_only():
+    construction = CONSTRUCTIONS["multiplication"]
+    published = make_multiplication(4, end_flags="published")
+    assert check_random(published, construction.task, 1, 200).num_right == 0
+    for length in range(2, 14):
+        assert check_hard(published, construction, length).exact
+    tokens = decode_freely(published, construction.task.encode("7*89"))[0].tolist()
+    assert construction.task.vocab.decode(tokens)[:2] == ["3", EOS]  # 623$ in truth
 
 
 # Large ------------------------------------------------------------------------------------------

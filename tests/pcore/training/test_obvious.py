@@ -12,7 +12,7 @@ from pcore.evaluation import evaluation_ids, judge, make_test_set
 from pcore.model import Transformer
 from pcore.training import Run, learning_rate
 from sweeps.baseline import addition
-from tests.support.obvious import ObviousTrainer, find_right, mean_loss
+from tests.support.obvious import ObviousTrainer, find_right, mean_loss, outcomes
 
 CHANGES = {
     "one layer": {"model.num_layers": 1},
@@ -93,4 +93,4 @@ def test_the_same_examples_are_right(config):
     ids = evaluation_ids(batch, config)
     right = find_right(run.model, config, batch, ids)
     assert 0 < right.sum() < len(right)
-    assert judge(run.model, batch, config).right.tolist() == right.tolist()
+    assert outcomes(judge(run.model, batch, config)) == right.tolist()

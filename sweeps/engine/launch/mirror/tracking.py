@@ -297,7 +297,7 @@ class Experiment:
         for figure in figures[:1]:
             where = f"get-artifact?path=report/{quote(figure.name)}&run_uuid={self.parent}"
             parts.append(f"![{figure.stem}]({where})")
-        wanted = "slices.md" if self.shown.search else "table.md"
+        wanted = "search.md" if self.shown.search else "table.md"
         parts += [file.read_text() for file in files if file.name == wanted]
         text = "\n\n".join(parts)
         return text if len(text) <= MOST else text[: text.rindex("\n", 0, MOST)] + "\n\n..."
