@@ -37,7 +37,7 @@ from sweeps.engine.trial.lost import GIVEN_UP, MAX_LOST, count_lost, record_lost
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
 from sweeps.engine.trial.running import Running, Taken, running
 
-TAKEN_OVER = "its file in running/ was removed: another launch runs it now"
+TAKEN_OVER = "its file in running/ was removed; its state is saved"
 Compile: TypeAlias = Literal["auto", "on", "off"]
 
 

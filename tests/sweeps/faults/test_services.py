@@ -63,22 +63,32 @@ def on_ray(results: Path, *flags: str, **variables: str) -> subprocess.Popen:
     )
 
 
-def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
-    driver = on_ray(tmp_path, "--seeds", "8")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path, number):
+    """What ran is continued from its state."""
+    longer = ["--name", "longer", "--set", "optim.num_steps=600", "--only", "coupling*"]
+    driver = on_ray(tmp_path, *longer)
     tree: list[psutil.Process] = []
     try:
         wait_until(lambda: ok_shards(tmp_path) or driver.poll() is not None, 300)
         assert driver.poll() is None, finish_fresh(driver)
         tree = psutil.Process(driver.pid).children(recursive=True)
-        driver.send_signal(signal.SIGINT)
-        output = finish_fresh(driver, patience=60)
+        driver.send_signal(number)
+        output = finish_fresh(driver, patience=100)
     finally:
         driver.kill()
         end(tree)
     assert driver.returncode == 130, output
     assert "interrupted; finished trials are stored, the same command resumes" in output
     assert "Traceback" not in output
-    assert len(ok_shards(tmp_path)) < 48
+    assert not list((tmp_path / "running").iterdir())
+    states = {file.parent.name for file in tmp_path.glob("checkpoints/*/state.pt")}
+    assert states
+    driver = on_ray(tmp_path, *longer, "--executor", "inline")
+    output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    rows = Store(tmp_path).load(states, "trial", ["status", "first_step"]).to_pylist()
+    assert all(row["status"] == "ok" and row["first_step"] > 0 for row in rows)
 
 
 def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_next_launch(tmp_path):

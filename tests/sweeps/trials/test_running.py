@@ -276,7 +276,7 @@ def test_an_attempt_that_others_took_for_dead_saves_its_state_and_stops(tmp_path
 
     outcome = attempt_telling(CONFIG, tmp_path, tell)
     assert outcome.status == "held"
-    assert "another launch runs it now" in outcome.error
+    assert "its state is saved" in outcome.error
     assert folder.exists(f"checkpoints/{trial_id(CONFIG)}/state.pt")
     assert not Store(tmp_path).shards()
 
