@@ -28,7 +28,7 @@ class Scheduler:
 
     def __init__(self, options: LaunchOptions, store: Store):
         self.options, self.store = options, store
-        self.executor = options.make_executor()
+        self.executor = options.executor
         self.name, self.observer = uuid.uuid4().hex[:12], Observer(store.folder)
         self.tries: Counter[str] = Counter()
         self.outcomes: dict[str, Outcome] = {}  # of the latest attempt at each trial

@@ -12,7 +12,7 @@ from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue
-from sweeps.engine.executors import Resources
+from sweeps.engine.executors import Executor, Resources
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import make_plan
@@ -290,11 +290,11 @@ def test_gc_touches_nothing_that_is_not_ours(tmp_path, capsys, tiny):
 def test_cpus_are_those_that_a_process_may_use(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    assert LaunchOptions(results="r", scale="smoke").num_slots == 1
+    assert Executor().num_slots == 1
     with pytest.raises(ValueError, match="--cpus-per-trial 2: this machine has 1"):
-        LaunchOptions(results="r", scale="smoke", resources=Resources(cpus=2.0))
+        LaunchOptions(results="r", scale="smoke", executor=Executor(resources=Resources(cpus=2.0)))
     monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
-    assert LaunchOptions(results="r", scale="smoke").num_slots == 64
+    assert Executor().num_slots == 64
     command("doctor", tmp_path)
     assert "ok  CPUs     64, load " in capsys.readouterr().out
 

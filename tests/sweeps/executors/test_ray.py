@@ -66,7 +66,7 @@ def test_a_killed_worker_costs_one_attempt_and_no_trial(tmp_path):
 
 
 def _kill_a_busy_worker(results: Path, driver: subprocess.Popen) -> int:
-    deadline = time.time() + 120
+    deadline = time.time() + 300
     while time.time() < deadline and driver.poll() is None:
         for marker in (results / "running").glob("*.json"):
             try:
@@ -87,7 +87,7 @@ def test_a_killed_driver_leaves_nothing_half_done(tmp_path):
         stdout=subprocess.DEVNULL,
     )
     store = Store(tmp_path)
-    deadline = time.time() + 120
+    deadline = time.time() + 300
     while not store.shards() and time.time() < deadline:
         time.sleep(0.05)
     tree = psutil.Process(driver.pid).children(recursive=True)
