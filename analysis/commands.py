@@ -11,7 +11,7 @@ from analysis.load import Results
 from analysis.report import files
 from analysis.tables import render
 from analysis.tables.files import check_place, write_text
-from analysis.tables.sweep_tables import Table
+from analysis.tables.table import Table
 from sweeps.engine.store.address import parse_address
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_existing, find_reports

@@ -20,9 +20,8 @@ Nothing is decided
 """
 
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from math import inf, isnan, nan, sqrt
@@ -38,7 +37,7 @@ from analysis.statistics.intervals import median_floor, rank_floor, rank_test
 from analysis.statistics.mechanism import pattern_masses
 from analysis.statistics.runs import SEEDS, SOLVED
 from analysis.statistics.training import drawn_lengths
-from analysis.tables.sweep_tables import DASH, Table, percent, text_table
+from analysis.tables.table import percent
 from pcore.theory.ceilings import count_ceiling
 from sweeps.engine.store.sources import version_of
 
@@ -777,39 +776,4 @@ def _row(finding: Finding, rule: Rule | None, scale: str, decision: Decision) ->
         least_p=None if isnan(decision.least_p) else decision.least_p,
         remark=finding.remark,
         is_weaker=is_weaker,
-    )
-
-
-def count_verdicts(verdicts: Iterable[VerdictRow]) -> str:
-    """How many of each, published findings and ours apart."""
-    parts, rows = list[str](), list(verdicts)
-    for kind, is_ours in (("published", False), ("ours", True)):
-        counts = Counter(row.verdict for row in rows if row.is_ours == is_ours)
-        parts.append(f"{kind}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
-    return "; ".join(parts)
-
-
-def verdict_table(verdicts: Iterable[VerdictRow]) -> Table:
-    """The verdicts as a table for `analysis.tables.render`: published findings, then ours."""
-    header = ("of", "finding", "published", "ours", "scale", "n", "least p", "verdict", "oracle")
-    numbers = pd.DataFrame([asdict(row) for row in verdicts])
-    shown = numbers.rename(columns={"least_p": "least p"})
-    shown["of"] = ["us" if certainty == "ours" else "papers" for certainty in shown["certainty"]]
-    shown["least p"] = [f"{p:.2g}" if pd.notna(p) else "" for p in shown["least p"]]
-    rows = shown[[*header]].astype(str).replace({"": DASH, "0": DASH})
-    return text_table(
-        title="Findings, published and ours, with our verdicts",
-        header=header,
-        rows=rows.to_numpy(),
-        notes=(
-            f"Checkpoint: {CHECKPOINT}; oracle: the same rule on checkpoints chosen by the loss at "
-            "the largest test length, as the paper chose its own. Rules: analysis/findings.toml.",
-            f"Nothing is decided with fewer than {LEAST_RUNS} runs of a cell at the lengths that a "
-            f"rule uses, each of {LEAST_EXAMPLES} examples or more, nor where both sides of an "
-            "order are saturated; diverged runs count as 0. n: runs of the cell with the fewest; "
-            "least p: the smallest two-sided p possible with n, seeds being shared as they are.",
-            "reproduced: a published number at paper scale; laptop scale can support an order "
-            "only, and proven results hold at any.",
-        ),
-        numbers=numbers,
     )

@@ -8,8 +8,8 @@ store or from a script.
 """
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import product
@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import Results, cell_configs
-from analysis.tables.sweep_tables import Table, text_table
+from analysis.tables.table import Table, text_table
 from pcore.config import SEEDS, TrialConfig, coerce, flatten, override
 
 FILE = Path(__file__).with_name("settings.toml")
@@ -70,11 +70,11 @@ class Line:
 
     cell: str
     field: str
-    published: Any
-    stated: Any
+    published: Any = NOT_NAMED
+    stated: Any = NOT_NAMED
     ours: Any
-    why: str
-    source: str
+    why: str = ""
+    source: str = FILE.name
 
     @property
     def differs(self) -> bool:
@@ -86,63 +86,48 @@ class Line:
         return self.ours == self.stated and bool(self.why or not self.differs)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arm:
-    """Cells of a sweep that stand for one published row.
-
-    cells: pattern of labels: published values of these cells alone; ours: pattern of labels: our
-    values where they differ. Of several patterns that match, all count, the last one most.
+@lru_cache
+def load_published(file: Path = FILE) -> dict[str, Any]:
+    """The file: `rows` with what they inherit, `arms`, `ours` and `why`, all settings by their
+    dotted names. Raises KeyError if an arm or a row names a missing row.
     """
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    rows = {name: _inherit(content["rows"], name) for name in content["rows"]}
+    arms = [_read_arm(arm) for arm in content["arms"]]
+    assert all(arm["row"] in rows for arm in arms)
+    own = {name: _dotted(content[name]) for name in ("ours", "why")}
+    return {"rows": rows, "arms": arms, **own}
 
-    sweep: str
-    row: str
-    cells: Mapping[str, Mapping[str, Any]]
-    ours: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    why: Mapping[str, str] = field(default_factory=dict)  # reasons by field
+
+def _inherit(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    own = _dotted(rows[name])
+    like = own.pop("like", "common")
+    return own if name == "common" else _inherit(rows, like) | own
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Published:
-    """The file, read."""
+def _read_arm(arm: Mapping[str, Any]) -> dict[str, Any]:
+    """Cells that stand for one row. cells, ours: by pattern of labels, the published values of
+    these cells alone, and ours where they differ; why: reasons by field."""
+    by_pattern = {
+        name: {pattern: _dotted(values) for pattern, values in arm.get(name, {}).items()}
+        for name in ("cells", "ours")
+    }
+    return {**arm, **by_pattern, "why": _dotted(arm.get("why", {}))}
 
-    rows: Mapping[str, Mapping[str, Any]]  # with what they inherit
-    arms: Sequence[Arm]
-    ours: Mapping[str, Any]  # our values in all arms, where they differ
-    why: Mapping[str, str]  # reasons for all arms
 
-    def knows(self, sweep: str) -> bool:
-        """Whether the file has any arm of a sweep."""
-        return any(arm.sweep == sweep for arm in self.arms)
+def _dotted(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """{"task": {"zero_pad": False}}, as TOML has it, as {"task.zero_pad": False}."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = isinstance(value, dict)
+        found |= _dotted(value, f"{before}{name}.") if inner else {before + name: value}
+    return found
 
-    def arm_of(self, sweep: str, cell: str) -> Arm | None:
-        """The arm that a cell belongs to, the first that has a pattern for it; None if none has."""
-        arms = (arm for arm in self.arms if arm.sweep == sweep)
-        return next((arm for arm in arms if matching(arm.cells, cell)), None)
 
-    def compare(self, sweep: str, cell: str, config: Mapping[str, Any], runs: str) -> list[Line]:
-        """Every field of a cell, of its flat configuration and the layout of its seeds.
-
-        Raises ValueError if no arm of the file matches the cell.
-        """
-        arm = self.arm_of(sweep, cell)
-        if arm is None:
-            raise ValueError(f"{FILE.name} has no arm for the cell {cell!r} of {sweep}")
-        row = {**self.rows[arm.row], **_merged(arm.cells, cell)}
-        published = _defaults(row.get("task.name", "addition")) | row
-        stated = {**published, **self.ours, **_merged(arm.ours, cell)}
-        reasons = {**self.why, **arm.why}
-        return [
-            Line(
-                cell=cell,
-                field=name,
-                published=published.get(name, NOT_NAMED),
-                stated=stated.get(name, NOT_NAMED),
-                ours=value,
-                why=reasons.get(name, ""),
-                source=published["source"],
-            )
-            for name, value in describe(config, runs).items()
-        ]
+def find_arm(published: Mapping[str, Any], sweep: str, cell: str) -> dict[str, Any] | None:
+    """The arm that a cell belongs to, the first that has a pattern for it; None if none has."""
+    arms = (arm for arm in published["arms"] if arm["sweep"] == sweep)
+    return next((arm for arm in arms if matching(arm["cells"], cell)), None)
 
 
 def matching(patterns: Iterable[str], cell: str) -> list[str]:
@@ -150,61 +135,43 @@ def matching(patterns: Iterable[str], cell: str) -> list[str]:
     return [pattern for pattern in patterns if fnmatchcase(cell, pattern)]
 
 
-def _merged(values: Mapping[str, Mapping[str, Any]], cell: str) -> dict[str, Any]:
-    """The values of all patterns that a label matches."""
-    found: dict[str, Any] = {}
-    for pattern in matching(values, cell):
-        found |= values[pattern]
-    return found
+def compare(
+    published: Mapping[str, Any], sweep: str, cell: str, config: Mapping[str, Any], runs: str
+) -> list[Line]:
+    """Every field of a cell, of its flat configuration and the layout of its seeds. A cell without
+    an arm has one line, which nothing explains.
+    """
+    arm = find_arm(published, sweep, cell)
+    if arm is None:
+        return [Line(cell=cell, field="cell", ours=cell)]
+    of_cell = {  # of several patterns that match, all count, the last one most
+        name: {k: v for pattern in matching(arm[name], cell) for k, v in arm[name][pattern].items()}
+        for name in ("cells", "ours")
+    }
+    row = published["rows"][arm["row"]] | of_cell["cells"]
+    row = _defaults(row.get("task.name", "addition")) | row
+    stated = row | published["ours"] | of_cell["ours"]
+    reasons = published["why"] | arm["why"]
+    return [
+        Line(
+            cell=cell,
+            field=name,
+            published=row.get(name, NOT_NAMED),
+            stated=stated.get(name, NOT_NAMED),
+            ours=value,
+            why=reasons.get(name, ""),
+            source=row["source"],
+        )
+        for name, value in describe(config, runs).items()
+    ]
 
 
 @lru_cache
 def _defaults(task: str) -> dict[str, Any]:
     """The fields of a configuration of this task that nothing was changed in, without `OWN`."""
     default = flatten(override(TrialConfig(), {"task.name": task}))
-    values = describe(default, "")
-    values["position.max_position"] = default["position.max_position"]
+    values = describe(default, "") | {"position.max_position": default["position.max_position"]}
     return {name: value for name, value in values.items() if name not in (*OWN, "runs")}
-
-
-@lru_cache
-def load_published(file: Path = FILE) -> Published:
-    """Read the file. Raises KeyError if an arm or a row names a missing row."""
-    content = tomllib.loads(file.read_text(encoding="utf-8"))
-    rows = {name: _dotted(values) for name, values in content["rows"].items()}
-    return Published(
-        rows={name: _inherit(rows, name) for name in rows},
-        arms=[_read_arm(arm) for arm in content["arms"]],
-        ours=_dotted(content["ours"]),
-        why=_dotted(content["why"]),
-    )
-
-
-def _read_arm(arm: Mapping[str, Any]) -> Arm:
-    cells, ours = (
-        {pattern: _dotted(values) for pattern, values in arm.get(name, {}).items()}
-        for name in ("cells", "ours")
-    )
-    why = _dotted(arm.get("why", {}))
-    return Arm(sweep=arm["sweep"], row=arm["row"], cells=cells, ours=ours, why=why)
-
-
-def _dotted(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """{"task": {"zero_pad": False}}, as TOML has it, as {"task.zero_pad": False}."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            found |= _dotted(value, f"{before}{name}.")
-        else:
-            found[before + name] = value
-    return found
-
-
-def _inherit(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    if name == "common":
-        return dict(rows["common"])
-    own = {key: value for key, value in rows[name].items() if key != "like"}
-    return _inherit(rows, rows[name].get("like", "common")) | own
 
 
 def describe(flat: Mapping[str, Any], runs: str) -> dict[str, Any]:
@@ -212,8 +179,10 @@ def describe(flat: Mapping[str, Any], runs: str) -> dict[str, Any]:
 
     Left out: fields of positions where there is no encoding. Own code is not imported.
     """
-    has_positions = flat["position.encoding"] != "none"
-    lengths, seconds = (_numbers(flat[f"eval.{name}_lengths"]) for name in ("test", "second"))
+    lengths, seconds = (
+        coerce(flat[f"eval.{name}_lengths"], tuple[int, ...], "lengths")
+        for name in ("test", "second")
+    )
     values = {name: flat[path] for name, path in SHORT.items()}
     values["examples"] = "endless" if values["examples"] is None else values["examples"]
     values["norm"] = f"{flat['model.norm']} {flat['model.norm_placement']}"
@@ -226,19 +195,10 @@ def describe(flat: Mapping[str, Any], runs: str) -> dict[str, Any]:
     values |= {name: value for name, value in flat.items() if name not in known}
     if flat["position.max_positions"]:  # then unused
         values["position.max_position"] = flat["position.max_position"]
-    return {
-        name: value for name, value in values.items() if has_positions or not _is_position(name)
-    }
-
-
-def _is_position(name: str) -> bool:
-    """Whether a name of the file means nothing without an encoding."""
-    path = JOINED.get(name, (SHORT.get(name, name),))[0]
-    return path.startswith("position.") and path != "position.encoding"
-
-
-def _numbers(lengths: str) -> tuple[int, ...]:
-    return coerce(lengths, tuple[int, ...], "lengths")
+    if flat["position.encoding"] != "none":
+        return values
+    unused = {name for name in values if SHORT.get(name, name).startswith("position.")}
+    return {k: v for k, v in values.items() if k not in (unused | {"max_position"}) - {"encoding"}}
 
 
 def _step(lengths: Sequence[int], longest: int) -> int:
@@ -262,38 +222,19 @@ def seed_layout(pairs: Iterable[tuple[int, int]]) -> str:
     return f"{len(seeds)}x{len(data_seeds)}" if is_full else f"{len(pairs)} pairs, no full grid"
 
 
-def compare_settings(results: Results, published: Published | None = None) -> list[Line]:
+def compare_settings(results: Results) -> list[Line]:
     """Every field of every cell that any trial was run of; nothing if the file does not know the
-    sweep. A cell without an arm has one line, which nothing explains.
+    sweep.
     """
-    published = published or load_published()
-    if not published.knows(results.sweep):
+    published = load_published()
+    if not any(arm["sweep"] == results.sweep for arm in published["arms"]):
         return []
-    pairs = dict[str, set[tuple[int, int]]]()
-    view = results.view
-    for cell, seed, data_seed in zip(view["cell"], view["seed"], view["data_seed"], strict=True):
-        pairs.setdefault(cell, set()).add((int(seed), int(data_seed)))
-    lines: list[Line] = []
+    view, lines = results.view, list[Line]()
     for cell, config in cell_configs(results).items():
-        if published.arm_of(results.sweep, cell):
-            runs = seed_layout(pairs[cell])
-            lines += published.compare(results.sweep, cell, config, runs)
-        else:
-            lines.append(_unknown(cell))
+        pairs = view.loc[view["cell"] == cell, ["seed", "data_seed"]].astype(int)
+        layout = seed_layout(pairs.itertuples(index=False, name=None))
+        lines += compare(published, results.sweep, cell, config, layout)
     return lines
-
-
-def _unknown(cell: str) -> Line:
-    """The line of a cell that no arm of its sweep has a pattern for."""
-    return Line(
-        cell=cell,
-        field="cell",
-        published=NOT_NAMED,
-        stated=NOT_NAMED,
-        ours=cell,
-        why="",
-        source=FILE.name,
-    )
 
 
 def unexplained(lines: Sequence[Line]) -> list[Line]:
@@ -303,15 +244,23 @@ def unexplained(lines: Sequence[Line]) -> list[Line]:
 
 
 def settings_table(results: Results) -> Table | None:
-    """Where the cells of a sweep differ from what was published; None for a sweep that the file
-    does not know, and at other scales than that of the papers.
+    """Where the cells of a sweep differ from what was published, cells that have the same
+    difference together; None for a sweep that the file does not know, and at other scales than
+    that of the papers.
     """
-    if results.scale != "paper" or not load_published().knows(results.sweep):
+    lines = compare_settings(results) if results.scale == "paper" else []
+    if not lines:
         return None
-    lines = compare_settings(results)
+    alike = dict[tuple[str, ...], list[str]]()
+    for line in lines:
+        if line.differs or not line.is_explained:
+            why = line.why if line.is_explained else "NO REASON GIVEN"
+            key = (line.field, str(line.published), str(line.ours), why)
+            alike.setdefault(key, []).append(line.cell)
+    count = len({line.cell for line in lines})
     header = ("cells", "setting", "published", "ours", "why")
-    rows = list(_grouped(lines))
-    sources = dict.fromkeys(line.source for line in lines)
+    rows = [("all" if len(c) == count else "; ".join(c), *key) for key, c in alike.items()]
+    sources = "; ".join(dict.fromkeys(line.source for line in lines))
     num_fields = len({line.field for line in lines})
     return text_table(
         title=f"Settings that differ from the published ones ({results.sweep})",
@@ -319,20 +268,7 @@ def settings_table(results: Results) -> Table | None:
         rows=rows,
         notes=(
             f"{num_fields} settings of every cell are compared; the others are as published.",
-            f"Sources: {'; '.join(sources)}. All rows: analysis/{FILE.name}.",
+            f"Sources: {sources}. All rows: analysis/{FILE.name}.",
         ),
         numbers=pd.DataFrame(rows, columns=list(header)),
     )
-
-
-def _grouped(lines: Sequence[Line]) -> Iterator[tuple[str, ...]]:
-    """Differences, cells that have the same one together."""
-    cells: dict[tuple[str, ...], list[str]] = {}
-    for line in lines:
-        if line.differs or not line.is_explained:
-            why = line.why if line.is_explained else "NO REASON GIVEN"
-            key = (line.field, str(line.published), str(line.ours), why)
-            cells.setdefault(key, []).append(line.cell)
-    count = len({line.cell for line in lines})
-    for key, names in cells.items():
-        yield ("all" if len(names) == count else "; ".join(names), *key)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.load import Results, suggest
 from analysis.statistics import runs as statistics
-from analysis.tables.sweep_tables import percent
+from analysis.tables.table import percent
 from sweeps.engine.store.store import Store
 
 

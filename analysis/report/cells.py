@@ -15,7 +15,8 @@ from analysis.load import COUNTED, Results, cell_configs, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.training import token_factor
 from analysis.tables.notes import POLICIES
-from analysis.tables.sweep_tables import DASH, Table, TableCell, choose_lengths
+from analysis.tables.sweep_tables import choose_lengths
+from analysis.tables.table import DASH, Table, TableCell
 
 DIGITS = 4  # of a percentage in a curve: finer than any chart
 LONGEST_ERROR = 300  # characters of an error text

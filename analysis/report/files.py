@@ -8,7 +8,8 @@ from analysis.statistics.comparisons import compare_with_first
 from analysis.tables import render
 from analysis.tables.comparison_table import arms_table
 from analysis.tables.files import check_place, write_text
-from analysis.tables.sweep_tables import Table, ablation_table, choose_lengths
+from analysis.tables.sweep_tables import ablation_table, choose_lengths
+from analysis.tables.table import Table
 
 
 def compare_cells(results: Results) -> Table | None:

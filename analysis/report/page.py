@@ -26,7 +26,8 @@ from analysis.load import COUNTED, Results, cell_configs, differences, load_swee
 from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_samples
 from analysis.report.files import compare_cells
 from analysis.settings import settings_table
-from analysis.tables.sweep_tables import DASH, Table, ablation_table, percent, times
+from analysis.tables.sweep_tables import ablation_table
+from analysis.tables.table import DASH, Table, percent, times
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.store.store import Store
 

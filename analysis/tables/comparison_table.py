@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.load import Results
 from analysis.statistics.comparisons import SURE
-from analysis.tables.sweep_tables import DASH, Table, TableCell, percent
+from analysis.tables.table import DASH, Table, TableCell, percent
 from pcore.cli.text import plural
 
 TOO_FEW = "too few runs"

@@ -1,6 +1,7 @@
 """Another metric than exact match as a table: its median over runs, at lengths or over a range."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -8,7 +9,9 @@ import pandas as pd
 from analysis.load import Results, metric_names, suggest, trained_ranges
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.runs import SEEDS
-from analysis.tables.sweep_tables import DASH, Table, TableCell, choose_lengths, percent
+from analysis.tables import table
+from analysis.tables.sweep_tables import choose_lengths
+from analysis.tables.table import Column, Table, TableCell, percent, show_interval
 from sweeps.engine.store.score import near_score
 
 COUNTED: Mapping[str, tuple[Callable[[pd.DataFrame], pd.Series], str]] = {
@@ -56,59 +59,52 @@ def metric_table(
     With second lengths, the mean over those tested with a length.
     """
     rows = results.evaluation
-    measure, meaning = COUNTED.get(metric, (None, "mean over the examples to which it applies"))
-    rows = rows.assign(value=measure(rows) if measure else rows[metric])
-    if over:
-        rows = rows[rows["range"] == over]
-        if rows.empty:
-            raise ValueError(
-                f"{results.sweep} [{results.scale}] has no lengths in the {over} range"
-            )
-        places: dict[Any, pd.Series] = {over: rows["range"] == over}
-        header = [TableCell(over)]
-    else:
+    value, meaning = COUNTED.get(metric, (None, "mean over the examples to which it applies"))
+    rows = rows.assign(value=value(rows) if value else rows[metric]).dropna(subset="value")
+    heads: dict[Any, TableCell] = {over: TableCell(over)}
+    if not over:
         shown = choose_lengths(results, wanted)
         trained = set() if wanted else {high for _, high in trained_ranges(results).values()}
-        places = {n: rows["length"] == n for n in sorted(trained | set(shown.lengths))}
-        header = [TableCell(*shown.label(length).split(" ")) for length in places]
-    numbers = pd.DataFrame([_measure(rows, cell, places) for cell in results.cells])
-    own = "" if measure else " The models were decoded freely; runs whose weights are gone are out."
-    return Table(
-        title=f"{metric}: {results.name}",
-        header=(TableCell("cell"), TableCell("runs"), *header),
-        rows=tuple(
-            (TableCell(row["cell"]), TableCell(str(row["n"])), *_cells(row, places, metric))
-            for row in numbers.to_dict("records")
-        ),
-        notes=(
+        lengths = sorted(trained | set(shown.lengths))
+        heads = {length: TableCell(*shown.label(length).split(" ")) for length in lengths}
+    elif (rows := rows[rows["range"] == over]).empty:
+        raise ValueError(f"{results.sweep} [{results.scale}] has no lengths in the {over} range")
+    columns = list(_columns(rows, heads, "range" if over else "length", metric))
+    own = "" if value else " The models were decoded freely; runs whose weights are gone are out."
+    means = " of their means over the lengths of the range" if over else ""
+    return table.show(
+        columns,
+        table.measure(columns, results.cells),
+        f"{metric}: {results.name}",
+        (
             f"Scale: {results.scale}. Checkpoint: {results.checkpoint}.",
-            f"{metric}: {meaning}. Median over runs [interval]"
-            f"{' of their means over the lengths of the range' if over else ''}.{own}",
+            f"{metric}: {meaning}. Median over runs [interval]{means}.{own}",
         ),
-        numbers=numbers,
     )
 
 
-def _measure(
-    rows: pd.DataFrame, cell: str, places: Mapping[Any, pd.Series]
-) -> dict[str, float | int | str]:
-    of_cell = (rows["cell"] == cell) & rows["value"].notna()
-    found: dict[str, float | int | str] = {"cell": cell, "n": rows[of_cell]["trial_id"].nunique()}
-    for place, chosen in places.items():
-        at = rows[of_cell & chosen].groupby(["trial_id", *SEEDS], as_index=False)["value"].mean()
-        low, high = median_interval(at["value"].to_numpy(), at[SEEDS].to_numpy())
-        found |= {f"at_{place}": at["value"].median(), f"low_{place}": low, f"high_{place}": high}
-    return found
+def _columns(
+    rows: pd.DataFrame, heads: Mapping[Any, TableCell], key: str, metric: str
+) -> Iterator[Column]:
+    """The runs of a cell, and the metric where `key` is each of the places."""
 
-
-def _cells(
-    row: Mapping[Hashable, Any], places: Mapping[Any, pd.Series], metric: str
-) -> Iterator[TableCell]:
-    def show(value: float) -> str:
+    def text(value: float) -> str:
         return percent(value) if metric in PERCENT else f"{value:.4g}"
 
-    for place in places:
-        low, high = row[f"low_{place}"], row[f"high_{place}"]
-        interval = f"[{show(low)}–{show(high)}]" if row["n"] > 1 and not pd.isna(low) else ""
-        middle = row[f"at_{place}"]
-        yield TableCell(DASH if pd.isna(middle) else show(middle), interval)
+    def count(cell: str) -> dict[str, int]:
+        return {"n": rows.loc[rows["cell"] == cell, "trial_id"].nunique()}
+
+    def measure(cell: str, place: Any) -> dict[str, float]:
+        at = rows[(rows["cell"] == cell) & (rows[key] == place)]
+        runs = at.groupby(["trial_id", *SEEDS], as_index=False)["value"].mean()
+        ends = median_interval(runs["value"].to_numpy(), runs[SEEDS].to_numpy())
+        return dict(zip(_names(place), (runs["value"].median(), *ends), strict=True))
+
+    yield Column(head=TableCell("runs"), measure=count, show=lambda row: TableCell(str(row["n"])))
+    for place, head in heads.items():
+        shown = partial(show_interval, names=_names(place), text=text)
+        yield Column(head=head, measure=partial(measure, place=place), show=shown)
+
+
+def _names(place: Any) -> list[str]:
+    return [f"{name}_{place}" for name in ("at", "low", "high")]

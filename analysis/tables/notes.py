@@ -1,6 +1,6 @@
 """The notes under every table: what was measured, on which data, by which code, what is missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
@@ -25,22 +25,14 @@ TRAINING = ("num_steps", "batch_size", "learning_rate")
 MACHINE = ("device", "dtype", "cpu_model", "cpu_capability")
 
 
-def describe(results: Results) -> Iterator[str]:
-    """One note per line of text."""
+def describe(results: Results, columns: Sequence[str]) -> Iterator[str]:
+    """One note per line of text; columns: the notes on these."""
     evaluation = results.evaluation
     policy = POLICIES.get(results.checkpoint, results.checkpoint)
     purpose = SMOKE if results.scale == "smoke" else ""
     yield f"Scale: {results.scale}{purpose}. Checkpoint: {policy}."
     yield from _describe_model(results.trials)
-    yield f"EM: exact match in %, median over runs [interval]. {_describe_interval(evaluation)}"
-    yield (
-        "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
-        f"both ends of the EM intervals]; ≥: nothing longer was tested{_explain_near(evaluation)}."
-    )
-    yield (
-        "solved: runs with EM above 95 % [95 % Wilson interval]; worst–best: EM of these runs; "
-        "runs: counted/planned."
-    )
+    yield from columns
     yield from _describe_ranges(results)
     yield from _describe_test_sets(evaluation)
     yield from _describe_stopping(results.trials)
@@ -77,12 +69,7 @@ def _describe_model(trials: pd.DataFrame) -> Iterator[str]:
     )
 
 
-def _explain_near(evaluation: pd.DataFrame) -> str:
-    is_tuned = (evaluation["range"] == "near").any()
-    return f"; {NEAR}: it lies in the near range, on which recipes are tuned" if is_tuned else ""
-
-
-def _describe_interval(evaluation: pd.DataFrame) -> str:
+def describe_interval(evaluation: pd.DataFrame) -> str:
     """Between which runs the intervals lie, and how often such an interval holds the median."""
     runs = evaluation[["cell", "trial_id", *statistics.SEEDS]].drop_duplicates()
     seeds = [group[statistics.SEEDS].to_numpy() for _, group in runs.groupby("cell")]

@@ -10,7 +10,7 @@ import textwrap
 
 import pandas as pd
 
-from analysis.tables.sweep_tables import Table, TableCell
+from analysis.tables.table import Table, TableCell
 from pcore.cli.text import align
 
 WIDTH = 120  # columns of a terminal

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.tables.sweep_tables import Table, text_table
+from analysis.tables.table import Table, text_table
 
 SHOWN = 5  # configurations of an arm
 

@@ -1,54 +1,31 @@
-"""The tables of a sweep as pure functions of `Results`; `analysis.tables.render` prints them.
+"""The table of a sweep as a pure function of `Results`; `analysis.tables.render` prints it.
 
-One row per cell, in order. The text is for people (percent, one decimal); `Table.numbers` has the
-same statistics with full precision as fractions in [0, 1]. The lengths shown are the same for
-all cells, so that rows can be compared: the tested lengths closest to 1.5x and 2x the largest
-trained length (the shorter one if two are as close), and the largest one tested.
+One row per cell, in order; `_columns` lists all that is measured and printed, and a new column is
+an entry there. The text is for people (percent, one decimal); `Table.numbers` has the same
+statistics with full precision as fractions in [0, 1]. The lengths shown are the same for all cells,
+so that rows can be compared: the tested lengths closest to 1.5x and 2x the largest trained length
+(the shorter one if two are as close), and the largest one tested.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.training import cell_train
-from analysis.tables.notes import NEAR, UNFITTED, describe, explain_unfitted
+from analysis.tables import table
+from analysis.tables.notes import NEAR, UNFITTED, describe, describe_interval, explain_unfitted
+from analysis.tables.table import DASH, Column, Table, TableCell, percent, show_interval, times
 
-DASH = "–"
-
-
-class TableCell(NamedTuple):
-    """A field of a table; a `cell` without "Table" is a configuration, as everywhere."""
-
-    text: str
-    detail: str = ""  # its interval; in the header the second line
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
-    """A table for people, and its numbers for programs."""
-
-    title: str
-    header: tuple[TableCell, ...]
-    rows: tuple[tuple[TableCell, ...], ...]
-    notes: tuple[str, ...]  # sentences under the table
-    numbers: pd.DataFrame  # full precision, a row per row of the table
-
-
-def text_table(
-    title: str,
-    header: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    notes: tuple[str, ...],
-    numbers: pd.DataFrame,
-) -> Table:
-    """A table of plain texts."""
-    texts = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
-    heads = tuple(TableCell(name) for name in header)
-    return Table(title=title, header=heads, rows=texts, notes=notes, numbers=numbers)
+Row = Mapping[Hashable, Any]
+INTEGERS = ("trained_min", "trained_max", "l95", "l95_low", "l95_high", "solve_length")
+L95 = ("l95", "l95_is_lower_bound", "l95_is_near", "l95_low", "l95_high")
+SOLVED = ("num_solved", "share_solved", "share_low", "share_high")
+MEDIAN = ("median", "low", "high")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,18 +48,14 @@ def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
     """The result of a sweep, one row per cell. lengths: those to show, instead of the usual ones.
     Raises ValueError for one that was not tested.
     """
-    shown = choose_lengths(results, lengths)
-    numbers = _measure_cells(results, shown)
+    columns = list(_columns(_Cells(results), choose_lengths(results, lengths)))
+    numbers = table.measure(columns, results.cells)
+    numbers = numbers.astype({**dict.fromkeys(INTEGERS, "Int64"), "l95_over_trained": "float64"})
     for name in ("checkpoint", "scale", "sweep"):
         numbers.insert(0, name, getattr(results, name))
-    rows = numbers.to_dict("records")
-    return Table(
-        title=results.name,
-        header=_header(results, shown),
-        rows=tuple(_row(row, shown) for row in rows),
-        notes=(*describe(results), *explain_unfitted(any(map(_is_unfitted, rows)))),
-        numbers=numbers,
-    )
+    is_any = any(map(_is_unfitted, numbers.to_dict("records")))
+    notes = (*describe(results, _notes(columns)), *explain_unfitted(is_any))
+    return table.show(columns, numbers, results.name, notes)
 
 
 def choose_lengths(results: Results, wanted: Sequence[int] = ()) -> ShownLengths:
@@ -110,119 +83,137 @@ def _closest(lengths: Iterable[int], target: float) -> int:
     return min(lengths, key=lambda length: (abs(length - target), length))
 
 
-def _measure_cells(results: Results, shown: ShownLengths) -> pd.DataFrame:
-    """The numbers of the table: one row per cell; nan where nothing counts."""
-    evaluation = results.evaluation
-    curves = statistics.cell_curves(evaluation)
-    l95s = statistics.cell_l95(evaluation, curves).set_index("cell")
-    train, trained = cell_train(results), trained_ranges(results)
-    rows = []
-    for cell in results.cells:
-        status = results.trials.loc[results.trials["cell"] == cell, "status"]
-        curve = curves[curves["cell"] == cell].set_index("length")
-        low, high = trained.get(cell, (None, None))
-        row: dict[str, Any] = {
-            "cell": cell,
-            "planned": len(status),
-            "n": int(status.isin(COUNTED).sum()),
-            "diverged": int((status == "diverged").sum()),
-            "trained_min": low,
-            "trained_max": high,
-        }
-        row |= {f"train_{name}": train.loc[cell, name] for name in ("median", "low", "high")}
-        for length in shown.lengths:
-            at = curve.loc[length] if length in curve.index else statistics.summarize([])
-            row |= {f"em_{length}_{name}": at[name] for name in ("median", "low", "high")}
-        names = ["l95", "l95_is_lower_bound", "l95_is_near", "l95_low", "l95_high"]
-        row |= dict(l95s.loc[cell, names] if cell in l95s.index else dict.fromkeys(names))
-        row |= {"l95_over_trained": row["l95"] / high if cell in l95s.index and high else None}
-        rows.append(row | _measure_solved(curve, shown.solve))
-    numbers = pd.DataFrame(rows)
-    integers = ["trained_min", "trained_max", "l95", "l95_low", "l95_high", "solve_length"]
-    return numbers.astype({**dict.fromkeys(integers, "Int64"), "l95_over_trained": "float64"})
+def _columns(cells: "_Cells", shown: ShownLengths) -> Iterator[Column]:
+    """Every column: what it is called, what it measures, how it is printed, what it means."""
+    evaluation, solve = cells.results.evaluation, shown.solve
+    spans = sorted(set(cells.trained.values()))
+    trained = f"{spans[0][0]}–{spans[0][1]}" if len(spans) == 1 else ""
+    is_tuned = (evaluation["range"] == "near").any()
+    near = f"; {NEAR}: it lies in the near range, on which recipes are tuned" if is_tuned else ""
 
+    def column(head: str, detail: str = "", **fields: Any) -> Column:
+        return Column(head=TableCell(head, detail), **fields)
 
-def _measure_solved(curve: pd.DataFrame, length: int | None) -> dict[str, Any]:
-    at = curve.loc[length] if length in curve.index else statistics.summarize([])
-    names = ("num_solved", "share_solved", "share_low", "share_high", "worst", "best")
-    return {"solve_length": length, "solve_n": at["n"]} | {name: at[name] for name in names}
-
-
-def _header(results: Results, shown: ShownLengths) -> tuple[TableCell, ...]:
-    ranges = sorted(set(trained_ranges(results).values()))
-    trained = f"{ranges[0][0]}–{ranges[0][1]}" if len(ranges) == 1 else ""
-    header = [TableCell("cell"), TableCell("runs")]
-    header += [] if shown.is_common else [TableCell("trained", "on")]
-    header.append(TableCell("train", trained))
+    yield column("runs", measure=cells.count, show=_show_runs, note="runs: counted/planned")
+    has_span = not shown.is_common
+    yield column("trained", "on", measure=cells.span, show=_show_span, is_shown=has_span)
+    em = f"EM: exact match in %, median over runs [interval]. {describe_interval(evaluation)}"
+    yield column("train", trained, measure=cells.fit, show=_show_train, note=em)
     for length in shown.lengths:
-        header.append(TableCell(*f"EM@{shown.label(length)}".split(" ")))
-    header.append(TableCell("L95", "(x trained)"))
-    if shown.solve is not None:
-        header += [
-            TableCell("solved", f"at {shown.solve}"),
-            TableCell("worst–best", f"at {shown.solve}"),
-        ]
-    return tuple(header)
+        head, names = f"EM@{shown.label(length)}".split(" "), [f"em_{length}_{n}" for n in MEDIAN]
+        at = partial(cells.at, length=length, names=MEDIAN, start=f"em_{length}_")
+        yield column(*head, measure=at, show=partial(show_interval, names=names))
+    l95 = (
+        "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
+        f"both ends of the EM intervals]; ≥: nothing longer was tested{near}."
+    )
+    yield column("L95", "(x trained)", measure=cells.reach, show=_show_l95, note=l95)
+    wilson = "solved: runs with EM above 95 % [95 % Wilson interval]"
+    of_solve: dict[str, Any] = {"detail": f"at {solve}", "is_shown": solve is not None}
+    yield column(
+        "solved", measure=partial(cells.solve, solve), show=_show_solved, note=wilson, **of_solve
+    )
+    ends = partial(cells.at, length=solve, names=("worst", "best"))
+    note = "worst–best: EM of these runs"
+    yield column("worst–best", measure=ends, show=_show_ends, note=note, **of_solve)
 
 
-def _row(row: dict[Hashable, Any], shown: ShownLengths) -> tuple[TableCell, ...]:
+def _notes(columns: Sequence[Column]) -> list[str]:
+    """What the columns mean, each thing once; short notes in one sentence."""
+    first, *others = dict.fromkeys(column.note for column in columns if column.note)
+    whole = [note for note in others if note.endswith(".")]
+    return [*whole, "; ".join([note for note in others if note not in whole] + [first]) + "."]
+
+
+class _Cells:
+    """The statistics of the cells of a sweep, each computed once; for columns."""
+
+    def __init__(self, results: Results):
+        self.results, self.trained = results, trained_ranges(results)
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        return statistics.cell_curves(self.results.evaluation)
+
+    @cached_property
+    def by_place(self) -> pd.DataFrame:
+        return self.curves.set_index(["cell", "length"])
+
+    @cached_property
+    def train(self) -> pd.DataFrame:
+        return cell_train(self.results)
+
+    @cached_property
+    def l95s(self) -> pd.DataFrame:
+        return statistics.cell_l95(self.results.evaluation, self.curves).set_index("cell")
+
+    def count(self, cell: str) -> dict[str, Any]:
+        trials = self.results.trials
+        status = trials.loc[trials["cell"] == cell, "status"]
+        diverged = int((status == "diverged").sum())
+        return {"planned": len(status), "n": int(status.isin(COUNTED).sum()), "diverged": diverged}
+
+    def span(self, cell: str) -> dict[str, Any]:
+        ends = self.trained.get(cell, (None, None))
+        return dict(zip(("trained_min", "trained_max"), ends, strict=True))
+
+    def fit(self, cell: str) -> dict[str, Any]:
+        return {f"train_{name}": self.train.loc[cell, name] for name in MEDIAN}
+
+    def at(
+        self, cell: str, length: int | None, names: Sequence[str], start: str = ""
+    ) -> dict[str, Any]:
+        """Some statistics of a cell at a length; nan where nothing counts."""
+        there = (cell, length) in self.by_place.index
+        row = self.by_place.loc[cell, length] if there else statistics.summarize([])  # pyright: ignore
+        return {f"{start}{name}": row[name] for name in names}
+
+    def reach(self, cell: str) -> dict[str, Any]:
+        is_known = cell in self.l95s.index
+        row = dict(self.l95s.loc[cell, [*L95]] if is_known else dict.fromkeys(L95))
+        longest = self.trained.get(cell, (None, None))[1]
+        return row | {"l95_over_trained": row["l95"] / longest if is_known and longest else None}
+
+    def solve(self, length: int | None, cell: str) -> dict[str, Any]:
+        found = self.at(cell, length, ("n", *SOLVED))
+        return {"solve_length": length, "solve_n": found.pop("n")} | found
+
+
+def _show_runs(row: Row) -> TableCell:
     diverged = f"({row['diverged']} diverged)" if row["diverged"] else ""
-    fields = [TableCell(row["cell"]), TableCell(f"{row['n']}/{row['planned']}", diverged)]
-    if not shown.is_common:
-        trained = f"{row['trained_min']}–{row['trained_max']}"
-        fields.append(TableCell(DASH if pd.isna(row["trained_max"]) else trained))
-    fields.append(_train_cell(row))
-    fields += [_percent_cell(row, f"em_{length}") for length in shown.lengths]
-    fields.append(_l95_cell(row))
-    if shown.solve is not None:
-        solved = TableCell(DASH)
-        if row["solve_n"]:
-            bounds = f"[{100 * row['share_low']:.0f}–{100 * row['share_high']:.0f} %]"
-            solved = TableCell(f"{int(row['num_solved'])}/{int(row['solve_n'])}", bounds)
-        fields += [solved, _worst_best(row)]
-    return tuple(fields)
+    return TableCell(f"{row['n']}/{row['planned']}", diverged)
 
 
-def _percent_cell(row: dict[Hashable, Any], name: str) -> TableCell:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    several = row["n"] > 1 and not pd.isna(low)
-    interval = f"[{percent(low)}–{percent(high)}]" if several else ""
-    return TableCell(percent(row[f"{name}_median"]), interval)
+def _show_span(row: Row) -> TableCell:
+    is_known = not pd.isna(row["trained_max"])
+    return TableCell(f"{row['trained_min']}–{row['trained_max']}" if is_known else DASH)
 
 
-def _train_cell(row: dict[Hashable, Any]) -> TableCell:
-    shown = _percent_cell(row, "train")
+def _show_train(row: Row) -> TableCell:
+    shown = show_interval(row, [f"train_{name}" for name in MEDIAN])
     return shown._replace(text=shown.text + UNFITTED) if _is_unfitted(row) else shown
 
 
-def _is_unfitted(row: Mapping[Hashable, Any]) -> bool:
+def _is_unfitted(row: Row) -> bool:
     return not (pd.isna(row["train_median"]) or statistics.fits(row["train_median"]))
 
 
-def _worst_best(row: dict[Hashable, Any]) -> TableCell:
-    best = f"–{percent(row['best'])}" if row["solve_n"] > 1 else ""
-    return TableCell(f"{percent(row['worst'])}{best}")
-
-
-def _l95_cell(row: dict[Hashable, Any]) -> TableCell:
+def _show_l95(row: Row) -> TableCell:
     if pd.isna(row["l95"]):
         return TableCell(DASH)
     multiple = f" ({times(row['l95_over_trained'])})" if row["l95"] else ""
     near = NEAR if row["l95_is_near"] else ""
     text = f"{'≥' if row['l95_is_lower_bound'] else ''}{row['l95']}{near}{multiple}"
-    detail = f"[{row['l95_low']}–{row['l95_high']}]" if row["n"] > 1 else ""
-    return TableCell(text, detail)
+    return TableCell(text, f"[{row['l95_low']}–{row['l95_high']}]" if row["n"] > 1 else "")
 
 
-def percent(fraction: float) -> str:
-    """0.9876 as "98.8", nan as a dash. Only 1 is 100.0 and only 0 is 0.0."""
-    if pd.isna(fraction):
-        return DASH
-    if 0 < fraction < 1:
-        return f"{min(max(100 * fraction, 0.1), 99.9):.1f}"
-    return f"{100 * fraction:.1f}"
+def _show_solved(row: Row) -> TableCell:
+    if not row["solve_n"]:
+        return TableCell(DASH)
+    bounds = f"[{100 * row['share_low']:.0f}–{100 * row['share_high']:.0f} %]"
+    return TableCell(f"{int(row['num_solved'])}/{int(row['solve_n'])}", bounds)
 
 
-def times(factor: float) -> str:
-    """1.5 as "1.5x", 2.0 as "2x"."""
-    return f"{factor:.1f}".removesuffix(".0") + "x"
+def _show_ends(row: Row) -> TableCell:
+    best = f"–{percent(row['best'])}" if row["solve_n"] > 1 else ""
+    return TableCell(f"{percent(row['worst'])}{best}")

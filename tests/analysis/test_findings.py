@@ -17,17 +17,15 @@ from analysis.findings import (
     Ordered,
     Rule,
     Within,
-    count_verdicts,
     decide,
     join,
     judge,
     load_findings,
     read_rule,
-    verdict_table,
 )
 from analysis.load import RUN, Results
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from tests.support.rows.finding_rows import change, make_results, make_world, reach, world
+from tests.support.rows.finding_rows import change, make_results, reach, world
 
 GOOD, SHORT, BROKEN = ([reach(n)] * 4 for n in (20, 8, 0))
 ALMOST = [reach(8) | {8: 0.5}] * 4  # most of what training draws is wrong
@@ -322,25 +320,6 @@ def test_planned_runs_without_a_result_are_named():
     (row,) = judge([finding(laptop=ORDER)], [results])
     assert row.verdict == "holds"
     assert row.ours.endswith("; 4 of 12 planned runs do not count: 3 missing, 1 oom")
-
-
-def test_rows_with_other_settings_are_not_judged_at_paper_scale():
-    results = make_world("minesweeper", lambda *_: 1.0)
-    (rule,) = (f.paper for f in FINDINGS if "14 x 14" in f.text)
-    assert decide(rule, results).outcome == "exceeded"
-    texts = results.trials["config_json"].str.replace('"model.d_model": 512', '"model.d_model": 64')
-    other = replace(results, trials=results.trials.assign(config_json=texts))
-    assert "does not have the published settings: d_model 64" in decide(rule, other).ours
-
-
-def test_published_findings_and_ours_are_counted_apart():
-    rows = judge(FINDINGS, [])
-    published = sum(not row.is_ours for row in rows)
-    assert count_verdicts(rows).count("; ours: ") == 1
-    table = verdict_table(rows)
-    assert [row[0].text for row in table.rows] == ["papers"] * published + ["us"] * (
-        len(rows) - published
-    )
 
 
 # The file -----------------------------------------------------------------------------------------

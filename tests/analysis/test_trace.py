@@ -78,32 +78,6 @@ def test_every_run_leads_to_its_configuration_its_sweep_and_its_commit(store):
             assert row["git_commit"] == head.stdout.strip()
 
 
-def test_the_command_shows_the_chain_of_one_number(store, capsys):
-    command = ["trace", SWEEP.name, "NoPE, 2 layers", "6", "--scale", SCALE]
-    assert analyse([*command, "--results", store.root]) == 0
-    shown = capsys.readouterr().out
-    runs = read(store, "runs.csv")
-    own = runs[(runs["cell"] == "NoPE, 2 layers") & (runs["length"] == 6)]
-    assert len(own) == 2
-    for _, run in own.iterrows():
-        assert f"trial {run['trial_id']}" in shown
-        assert f"{run['num_correct']} of {run['num_examples']} right" in shown
-        assert store.visible()[run["trial_id"]].name in shown
-
-
-@pytest.mark.parametrize(
-    ("cell", "length", "message"),
-    [
-        ("NoPE 2 layers", "6", "no cell 'NoPE 2 layers'; did you mean 'NoPE, 2 layers'?"),
-        ("NoPE, 2 layers", "7", "was not tested at length 7; there: 1, 2, 3, 4, 5, 6"),
-    ],
-)
-def test_what_is_not_there_is_named(store, capsys, cell, length, message):
-    command = ["trace", SWEEP.name, cell, length, "--scale", SCALE, "--results", store.root]
-    assert analyse(command) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_a_number_without_its_shard_is_not_shown(store, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(store.root, copy)

@@ -3,15 +3,18 @@
 import io
 import pickle
 import random
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 
 from pcore.config import TrialConfig, flatten
 
-VALUES = (None, True, -1, 0, 1, 3, 10**6, 10**12, 10**30, 1.5, float("nan"), float("inf"), "")
-VALUES += ("x", "9-5", "1-999999999", [], [1], {}, "os:abort", "none", "addition", b"x", "\n")
+SEEDS = st.integers(0, 2**24 - 1)  # of larger numbers Hypothesis draws small ones most often
+VALUES = (
+    *(None, True, -1, 0, 1, 3, 10**6, 10**12, 10**30, 1.5, float("nan"), float("inf"), [], [1], {}),
+    *("", "x", "9-5", "1-999999999", "os:abort", "none", "addition", b"x", "\n"),
+)
 
 
 class _Call:
@@ -21,24 +24,12 @@ class _Call:
         return print, ("called",)
 
 
-def mutations(
-    whole: bytes, own: bytes, rng: random.Random, count: int
-) -> Iterator[tuple[str, bytes]]:
-    """`count` damaged files with the kind of damage, made of a good one and one of own code."""
-    kinds: list[Callable[[bytes, random.Random], bytes]] = [
-        flip_bits,
-        cut,
-        splice,
-        change_setting,
-        change_setting,
-        change_tensor,
-        change_tensor,
-        not_a_model,
-    ]
-    for number in range(count):
-        kind = kinds[number % len(kinds)]
-        source = own if rng.random() < 0.05 else whole
-        yield kind.__name__, kind(source, rng)
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes, own: bytes) -> bytes:
+    """A damaged file, made of a good one or (rarely) of one of own code."""
+    rng = random.Random(draw(SEEDS))
+    kind = draw(st.sampled_from((flip_bits, cut, splice, change_setting, change_tensor, replace)))
+    return kind(own if rng.random() < 0.05 else whole, rng)
 
 
 def flip_bits(data: bytes, rng: random.Random) -> bytes:
@@ -86,20 +77,10 @@ def change_tensor(data: bytes, rng: random.Random) -> bytes:
     w = model[name]
     model[name] = rng.choice(
         (
-            torch.zeros(3, 3),
-            torch.full_like(w, float("nan")),
-            torch.full_like(w, float("inf")),
-            w.double() * 1e300,
-            w.long(),
-            w.to(torch.complex64),
-            w.to_sparse(),
-            w.half(),
-            torch.zeros(0),
-            torch.ones((1,) * 30),
-            w.new_zeros(()).expand(w.shape),
-            None,
-            [1.0],
-            "text",
+            *(torch.full_like(w, value) for value in (float("nan"), float("inf"))),
+            *(torch.zeros(3, 3), torch.zeros(0), torch.ones((1,) * 30), w.double() * 1e300),
+            *(w.long(), w.to(torch.complex64), w.to_sparse(), w.half()),
+            *(w.new_zeros(()).expand(w.shape), None, [1.0], "text"),
         )
     )
     if rng.random() < 0.2:
@@ -107,20 +88,12 @@ def change_tensor(data: bytes, rng: random.Random) -> bytes:
     return _save(payload)
 
 
-def not_a_model(data: bytes, rng: random.Random) -> bytes:
+def replace(data: bytes, rng: random.Random) -> bytes:
     """Something else in the form of a file of torch, or of none."""
     payload = _load(data)
-    others: tuple[Any, ...] = ({}, [], None, 3, payload["model"], [payload], {"config": payload})
-    return rng.choice(
-        (
-            b"",
-            b"PK\x03\x04",
-            pickle.dumps(_Call()),
-            pickle.dumps(payload["config"]),
-            _save(_Call()),
-            *map(_save, others),
-        )
-    )
+    others = ({}, [], None, 3, payload["model"], [payload], {"config": payload}, _Call())
+    pickles = map(pickle.dumps, (_Call(), payload["config"]))
+    return rng.choice((b"", b"PK\x03\x04", *pickles, *map(_save, others)))
 
 
 def _load(data: bytes) -> dict[str, Any]:

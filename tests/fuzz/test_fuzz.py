@@ -1,31 +1,87 @@
 """No command line and no checkpoint ends in a traceback, hangs, or is taken in silence.
 
-The quick part runs in this process, where shapes are checked too. The long one is the command that
-docs/faults.md names.
+The quick part runs in this process, where shapes are checked too; the slow one (docs/faults.md)
+tries thousands, of which it prints the count.
 """
 
 import os
-import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
 
-from tests.fuzz import run
-from tests.fuzz.grammar import commands
-from tests.fuzz.sandbox import run as answer
-from tests.support.sweeps.processes import ROOT
+from pcore.cli import main as pcore
+from tests.fuzz.checkpoints import damaged
+from tests.fuzz.lines import commands, lines
+from tests.fuzz.sandbox import nothing_computes, run
+from tests.fuzz.world import enter_world, make_world
 
 
-@pytest.fixture(autouse=True)
-def place(monkeypatch):
-    """The fuzzers change the working folder, the path and the environment."""
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """The id of a trial in the store of a folder full of good and bad files, which is entered."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before, here = dict(os.environ), Path.cwd()
-    yield
+    torch.set_num_threads(1)
+    name = make_world(tmp_path)
+    enter_world(tmp_path)
+    yield name
     os.chdir(here)
     os.environ.clear()
     os.environ.update(before)
+
+
+def tries(count: int) -> settings:
+    """The same examples in every run, of which none is kept."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def fuzz_lines(folder: Path, trial: str, count: int, remote: bool = False) -> Counter[str]:
+    """Random command lines over all commands; how many were refused, and how many survived."""
+    ended, known = Counter[str](), commands()
+
+    @tries(count)
+    @given(lines(known, trial, remote))
+    def check(line):
+        command, words, is_bad = line
+        code, fault = run(command.main, words, folder)
+        assert not fault, words
+        assert code == 2 or not is_bad, f"accepted in silence: {words}"
+        ended["refused" if code == 2 else "survived"] += 1
+
+    with nothing_computes():
+        check()
+    return ended
+
+
+def fuzz_checkpoints(folder: Path, count: int) -> Counter[str]:
+    """Damaged checkpoints through the commands that read them. Refused, or answered: whatever is in
+    a file, its answers are those of the weights in it.
+    """
+    ended, file = Counter[str](), folder / "damaged.pt"
+    good = [(folder / name).read_bytes() for name in ("model.pt", "own.pt")]
+
+    @tries(count)
+    @given(damaged(*good))
+    def check(data):
+        file.write_bytes(data)
+        for words in (["solve", "damaged.pt", "1+1"], ["explain", "damaged.pt", "--length", "2"]):
+            code, fault = run(pcore, [*words, *["--examples", "4"] * (words[0] != "solve")], folder)
+            assert not fault, fault
+            ended["refused" if code == 2 else "survived"] += 1
+
+    check()
+    return ended
 
 
 def test_every_command_is_fuzzed():
@@ -34,17 +90,15 @@ def test_every_command_is_fuzzed():
     assert sum(len(command.options) for command in commands()) > 150
 
 
-def test_some_command_lines_are_answered_or_refused_in_a_sentence(tmp_path):
-    tally = run.fuzz_lines(tmp_path, 120, seed=1)
-    assert not tally.found, "\n".join(tally.found)
-    assert tally.refused > 20
-    assert tally.survived > 10
+def test_some_command_lines_are_answered_or_refused_in_a_sentence(tmp_path: Path, trial: str):
+    ended = fuzz_lines(tmp_path, trial, 120)
+    assert ended["refused"] > 20
+    assert ended["survived"] > 10
 
 
-def test_some_damaged_checkpoints_are_answered_or_refused_in_a_sentence(tmp_path):
-    tally = run.fuzz_checkpoints(tmp_path, 24, seed=1)
-    assert not tally.found, "\n".join(tally.found)
-    assert tally.refused > 10
+def test_some_damaged_checkpoints_are_answered_or_refused_in_a_sentence(tmp_path: Path, trial: str):
+    assert trial
+    assert fuzz_checkpoints(tmp_path, 24)["refused"] > 10
 
 
 def _raise(words):
@@ -78,21 +132,19 @@ def _chat(words):
     ],
 )
 def test_the_fuzzer_sees_every_fault(tmp_path, monkeypatch, main, words, fault):
-    monkeypatch.setattr("tests.fuzz.sandbox.CPU_SECONDS", 0.2)
+    monkeypatch.setattr("tests.fuzz.sandbox.SECONDS", 0.2)
     monkeypatch.setattr("tests.fuzz.sandbox.HARMLESS", ())
     inside = tmp_path / "inside"
     inside.mkdir()
     monkeypatch.chdir(inside)
     words = [word.format(elsewhere=tmp_path / "x.txt") for word in words]
-    assert answer(main, words, inside).fault.startswith(fault)
-    assert bool(answer(main, words, inside).fault) == bool(fault)
+    _, found = run(main, words, inside)
+    assert found.startswith(fault)
+    assert bool(found) == bool(fault)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_thousands_of_command_lines_and_checkpoints_end_in_no_fault():
-    command = [sys.executable, "-m", "tests.fuzz", "--lines", "2000", "--checkpoints", "500"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
-    assert "command lines: 2000 tried" in done.stdout
-    assert "checkpoints: 500 tried" in done.stdout
+def test_thousands_of_command_lines_and_checkpoints_end_in_no_fault(tmp_path: Path, trial: str):
+    print("command lines:", dict(fuzz_lines(tmp_path, trial, 2000, remote=True)))
+    print("checkpoints, each with two commands:", dict(fuzz_checkpoints(tmp_path, 500)))

@@ -101,16 +101,6 @@ def test_coverage_of_shared_seeds_is_as_said(shape: tuple[int, int], part: str):
     assert data_only == pytest.approx(chosen.if_data_seeds, abs=0.012)
 
 
-def test_4x2_at_paper_scale_covers_93_percent_at_best_and_50_at_worst():
-    """What the notes under tables of crossed sweeps print."""
-    rank, coverage, if_data_seeds = cover(8, CROSS)
-    assert rank == 1, "the full range"
-    assert coverage == pytest.approx(0.934, abs=0.003)
-    assert if_data_seeds == 0.5
-    assert cover(8).coverage == pytest.approx(0.992, abs=1e-3), "as if runs were independent"
-    assert cover(32, list(product(range(8), range(4)))).rank == 6
-
-
 @pytest.mark.parametrize(
     ("seeds", "design"),
     [
@@ -148,12 +138,6 @@ def test_an_interval_holds_the_median_in_any_order(values: list[float]):
     low, high = median_interval(values)
     assert min(values) <= low <= np.median(values) <= high <= max(values)
     assert median_interval(values[::-1]) == (low, high)
-
-
-def test_bounds_go_column_by_column():
-    table = np.random.default_rng(3).uniform(size=(9, 4))
-    ends = np.array(median_bounds(table)).T
-    assert ends.tolist() == [list(median_interval(column)) for column in table.T]
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (8, 8), (12, 6)])

@@ -27,13 +27,6 @@ def test_wilson_agrees_with_statsmodels(counts: tuple[int, int]):
     assert wilson_interval(*counts) == pytest.approx(reference, abs=1e-12)
 
 
-def test_wilson_solves_its_defining_equation():
-    """Each end p satisfies |share - p| = z sqrt(p (1 - p) / n)."""
-    for end in wilson_interval(3, 10):
-        assert abs(0.3 - end) == pytest.approx(1.959964 * (end * (1 - end) / 10) ** 0.5, rel=1e-6)
-    assert wilson_interval(0, 0) == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("curve", "expected"),
     [
@@ -70,15 +63,6 @@ def test_with_second_lengths_the_worst_decides():
     grid = make_grid()
     assert statistics.run_curves(grid)["exact_match"].tolist() == [0.99, 0.5]
     assert statistics.run_l95(grid)["l95"].tolist() == [2]
-
-
-def test_l95_of_each_run():
-    evaluation = example(complete=True).evaluation
-    frame = statistics.run_l95(evaluation)
-    assert len(frame) == 18
-    three = frame[frame["cell"] == "coupling, 3 layers"]
-    assert three["l95"].tolist() == [20, 20, 20]
-    assert three["l95_is_lower_bound"].all()
 
 
 def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> pd.DataFrame:
@@ -137,29 +121,6 @@ def test_an_l95_beyond_that_of_every_run_lies_in_its_interval():
     (row,) = statistics.cell_l95(evaluation).to_dict("records")
     assert statistics.run_l95(evaluation)["l95"].tolist() == [2, 4, 6]
     assert (row["l95_low"], row["l95"], row["l95_high"]) == (2, 8, 8)
-
-
-def test_an_l95_in_the_near_range_is_marked():
-    tables = {"a": np.array([[1, 1, 0.5]]), "b": np.array([[1, 0.5, 0.5]])}
-    evaluation = make_cells(tables, [(0, 0)])
-    evaluation.loc[evaluation["length"] == 4, "range"] = "near"
-    frame = statistics.cell_l95(evaluation)
-    assert frame[["l95", "l95_is_near"]].to_numpy().tolist() == [[4, True], [2, False]]
-
-
-def test_l95_of_each_cell():
-    evaluation = example().evaluation
-    frame = statistics.cell_l95(evaluation)
-    runs = statistics.run_l95(evaluation).groupby("cell_order")["l95"]
-    assert frame["cell"].tolist() == example().cells
-    assert frame["l95_low"].tolist() == runs.min().tolist()
-    assert frame["l95_high"].tolist() == runs.max().tolist()
-    assert set(frame["interval"]) == {"range"}
-    three = frame[frame["cell"] == "coupling, 3 layers"].iloc[0]
-    assert (three["l95"], three["l95_is_lower_bound"], three["n"]) == (20, True, 3)
-    assert three["l95_high_is_lower_bound"]
-    assert not frame.loc[frame["cell"] == "NoPE, 3 layers", "l95_high_is_lower_bound"].any()
-    assert statistics.cell_l95(evaluation[:0]).empty
 
 
 def test_l95_of_a_cell_that_always_or_never_solves_or_fails_in_between():

@@ -1,7 +1,6 @@
 """Small sweeps with made-up results, for the tests of figures and of the report."""
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,14 @@ from tests.support.rows.example_store import (
     view_rows,
 )
 
-COSTS = {"train_flops": 1e12, "num_threads": 1, "first_step": 0}
-
 
 def build_sweep(
     root: Path,
     name: str,
     arms: dict[str, tuple[dict[str, Any], float]],
     num_seeds: int = 3,
-    costs: dict[str, dict[str, Any]] | None = None,
 ) -> Results:
-    """A finished sweep. arms: label to changes and the length at which half is wrong; costs: trial
-    columns by label."""
+    """A finished sweep. arms: label to changes and the length at which half is wrong."""
 
     def write(store: Store) -> None:
         cells = dict[str, list[TrialConfig]]()
@@ -35,11 +30,10 @@ def build_sweep(
             cells[label] = [make_config(changes, seed) for seed in range(num_seeds)]
             for config in cells[label]:
                 counts = make_evaluation(half, 1.2, config.seed)
-                trial = PROVENANCE | COSTS | (costs or {}).get(label, {})
-                store.write(config, "ok", trial, [{"step": 50, "loss": 1.0}], counts)
+                store.write(config, "ok", PROVENANCE, [{"step": 50, "loss": 1.0}], counts)
         store.write_view(view_rows(cells, sweep=name))
 
-    told_apart = hashlib.sha256(repr((arms, num_seeds, costs)).encode()).hexdigest()
+    told_apart = hashlib.sha256(repr((arms, num_seeds)).encode()).hexdigest()
     copy_store(root, f"{name}-{told_apart}", write)
     return load_sweep(root, name, "laptop")
 
@@ -79,12 +73,6 @@ def two_lengths(root: Path, lengths: int = 9, seconds: tuple[int, ...] = (2, 3, 
                 for row in make_evaluation(half - second, 1.5, config.seed)
                 if row["length"] <= 8 or row["length"] in (10, 12, 16, 20)
             ]
-            store.write(config, "ok", PROVENANCE | COSTS, [{"step": 50, "loss": 1.0}], rows)
+            store.write(config, "ok", PROVENANCE, [{"step": 50, "loss": 1.0}], rows)
     store.write_view(view_rows(cells, sweep="operands"))
     return load_sweep(root, "operands", "laptop")
-
-
-def sample_text(*samples: tuple[str, str, str, bool]) -> str:
-    """Samples as the store keeps them."""
-    names = ("query", "answer", "predicted", "right")
-    return json.dumps([dict(zip(names, sample, strict=True)) for sample in samples])
