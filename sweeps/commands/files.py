@@ -6,11 +6,10 @@ store's own folders, and follow no link.
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pcore.cli.text import plural
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.options import open_existing
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Entry, Folder
@@ -18,10 +17,11 @@ from sweeps.engine.store.location import is_tracked
 from sweeps.engine.store.names import FOLDERS, KINDS, Views, is_temporary, kind_of, parse_view
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import Verified, verify_files
-from sweeps.engine.trial.running import read_running
+from sweeps.engine.trial.running import Observer
 
 DAY = 86400.0
 QUARANTINE = "quarantine"
+OF_ATTEMPT = ("state", "weights", "marker")
 OF_TRIAL = ("shard", "mechanism file", "metric file", "state", "weights")  # kinds of files
 
 
@@ -40,15 +40,13 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
     Raises ValueError if the folder is not a store.
     """
     store = open_existing(results)
-    lease = LaunchLease(store.folder)
-    if not remove:
-        garbage = _print_garbage(store, lease, older_than, weights)
-    else:
-        with lease:  # so that no launch begins meanwhile with what is removed
-            garbage = _print_garbage(store, lease, older_than, weights)
-            store.folder.delete(item.name for item in garbage)
-            for item in garbage:
-                store.folder.remove_if_empty(item.name.rpartition("/")[0])
+    garbage = list(find_garbage(store, older_than, weights))
+    for item in garbage:
+        print(f"  {item.size:>12,}  {item.name}  ({item.why})")
+    if remove:
+        store.folder.delete(item.name for item in garbage)
+        for item in garbage:
+            store.folder.remove_if_empty(item.name.rpartition("/")[0])
         store.pack()
     total = sum(item.size for item in garbage) / 1e6
     done = "removed" if remove else "would be removed (add --yes)"
@@ -56,66 +54,36 @@ def collect_garbage(results: str | None, older_than: float, weights: bool, remov
     return 0
 
 
-def _print_garbage(store: Store, lease: LaunchLease, age: float, weights: bool) -> list[Garbage]:
-    busy = lease.held_by_others(remove=False)
-    garbage = [
-        *_checkpoints(store, age, weights, busy),
-        *_temporaries(store.folder, min(age, DAY)),
-        *_markers(store, busy),
-        *_packs(store, min(age, DAY)),
-    ]
-    for item in garbage:
-        print(f"  {item.size:>12,}  {item.name}  ({item.why})")
-    return garbage
-
-
-def _checkpoints(
-    store: Store, age: float, weights: bool, busy: frozenset[str]
-) -> Iterable[Garbage]:
-    visible = store.visible()
-    for entry in store.folder.list("checkpoints"):
-        state = KINDS["state"].fullmatch(entry.name)
-        found = state or KINDS["weights"].fullmatch(entry.name)
-        if found is None or (name := found["trial"]) in busy:
-            continue
-        finished = name in visible and visible[name].finished
-        if state and finished:
-            yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")
-        elif state and _is_old(entry, age):
-            yield Garbage(name=entry.name, size=entry.size, why="state of an old attempt")
-        elif not state and weights and finished and _is_old(entry, age):
-            yield Garbage(name=entry.name, size=entry.size, why="weights of a finished trial")
-
-
-def _temporaries(folder: Folder, age: float) -> Iterable[Garbage]:
-    for place in FOLDERS:
-        for entry in folder.list(place, hidden=True):
-            if is_temporary(entry.name) and _is_old(entry, age):
-                yield Garbage(name=entry.name, size=entry.size, why="a write that was cut short")
-
-
-def _markers(store: Store, busy: frozenset[str]) -> Iterable[Garbage]:
-    for entry in store.folder.list("running"):
-        found = KINDS["marker"].fullmatch(entry.name)
-        if found is None or (name := found["trial"]) in busy:
-            continue
-        owner, shard = read_running(store.folder, entry.name), store.visible_shard(name)
-        gone = owner is None or owner.process.is_gone()
-        if gone and shard is not None and shard.status == "ok":
-            yield Garbage(name=entry.name, size=entry.size, why="its trial is finished")
-
-
-def _packs(store: Store, age: float) -> Iterable[Garbage]:
-    """Parts of packs whose last part is missing, and packs that are not read."""
+def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
+    """Files that no result needs, states and weights only above this age in seconds. weights: also
+    those of finished trials.
+    """
+    busy, visible = Observer(store.folder).look().keys(), store.visible()
     read = set(store.packs.index().values())
-    for entry in store.folder.list("packs"):
-        found = KINDS["pack"].fullmatch(entry.name)
-        if found and found["pack"] not in read and _is_old(entry, age):
-            yield Garbage(name=entry.name, size=entry.size, why="a pack that is not read")
 
+    def explain(entry: Entry) -> str:
+        kind, seconds = kind_of(entry.name) or "", time.time() - entry.modified
+        if is_temporary(entry.name):
+            return "a write that was cut short" if seconds > min(age, DAY) else ""
+        found = KINDS[kind].fullmatch(entry.name) if kind in ("pack", *OF_ATTEMPT) else None
+        if found is None:
+            return ""
+        if kind == "pack":  # its last part is missing, or it is of before there were seals
+            is_old = found["pack"] not in read and seconds > min(age, DAY)
+            return "a pack that is not read" if is_old else ""
+        if (name := found["trial"]) in busy:
+            return ""
+        if name in visible and visible[name].finished:
+            if kind == "weights":
+                is_old = weights and seconds > age
+                return "weights of a finished trial" if is_old else ""
+            return "its trial is finished"
+        return "state of an old attempt" if kind == "state" and seconds > age else ""
 
-def _is_old(entry: Entry, age: float) -> bool:
-    return time.time() - entry.modified > age
+    for place in FOLDERS:
+        for entry in (*store.folder.list(place), *store.folder.list(place, hidden=True)):
+            if why := explain(entry):
+                yield Garbage(name=entry.name, size=entry.size, why=why)
 
 
 def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bool) -> int:
@@ -137,12 +105,12 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     if not forgotten:
         there = sorted({other for views in kinds for other, _ in store.names(views)})
         raise ValueError(f"{store.root} has no view of {name!r}; there: {', '.join(there)}")
-    if running := [n for n in forgotten - kept if store.folder.exists(f"running/{n}.json")]:
-        raise ValueError(f"{running[0]} is running: end its launch first (gc, if it died)")
-    with LaunchLease(store.folder):
-        found = list(_files_of(store.folder, name, scale, forgotten - kept))
-        if remove:
-            store.folder.delete(file for file, _ in found)
+    for trial, one in Observer(store.folder).look().items():
+        if trial in forgotten - kept:
+            raise ValueError(f"{trial} is run by {one.owner}: end that first")
+    found = list(_files_of(store.folder, name, scale, forgotten - kept))
+    if remove:
+        store.folder.delete(file for file, _ in found)
     counts = Counter(kind for _, kind in found)
     print(", ".join(f"{number} x {kind}" for kind, number in sorted(counts.items())))
     print(

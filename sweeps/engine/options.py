@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from pcore.diagnosis import NUM_EXAMPLES
-from pcore.registry import nearest
 from sweeps.engine.changes import add_changes
 from sweeps.engine.executors import EXECUTORS, Executor, Resources, count_cpus
 from sweeps.engine.naming import parse_name
@@ -34,10 +33,8 @@ class LaunchOptions:
     results: str  # folder or URI
     scale: Scale
     seeds: str | None = None  # see `spec.parse_seeds`; None: the default of each sweep
-    executor: str = "ray"  # a name in EXECUTORS
-    ray_address: str | None = None  # of a cluster to join; None: an embedded one
+    executor: Executor = field(default_factory=Executor)
     device: str = "cpu"  # cpu or cuda
-    resources: Resources = field(default_factory=Resources)  # of one trial
     compile: "Compile" = "auto"
     diagnose: int = 0  # examples per length for analysing a finished model; 0: no analysis
     retry_errors: bool = False
@@ -47,38 +44,16 @@ class LaunchOptions:
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
-        if self.executor not in EXECUTORS:
-            hint = nearest(self.executor, EXECUTORS)
-            raise ValueError(f"--executor {self.executor!r} is unknown.{hint}")
-        executor = self.make_executor()
-        if executor.is_local and self.resources.cpus > (have := count_cpus()):
-            raise ValueError(f"--cpus-per-trial {self.resources.cpus:g}: this machine has {have}")
+        cpus = self.executor.resources.cpus
+        if self.executor.is_local and cpus > (have := count_cpus()):
+            raise ValueError(f"--cpus-per-trial {cpus:g}: this machine has {have}")
         if self.device != "cpu":
-            _check_gpu(self.device, here=executor.in_process)
-
-    def make_executor(self) -> Executor:
-        """The executor of this launch."""
-        return Executor(name=self.executor, resources=self.resources, address=self.ray_address)
-
-    @property
-    def num_slots(self) -> int:
-        """Trials that run at once; a cluster is counted once joined, until then as this machine."""
-        return self.make_executor().num_slots
+            _check_gpu(self.device, here=self.executor.in_process)
 
     @property
     def num_threads(self) -> int:
         """torch threads of one trial."""
-        return max(1, int(self.resources.cpus))
-
-    @property
-    def is_local(self) -> bool:
-        """Whether trials run on this machine and not on a joined cluster."""
-        return self.make_executor().is_local
-
-    @property
-    def start_seconds(self) -> float:
-        """Seconds for starting and stopping the executor."""
-        return self.make_executor().start_seconds
+        return max(1, int(self.executor.resources.cpus))
 
 
 def read_options(given: argparse.Namespace) -> LaunchOptions:
@@ -94,11 +69,13 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
     usual = "inline" if given.scale == "smoke" and not address else "ray"
     asked |= {
         "results": find_results(given.results),
-        "executor": given.executor or usual,
-        "ray_address": address,
-        "resources": Resources(
-            cpus=given.cpus_per_trial,
-            gpus=gpus if given.gpus_per_trial is None else given.gpus_per_trial,
+        "executor": Executor(
+            name=given.executor or usual,
+            address=address,
+            resources=Resources(
+                cpus=given.cpus_per_trial,
+                gpus=gpus if given.gpus_per_trial is None else given.gpus_per_trial,
+            ),
         ),
         "diagnose": diagnose if given.diagnose is None else given.diagnose,
     }
@@ -268,7 +245,9 @@ def open_existing(results: str | None) -> "Store":
     return store
 
 
-def make_settings(options: LaunchOptions, store: "Store", launch: str) -> "Settings":
+def make_settings(
+    options: LaunchOptions, store: "Store", launch: str, dead: frozenset[str]
+) -> "Settings":
     """Settings of every attempt."""
     from sweeps.engine.trial.attempt import Settings
 
@@ -277,6 +256,7 @@ def make_settings(options: LaunchOptions, store: "Store", launch: str) -> "Setti
         device=options.device,
         num_threads=options.num_threads,
         launch=launch,
+        dead=dead,
         diagnose=options.diagnose,
         compile=options.compile,
     )

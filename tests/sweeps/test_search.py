@@ -2,12 +2,7 @@
 
 import json
 import math
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -164,12 +159,6 @@ def test_interrupted_anywhere_it_ends_as_if_nothing_had_happened(tmp_path, width
         break
     assert found == expected
     assert trained == whole.trained
-
-
-def test_run_again_it_trains_nothing_and_ends_as_before(tmp_path):
-    search = make_search(4)
-    expected = find(search, tmp_path, Lab(tmp_path), width=2)
-    assert find(search, tmp_path, Lab(tmp_path, stop_after=0), width=2) == expected
 
 
 def test_a_larger_budget_goes_on_with_what_was_decided(tmp_path):
@@ -479,36 +468,6 @@ def test_mlflow_shows_a_search_like_a_sweep(tmp_path, capfd):
     assert f"tiny [smoke]: {len(children)} trials in sqlite:" in capfd.readouterr().out
     again = client.search_runs([experiment])
     assert {run.data.tags.get("pcore.trial_id") for run in again} == {None, *children}
-
-
-@pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(tmp_path, capfd):
-    cut, whole = tmp_path / "cut", tmp_path / "whole"
-    code = (
-        "import sys, pathlib, tests.sweeps.test_search as t; t.run_real(pathlib.Path(sys.argv[1]))"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, str(cut)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    patience = time.monotonic() + 240
-    while len(Store(cut).shards()) < 3 and time.monotonic() < patience and child.poll() is None:
-        time.sleep(0.02)
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    before = {shard.trial_id for shard in Store(cut).shards() if shard.status == "ok"}
-    assert before
-    assert run_real(cut) == 0
-    assert run_real(whole) == 0
-    ok = [shard.trial_id for shard in Store(cut).shards() if shard.status == "ok"]
-    assert len(ok) == len(set(ok))
-    assert before <= set(ok)
-    assert set(ok) == {shard.trial_id for shard in Store(whole).shards()}
-    assert best_of("tiny", "smoke", cut) == best_of("tiny", "smoke", whole)
-    table = Store(whole).load(record="evaluation", columns=["range"])
-    assert set(table.column("range").to_pylist()) == {"train", "near"}
 
 
 @pytest.mark.parametrize(

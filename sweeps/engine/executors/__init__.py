@@ -7,8 +7,10 @@ imported when a session begins.
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from pcore.registry import nearest
 
 if TYPE_CHECKING:
     from sweeps.engine.plan import PlannedTrial
@@ -64,9 +66,14 @@ class Executor:
     else on one that it starts on this machine.
     """
 
-    name: str  # of EXECUTORS
-    resources: Resources
+    name: str = "ray"  # of EXECUTORS
+    resources: Resources = field(default_factory=Resources)  # of one trial
     address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in EXECUTORS:
+            hint = nearest(self.name, EXECUTORS)
+            raise ValueError(f"--executor {self.name!r} is unknown.{hint}")
 
     @property
     def in_process(self) -> bool:

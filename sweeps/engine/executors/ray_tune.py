@@ -30,11 +30,14 @@ from pcore.config import flatten, unflatten
 from sweeps.engine.executors import Resources, Tracker
 from sweeps.engine.executors.worker import Policy, account_for_missing, run_trials
 from sweeps.engine.plan import PlannedTrial
-from sweeps.engine.trial.attempt import Outcome, Settings
+from sweeps.engine.store.folder import Folder
+from sweeps.engine.trial.attempt import Outcome, Settings, delayed_interrupt
 from sweeps.engine.trial.failures import FailurePolicy
-from sweeps.engine.trial.markers import MAX_LOST
+from sweeps.engine.trial.lost import MAX_LOST
+from sweeps.engine.trial.running import attempts_at
 
 ASK_SECONDS = 1.0  # between two questions of a worker what is stopped
+SAVE_SECONDS = 30.0  # that running trials have, after an interrupt, to save their states
 SILENCE = 60.0  # seconds without a sign of life after which the watchdog says so
 SCRATCH = "pcore-tune-"  # what Tune writes for its own resume: a folder per driver
 
@@ -50,7 +53,7 @@ def run_on_ray(
     texts = [json.dumps(flatten(planned.trial.config)) for planned in pending]
     policy = SharedPolicy(ray.remote(num_cpus=0)(FailurePolicy).remote())
     trainable = tune.with_parameters(run_one, texts=texts, settings=settings, policy=policy)
-    with scratch_folder() as scratch:
+    with scratch_folder() as scratch, delayed_interrupt() as interrupted:
         tuner = tune.Tuner(
             tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
             param_space={"number": tune.grid_search(list(range(len(pending))))},
@@ -64,6 +67,7 @@ def run_on_ray(
                 name="trials",
                 storage_path=scratch,
                 verbose=0,
+                stop=_Interrupt(interrupted, settings, policy, progress),
                 failure_config=tune.FailureConfig(max_failures=MAX_LOST),
                 callbacks=[_EndCallback(progress)],
             ),
@@ -133,6 +137,10 @@ class SharedPolicy:
             self.asked = time.monotonic()
         return self.copy.stop_reason(cell)
 
+    def stop(self, reason: str) -> None:
+        """No trial is started any more."""
+        ray.get(self.actor.stop.remote(reason))
+
     def record(self, cell: str, status: str, error: str) -> None:
         """Not waited for: calls of one worker arrive in order, so before its next question."""
         if not (status == "ok" and self.copy.any_ok):  # that tells nothing new
@@ -157,6 +165,42 @@ class _EndCallback(tune.Callback):
             self.progress.finished(result["outcome"])
         except Exception as error:
             self.progress.say(f"progress line: {type(error).__name__}: {error}")
+
+
+class _Interrupt(tune.Stopper):
+    """After SIGINT or SIGTERM, ends the experiment as soon as the trials that run have saved their
+    states, for which the removal of their files in `running/` asks.
+    """
+
+    def __init__(
+        self,
+        interrupted: threading.Event,
+        settings: Settings,
+        policy: "SharedPolicy",
+        progress: Tracker,
+    ):
+        self.interrupted, self.policy, self.progress = interrupted, policy, progress
+        self.settings = settings
+        self.asked: frozenset[str] | None = None  # trials
+        self.end = float("inf")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # as of `_EndCallback`
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        if not self.interrupted.is_set():
+            return False
+        if self.asked is None:
+            self.end = time.monotonic() + SAVE_SECONDS
+            self.policy.stop("interrupted")
+            folder = Folder(self.settings.results)
+            ours = [a for a in attempts_at(folder) if a.launch == self.settings.launch]
+            folder.delete(one.file for one in ours)
+            self.asked = frozenset(one.trial_id for one in ours)
+        return self.asked <= self.progress.outcomes.keys() or time.monotonic() > self.end
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings, run_attempt
 from sweeps.engine.trial.failures import cell_of
-from sweeps.engine.trial.markers import record_lost
+from sweeps.engine.trial.lost import record_lost
+from sweeps.engine.trial.running import attempts_at
 
 
 class Policy(Protocol):
@@ -53,7 +54,9 @@ def account_for_missing(
             continue
         shard = store.visible_shard(name)
         if shard is None or not shard.finished:
-            record_lost(store, planned.trial.config, settings.launch)
+            ours = (a for a in attempts_at(store.folder, name) if a.launch == settings.launch)
+            dead = [one for one in ours if one.process.is_gone() is not False]
+            record_lost(store, planned.trial.config, dead)
             shard = store.visible_shard(name)
         status = shard.status if shard is not None else "lost"
         error = "its worker died" if status == "lost" else ""

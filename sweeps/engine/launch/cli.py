@@ -72,7 +72,10 @@ def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     from sweeps.engine.store.store import Store
 
     plans = plan_sweeps(sweeps, options, Store(options.results))
-    shown = (format_plan(plan, options.num_slots, options.start_seconds) for plan in plans)
+    shown = (
+        format_plan(plan, options.executor.num_slots, options.executor.start_seconds)
+        for plan in plans
+    )
     print("\n\n".join(shown))
     if hint := _find_published(plans, options.results):
         print(hint)

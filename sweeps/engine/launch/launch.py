@@ -41,7 +41,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     """
     hooks = [*hooks, *(load_hook(name) for name in options.hooks)]
     sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
-    store, num_slots = Store(options.results), options.num_slots
+    store, num_slots = Store(options.results), options.executor.num_slots
     plans = plan_sweeps(sweeps, options, store)
     if any(plan.to_run for plan in plans):
         check_not_published(store.folder)
@@ -57,7 +57,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     print(f"results: {store.root}")
     began, pending = time.monotonic(), launch_order(plans, num_slots)
     if pending:
-        wall = predict_wall(pending, num_slots, options.start_seconds)
+        wall = predict_wall(pending, num_slots, options.executor.start_seconds)
         print(f"predicted: {format_seconds(wall)} on {plural(num_slots, 'slot')}")
         sys.stdout.flush()
     launch = Launch(plans=plans, store=store)
@@ -108,7 +108,7 @@ def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -
             options.device,
             retry_errors=options.retry_errors,
             num_threads=options.num_threads,
-            local=options.is_local,
+            local=options.executor.is_local,
         )
         for sweep in sweeps
     ]

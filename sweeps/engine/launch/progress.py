@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 from pcore.cli.text import format_seconds
 from sweeps.engine.plan import PlannedTrial, predict_wall
-from sweeps.engine.store.folder import Folder
 from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.failures import last_line
 from sweeps.engine.trial.running import Observer, Running
@@ -29,10 +28,10 @@ class Progress:
         pending: Sequence[PlannedTrial],
         num_slots: int,
         on_finish: Callable[[Outcome], None],
-        folder: Folder,
+        observer: Observer,
     ):
         self.name, self.num_slots, self.out = name, num_slots, sys.stdout
-        self.on_finish, self.observer = on_finish, Observer(folder)
+        self.on_finish, self.observer = on_finish, observer
         self.pending = {planned.trial.id: planned for planned in pending}
         self.running: dict[str, Running] = {}  # as of the last look
         self.outcomes: dict[str, Outcome] = {}
@@ -69,6 +68,8 @@ class Progress:
             trial = self.pending[outcome.trial_id].trial
             if outcome.status == "stopped" and not self._first_of(outcome):
                 return
+            if outcome.status == "held" and not outcome.error:  # another launch was faster
+                return
             sign = SIGNS.get(outcome.status, outcome.status.upper())
             text = outcome.summary or last_line(outcome.error)
             took = format_seconds(outcome.seconds)
@@ -96,7 +97,7 @@ class Progress:
         with self.lock:
             statuses = [outcome.status for outcome in self.outcomes.values()]
             done = sum(status in SIGNS for status in statuses)
-            failed, total = len(statuses) - done, len(self.pending)
+            failed, total = len(statuses) - done - statuses.count("held"), len(self.pending)
             elapsed = format_seconds(time.monotonic() - self.started)
             left = self._seconds_left()
             about = f", about {format_seconds(left)} left" if left is not None else ""

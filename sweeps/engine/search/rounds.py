@@ -148,13 +148,15 @@ def _predict(arms: Mapping[str, TrialConfig], budget: Budget, options: LaunchOpt
     from sweeps.engine.price import price_cells  # torch: not for --help
 
     store, halved, most = Store(options.results), 0.0, 0.0
-    prices = price_cells(arms, store, options.device, options.num_threads, options.is_local)
+    prices = price_cells(
+        arms, store, options.device, options.num_threads, options.executor.is_local
+    )
     for label, price in prices.items():
         steps = rung_steps(arms[label], budget.rungs)
         seconds = [budget.configurations * price.seconds * s / steps[-1] for s in steps]
         halved += sum(s / HALVING**rung for rung, s in enumerate(seconds))
         most += sum(seconds)
-    num_slots = options.num_slots
+    num_slots = options.executor.num_slots
     return (
         f"predicted, what is stored included: about {format_seconds(halved / num_slots)} on "
         f"{plural(num_slots, 'slot')} if a third of each rung goes on, at most "
@@ -172,7 +174,7 @@ def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> 
     launch = Launch(plans=plans, store=store)
     of_round = replace(options, mlflow=False, report=False, hooks=(), retry_errors=True)
     hooks = [load_hook(name) for name in options.hooks]
-    with told(launch, hooks, options) as ended, options.make_executor().session(store):
+    with told(launch, hooks, options) as ended, options.executor.session(store):
         while cells := replay.next_cells(store):
             plans[0] = _plan(search, options.scale, replay, store)
             run_sweeps([sweep_of(search, cells)], of_round)

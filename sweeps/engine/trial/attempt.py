@@ -1,7 +1,7 @@
 """One attempt at one trial: resume or start, consume `train`, write exactly one shard. Runs in a
 worker or in the driver.
 
-While it runs, a marker says who runs it (see `markers`), and its state is kept in
+While it runs, a file says who runs it (see `running`), and its state is kept in
 `RESULTS/checkpoints/<trial_id>/`.
 """
 
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -33,10 +33,11 @@ from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
-from sweeps.engine.trial.markers import GIVEN_UP, MAX_LOST, record_lost
+from sweeps.engine.trial.lost import GIVEN_UP, MAX_LOST, count_lost, record_lost
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
-from sweeps.engine.trial.running import running
+from sweeps.engine.trial.running import Running, Taken, running
 
+TAKEN_OVER = "its file in running/ was removed; its state is saved"
 Compile: TypeAlias = Literal["auto", "on", "off"]
 
 
@@ -49,6 +50,7 @@ class Settings:
     num_threads: int = 1  # torch threads of a trial
     checkpoint_every: float = 30.0  # seconds between saved states
     launch: str = ""  # name of the launch that runs the trials
+    dead: frozenset[str] = frozenset()  # files of attempts of other machines that died
     diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
     compile: Compile = "auto"  # training steps with torch.compile; auto: on a GPU
 
@@ -65,8 +67,8 @@ class Outcome:
     """How an attempt ended.
 
     status: that of its shard, or one without a shard: `done` if the store had the trial already,
-    `unsaved` if the results folder could not be written, `stopped` if it was not started because
-    other trials failed.
+    `held` if somebody else runs it, `unsaved` if the results folder could not be written, `stopped`
+    if it was not started because other trials failed.
     """
 
     trial_id: str
@@ -84,50 +86,40 @@ def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
     SIGINT and SIGTERM save the state at the next report, then raise KeyboardInterrupt.
     """
     store, name = Store(settings.results), trial_id(config)
-    device, compile = settings.device, settings.compiled
+    attempt = Attempt(config, settings, store)
     try:
-        if outcome := admit(config, settings, store):
-            return outcome
-        attempt = Attempt(config, settings, store)
         with (
-            running(store.folder, name, settings.launch, attempt.tell),
+            running(store.folder, name, settings.launch, attempt.tell, settings.dead) as claim,
             process_settings(settings.num_threads),
             delayed_interrupt() as interrupted,
         ):
-            saved = time.monotonic()
             try:
-                state = attempt.resume()
-                for report in train(config, device=device, state=state, compile=compile):
-                    attempt.take(report)
-                    if report.finished:
-                        break
-                    if interrupted.is_set():
-                        attempt.save()
-                        raise KeyboardInterrupt
-                    if time.monotonic() - saved > settings.checkpoint_every:
-                        attempt.save()
-                        saved = time.monotonic()
-                return attempt.finish("ok")
+                return admit(config, settings, store, claim.dead) or attempt.run(
+                    interrupted, claim.gone
+                )
             except StorageFailed:
                 raise
             except Exception as error:
                 return attempt.fail(error)
+    except Taken:
+        return Outcome(trial_id=name, status="held", seconds=0.0)
     except StorageFailed as error:
-        return unsaved(config, error)
+        return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
 
 
-def unsaved(config: TrialConfig, error: StorageFailed) -> Outcome:
-    """The outcome of an attempt that could not write to the results folder."""
-    return Outcome(trial_id=trial_id(config), status="unsaved", seconds=0.0, error=str(error))
-
-
-def admit(config: TrialConfig, settings: Settings, store: Store) -> Outcome | None:
-    """The outcome of a trial that need not or must not be started, else None."""
+def admit(
+    config: TrialConfig, settings: Settings, store: Store, dead: Sequence[Running]
+) -> Outcome | None:
+    """The outcome of a trial that need not or must not be started, else None. dead: its earlier
+    attempts that died.
+    """
     name = trial_id(config)
     shard = store.visible_shard(name)
     if shard is not None and shard.finished:
+        store.folder.delete(one.file for one in dead)
         return Outcome(trial_id=name, status="done", seconds=0.0)
-    if record_lost(store, config, settings.launch) >= MAX_LOST:
+    record_lost(store, config, dead)
+    if count_lost(store, config, settings.launch) >= MAX_LOST:
         return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)
     return None
 
@@ -183,6 +175,25 @@ class Attempt:
             "curve": list(self.curve),
             "results": [_told_of(result) for result in results],
         }
+
+    def run(self, interrupted: threading.Event, gone: threading.Event) -> Outcome:
+        """Train to the end; if asked to end before, save the state at the next report."""
+        saved, device, compile = time.monotonic(), self.settings.device, self.settings.compiled
+        for report in train(self.config, device=device, state=self.resume(), compile=compile):
+            self.take(report)
+            if report.finished:
+                break
+            asked = interrupted.is_set() or gone.is_set()
+            if asked or time.monotonic() - saved > self.settings.checkpoint_every:
+                self.save()
+                saved = time.monotonic()
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            if gone.is_set():
+                return Outcome(
+                    trial_id=self.name, status="held", seconds=self.seconds, error=TAKEN_OVER
+                )
+        return self.finish("ok")
 
     def resume(self) -> dict[str, Any] | None:
         """The state of an earlier attempt, if any."""

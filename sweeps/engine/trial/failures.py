@@ -45,6 +45,10 @@ class FailurePolicy:
         """Why trials of this cell should not be started; empty if they should."""
         return self.stopped_all or self.stopped_cells.get(cell, "")
 
+    def stop(self, reason: str) -> None:
+        """No trial is started any more."""
+        self.stopped_all = reason
+
     def current(self) -> Self:
         """Itself; of an actor a copy."""
         return self

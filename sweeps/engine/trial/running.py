@@ -1,14 +1,21 @@
-"""Who runs a trial, and how far it has come: RESULTS/running/<trial_id>.json.
+"""Who runs a trial, and how far it has come: RESULTS/running/<trial_id>-<8 digits>.json.
 
-The file is there from the start of an attempt to its end. Its owner writes it anew every few
-seconds, with the training curve and the lengths evaluated so far; whatever shows running trials
+The file is there from the start of an attempt to its end: it claims the trial. Whoever wants to run
+a trial writes a file and only then reads those of others, so if two start at once, at least one
+sees the other; who sees a living one withdraws and comes back later. The owner writes it anew every
+few seconds, with the training curve and the lengths evaluated so far; whatever shows running trials
 (the progress line, hooks, `status`, MLflow) reads it, and nothing else.
+
+Clocks of machines are never compared: a process of another machine is dead once its file has not
+changed for PATIENCE seconds of *our* clock. The storage must show a finished write to all readers
+(local disk, NFS with closed files, S3).
 """
 
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+import uuid
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,8 +33,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
-    """The current attempt at a trial. Clocks of machines are never compared: `beat` counts."""
+    """An attempt at a trial, as its file tells. beat: counts versions of the file."""
 
+    file: str
     trial_id: str
     process: Process
     launch: str
@@ -43,6 +51,11 @@ class Running:
         return f"{self.started_at} {self.process.host} {self.process.pid} {self.process.born}"
 
     @property
+    def owner(self) -> str:
+        """Who runs it, for people."""
+        return f"process {self.process.pid} on {self.process.host}"
+
+    @property
     def step(self) -> int:
         return self.curve[-1]["step"] if self.curve else 0
 
@@ -52,15 +65,35 @@ class Running:
         return self.step / self.config["optim.num_steps"] if self.step else 0.0
 
 
+class Taken(Exception):
+    """Somebody else runs the trial."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """What `running` gives. dead: earlier attempts that died. gone: set when somebody considered
+    this attempt dead and removed its file, or asks for its end.
+    """
+
+    dead: Sequence[Running]
+    gone: threading.Event
+
+
 @contextmanager
 def running(
-    folder: Folder, name: str, launch: str, tell: Callable[[], Mapping[str, Any]]
-) -> Generator[None]:
-    """Keep the file of an attempt up to date until the end of the block. tell: its `config`,
-    `curve` and `results` so far; called from another thread.
+    folder: Folder,
+    name: str,
+    launch: str,
+    tell: Callable[[], Mapping[str, Any]],
+    dead: Collection[str] = (),
+) -> Generator[Claim]:
+    """Claim a trial and keep the file up to date until the end of the block. Raises Taken. tell:
+    its `config`, `curve` and `results` so far; called from another thread. dead: files of processes
+    of other machines that are known to be; those of the same launch are if another attempt starts.
     """
-    file, now = file_name(name), datetime.now(UTC).isoformat(timespec="seconds")
-    owner = {"process": this_process().as_dict(), "launch": launch, "started_at": now}
+    file, now = f"running/{name}-{uuid.uuid4().hex[:8]}.json", datetime.now(UTC)
+    owner = {"process": this_process().as_dict(), "launch": launch}
+    owner |= {"started_at": now.isoformat(timespec="seconds")}
 
     def write(beat: int) -> None:
         facts = json.dumps(owner | {"beat": beat, **tell()}).encode()
@@ -71,17 +104,37 @@ def running(
         while not ended.wait(BEAT):
             count += 1
             with suppress(OSError):  # a full disk does not end an attempt
+                if not folder.exists(file):
+                    gone.set()
+                    return
                 write(count)
 
-    ended, thread = threading.Event(), threading.Thread(target=beat, daemon=True)
-    write(0)
-    thread.start()
+    def is_dead(other: Running) -> bool:
+        if (is_gone := other.process.is_gone()) is not None:
+            return is_gone
+        return other.launch == launch or other.file in dead
+
+    ended, gone = threading.Event(), threading.Event()
+    thread = threading.Thread(target=beat, daemon=True)
     try:
-        yield
+        write(0)
+        others = [one for one in attempts_at(folder, name) if one.file != file]
+        if not all(map(is_dead, others)):
+            raise Taken
+        thread.start()
+        yield Claim(dead=others, gone=gone)
     finally:
         ended.set()
-        thread.join()
+        if thread.is_alive():
+            thread.join()
         folder.delete(file)
+
+
+def attempts_at(folder: Folder, name: str | None = None) -> list[Running]:
+    """The attempts whose files are there, at one trial or at any, living or not."""
+    files = [entry.name for entry in folder.list("running")]
+    read = (read_running(folder, file) for file in files if (name or "") in file)
+    return [one for one in read if one is not None]
 
 
 def read_running(folder: Folder, name: str) -> Running | None:
@@ -90,6 +143,7 @@ def read_running(folder: Folder, name: str) -> Running | None:
     try:
         saved = json.loads(folder.read(name))
         return Running(
+            file=name,
             trial_id=found["trial"] if found else "",
             process=Process.of(saved["process"]),
             launch=str(saved["launch"]),
@@ -108,25 +162,26 @@ class Observer:
 
     def __init__(self, folder: Folder):
         self.folder = folder
-        self.seen: dict[str, tuple[str, int, float]] = {}  # attempt, beat, since when
+        self.dead: dict[str, Running] = {}  # at the last look, by file
+        self.seen: dict[str, tuple[str, int, float]] = {}  # by file: attempt, beat, since when
 
     def look(self) -> dict[str, Running]:
         """The attempts that run, by trial id: all but those known to be dead. The process of
         another machine is, if it was not heard of for PATIENCE seconds of our clock.
         """
-        read = (read_running(self.folder, entry.name) for entry in self.folder.list("running"))
-        found = {one.trial_id: one for one in read if one is not None}
-        self.seen = {name: facts for name, facts in self.seen.items() if name in found}
-        return {name: one for name, one in found.items() if not self._is_dead(one)}
+        found = {one.file: one for one in attempts_at(self.folder)}
+        self.seen = {file: facts for file, facts in self.seen.items() if file in found}
+        self.dead = {file: one for file, one in found.items() if self._is_dead(one)}
+        return {one.trial_id: one for file, one in found.items() if file not in self.dead}
 
     def _is_dead(self, one: Running) -> bool:
         if (gone := one.process.is_gone()) is not None:
             return gone
         now, heard = time.monotonic(), (one.attempt, one.beat)
-        *before, since = self.seen.get(one.trial_id, (*heard, now))
+        *before, since = self.seen.get(one.file, (*heard, now))
         if tuple(before) != heard:
             since = now
-        self.seen[one.trial_id] = (*heard, since)
+        self.seen[one.file] = (*heard, since)
         return now - since > PATIENCE
 
 
@@ -135,8 +190,3 @@ def running_trials(store: Store) -> dict[str, Running]:
     found = Observer(store.folder).look()
     ended = {shard.trial_id for shard in store.visible_of(found) if shard.finished}
     return {name: one for name, one in found.items() if name not in ended}
-
-
-def file_name(name: str) -> str:
-    """The file of the attempt that runs this trial."""
-    return f"running/{name}.json"

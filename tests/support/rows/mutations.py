@@ -50,8 +50,8 @@ def evaluation(length: int, right: int, seed: int, examples: int = 10) -> dict[s
 
 
 def make_store(root: Path) -> Store:
-    """Three finished trials, two of them packed; two views, mechanism files, a state, a marker, a
-    launch and what is beside them.
+    """Three finished trials, two of them packed; two views, mechanism files, a state, a marker
+    and what is beside them.
     """
     store, folder = Store(root), Store(root).folder
     for seed, config in enumerate(CONFIGS):
@@ -72,9 +72,6 @@ def make_store(root: Path) -> Store:
     process = this_process().as_dict()
     marker = {"process": process, "launch": "x", "started_at": "2026-01-01T00:00:00+00:00"}
     folder.write(f"running/{IDS[1]}.json", json.dumps(marker).encode())
-    launch = {"state": "running", "process": process, "started_at": "", "trials": IDS}
-    folder.write("launches/0123456789ab.json", json.dumps(launch).encode())
-    folder.write("launches/0123456789ab.beat", b"1")
     folder.write("mirrored/tiny-smoke.json", json.dumps({"uri": "u", "written": {}}).encode())
     return store
 
@@ -164,7 +161,7 @@ class Mutator:
         return f"link folder {folder.relative_to(root)}"
 
     def small_file(self, root: Path) -> str:
-        file = self._file(root, self.rng.choice(("running", "launches", "mirrored", "views")))
+        file = self._file(root, self.rng.choice(("running", "mirrored", "views")))
         file.write_bytes(self.rng.choice(JSON))
         return f"small file {file.relative_to(root)}"
 
@@ -211,9 +208,7 @@ class Mutator:
 
     def stray(self, root: Path) -> str:
         """A file or folder that nobody expects."""
-        folder = root / self.rng.choice(
-            ("trials", "views", "packs", "running", "launches", "mechanism")
-        )
+        folder = root / self.rng.choice(("trials", "views", "packs", "running", "mechanism"))
         name = self.rng.choice(
             ("x.json", "garbage.parquet", "no-scale.parquet", "...json", "-.parquet")
         )

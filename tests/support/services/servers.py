@@ -12,6 +12,8 @@ import urllib.request
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+import sqlalchemy
+
 from tests.support.sweeps.processes import PYTHON, environment, wait_until
 
 
@@ -75,14 +77,11 @@ def create_database(port: int, password: str, log: Path) -> None:
 
 def count_rows(database: str, table: str) -> int:
     """Rows of a table (and its WHERE clause) at a SQLAlchemy address."""
-    import psycopg2
-
-    connection = psycopg2.connect(database.replace("+psycopg2", ""))
-    cursor = connection.cursor()
-    cursor.execute(f"SELECT count(*) FROM {table}")
-    (number,) = cursor.fetchone()
-    connection.close()
-    return number
+    engine = sqlalchemy.create_engine(database)
+    with contextlib.closing(engine.raw_connection()) as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"SELECT count(*) FROM {table}")
+        return cursor.fetchone()[0]
 
 
 @contextlib.contextmanager

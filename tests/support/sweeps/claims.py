@@ -11,30 +11,23 @@ import sys
 import time
 from pathlib import Path
 
-from sweeps.engine.launch import leases as launches
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store.folder import Folder
-
-
-def hold(folder: Path, trials: set[str], seconds: float) -> None:
-    files = [folder / "held" / trial for trial in trials]
-    for file in files:
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL))  # FileExistsError: granted twice
-    time.sleep(seconds)
-    for file in files:
-        file.unlink()
+from sweeps.engine.trial.running import Taken, running
 
 
 def main(folder: Path, num_trials: int, num_rounds: int, seed: int) -> None:
-    rng = random.Random(seed)
-    launches.POLL = 0.002
-    names = [f"trial{i}" for i in range(num_trials)]
-    for _ in range(num_rounds):
-        with LaunchLease(Folder(folder / "results")) as launch:
-            wanted = set(rng.sample(names, rng.randint(1, num_trials)))
-            for _ in range(rng.randint(1, 3)):
-                mine = wanted - set(launch.claim(wanted))
-                hold(folder, mine, 0.004 * rng.random())
+    rng, count = random.Random(seed), 0
+    while count < num_rounds:
+        trial = f"{rng.randrange(num_trials):016x}"
+        try:
+            with running(Folder(folder / "results"), trial, f"launch{seed}", dict):
+                held = folder / "held" / trial
+                os.close(os.open(held, os.O_CREAT | os.O_EXCL))  # FileExistsError: granted twice
+                time.sleep(0.004 * rng.random())
+                held.unlink()
+                count += 1
+        except Taken:
+            time.sleep(0.001 * rng.random())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue
-from sweeps.engine.executors import Resources
+from sweeps.engine.executors import Executor, Resources
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import make_plan
@@ -94,11 +94,6 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     ]
 
 
-def test_a_wrong_name_is_refused_with_the_nearest(tmp_path, capsys):
-    assert command("plan", tmp_path, "depth_ablatoin") == 2
-    assert "Did you mean 'depth_ablation'?" in capsys.readouterr().err
-
-
 def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monkeypatch, tiny):
     wide = {**CELLS, "wide": {"model.d_ff": 128}}
     cells = grid(CONFIG, arm=arms(wide))
@@ -153,7 +148,7 @@ def test_a_trial_is_running_while_its_process_lives(tmp_path, capsys, tiny):
         assert cell in shown("status", "tiny", "--scale", "smoke")
         assert ["tiny", "smoke", "4", "1", "0", "1", "2", "0"] in shown("status")
         assert ["trial", f"{busy.id}:", "running"] in shown("why", busy.id)
-        file = tmp_path / "running" / f"{busy.id}.json"
+        (file,) = (tmp_path / "running").glob(f"{busy.id}-*.json")
         owner = json.loads(file.read_text())
         owner["process"]["born"] = "before"  # another process of this number
         file.write_text(json.dumps(owner))
@@ -290,32 +285,16 @@ def test_gc_touches_nothing_that_is_not_ours(tmp_path, capsys, tiny):
     assert before - {str(file) for file in tmp_path.rglob("*")} == {str(results / ours)}
     assert command("gc", theirs / "trials", "--yes") == 2
     assert "is not a results folder" in capsys.readouterr().err
-    assert not (theirs / "trials" / "launches").exists()
-
-
-def test_gc_of_a_store_that_cannot_be_written_removes_nothing(tmp_path, capsys, tiny):
-    store, trial = Store(tmp_path / "results"), tiny.trials("smoke")[0]
-    state = f"checkpoints/{trial.id}/state.pt"
-    store.folder.write(state, b"x")
-    os.utime(store.folder.local / state, (0, 0))
-    (tmp_path / "results" / "launches").symlink_to(tmp_path)  # nothing is written behind a link
-    assert command("gc", store.root, "--older-than", "1s") == 0
-    assert state in capsys.readouterr().out
-    assert command("gc", store.root, "--older-than", "1s", "--yes") == 1
-    err = capsys.readouterr().err
-    assert "launches is a link, which is not followed" in err
-    assert "Traceback" not in err
-    assert store.folder.exists(state)
 
 
 def test_cpus_are_those_that_a_process_may_use(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    assert LaunchOptions(results="r", scale="smoke").num_slots == 1
+    assert Executor().num_slots == 1
     with pytest.raises(ValueError, match="--cpus-per-trial 2: this machine has 1"):
-        LaunchOptions(results="r", scale="smoke", resources=Resources(cpus=2.0))
+        LaunchOptions(results="r", scale="smoke", executor=Executor(resources=Resources(cpus=2.0)))
     monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
-    assert LaunchOptions(results="r", scale="smoke").num_slots == 64
+    assert Executor().num_slots == 64
     command("doctor", tmp_path)
     assert "ok  CPUs     64, load " in capsys.readouterr().out
 
@@ -414,6 +393,8 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
         ("plan tiny --cpus-per-trial 1000", "--cpus-per-trial 1000: this machine has"),
         ("plan tiny --gpus-per-trial -1", "--gpus-per-trial: '-1' is not a number from 0 to"),
         ("plan tiny --gpus-per-trial nan", "--gpus-per-trial: 'nan' is not a number from 0 to"),
+        ("plan tiny --device tpu", "neither cpu nor cuda"),
+        ("run tiny --executor inline --results /proc/nowhere", "cannot be written"),
         ("gc --older-than inf", "'inf' is not a duration"),
         ("plan tiny --scale huge", "argument --scale: invalid choice: 'huge'"),
         (

@@ -1,6 +1,8 @@
 """What an executor has to do, checked of each."""
 
 import os
+import pickle
+import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -10,12 +12,13 @@ from pcore.config import TrialConfig, override, trial_id
 from pcore.encodings import Encoding
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
 from sweeps.engine.executors.worker import account_for_missing
-from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.spec import Cell, Trial
+from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import FailurePolicy
+from sweeps.engine.trial.running import attempts_at, running
 from tests.support.sweeps.tiny import CONFIG
 
 SMALL = override(CONFIG, {"optim.num_steps": 20, "data.num_examples": None})
@@ -114,9 +117,9 @@ def test_a_trial_that_took_its_worker_with_it_is_stored_as_lost(tmp_path):
 @pytest.mark.parametrize(
     ("name", "hint"), [("rya", "Did you mean 'ray'"), ("k8s", "Known: ray, in")]
 )
-def test_an_unknown_name_is_refused(name, hint, tmp_path):
+def test_an_unknown_name_is_refused(name, hint):
     with pytest.raises(ValueError, match=rf"^--executor '{name}' is unknown\. {hint}"):
-        LaunchOptions(results=str(tmp_path), scale="smoke", executor=name)
+        Executor(name=name)
 
 
 def test_failures_of_other_workers_count_after_a_while_and_own_ones_at_once(monkeypatch):
@@ -155,3 +158,24 @@ def test_failures_of_other_workers_count_after_a_while_and_own_ones_at_once(monk
         one.record("another", "ok", "")
         assert not one.stop_reason("another")
     assert actor.asked == before
+
+
+def test_an_interrupt_on_ray_asks_own_attempts_to_save_and_waits_for_them(tmp_path):
+    from sweeps.engine.executors.ray_tune import _Interrupt
+
+    asked, record, folder = threading.Event(), Record(), Folder(tmp_path)
+    policy = SimpleNamespace(stop=lambda reason: record.ended.append(reason))
+    settings = Settings(results=str(tmp_path), launch="ours")
+    stopper = _Interrupt(asked, settings, policy, record)
+    with (
+        running(folder, "a" * 16, "ours", dict),
+        running(folder, "b" * 16, "theirs", dict),
+    ):
+        assert not stopper.stop_all()
+        asked.set()
+        assert not stopper.stop_all()
+        assert record.ended == ["interrupted"], "nothing new starts"
+        assert {one.launch for one in attempts_at(folder)} == {"theirs"}
+        record.finished(Outcome(trial_id="a" * 16, status="held", seconds=1.0))
+        assert stopper.stop_all()
+    assert not pickle.loads(pickle.dumps(stopper)).__dict__

@@ -66,7 +66,7 @@ def test_a_killed_worker_costs_one_attempt_and_no_trial(tmp_path):
 
 
 def _kill_a_busy_worker(results: Path, driver: subprocess.Popen) -> int:
-    deadline = time.time() + 120
+    deadline = time.time() + 300
     while time.time() < deadline and driver.poll() is None:
         for marker in (results / "running").glob("*.json"):
             try:
@@ -87,7 +87,7 @@ def test_a_killed_driver_leaves_nothing_half_done(tmp_path):
         stdout=subprocess.DEVNULL,
     )
     store = Store(tmp_path)
-    deadline = time.time() + 120
+    deadline = time.time() + 300
     while not store.shards() and time.time() < deadline:
         time.sleep(0.05)
     tree = psutil.Process(driver.pid).children(recursive=True)
@@ -170,19 +170,6 @@ def test_job_submit_with_a_working_dir(head, tmp_path):
     check_complete(tmp_path, output)
     rows = Store(tmp_path).load(record="trial", columns=["git_commit"]).to_pylist()
     assert {row["git_commit"] for row in rows} == {"abc"}
-
-
-def test_plain_python_joins_a_running_head(head, tmp_path):
-    secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
-    done = subprocess.run(
-        sweep_command("--no-mlflow"),
-        cwd=ROOT,
-        env=environment(tmp_path, **secret),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    check_complete(tmp_path, done.stdout)
 
 
 HOG = """

@@ -18,7 +18,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from tests.support.sweeps.processes import (
@@ -74,11 +73,9 @@ class Watch:
         assert set(statuses) <= {"ok", "lost"}
         assert statuses.count("lost") <= self.kills + self.beside
         folder = Folder(self.results)
-        assert not LaunchLease(folder).living()  # which also removes the dead
-        assert not folder.list("launches")
         assert len(folder.list(hidden=True)) <= self.kills  # writes cut short, unseen by readers
         finished = {shard.trial_id for shard in ok_shards(self.results)}
-        left = {Path(entry.name).stem for entry in folder.list("running")}
+        left = {Path(entry.name).stem[:16] for entry in folder.list("running")}
         assert left <= finished  # a marker outlives a process killed between its last two acts
         states = {file.parent.name for file in self.results.glob("checkpoints/*/state.pt")}
         assert states <= finished
@@ -149,7 +146,7 @@ def test_kills_in_every_phase_of_a_whole_command(tmp_path):
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_at_every_single_write_leaves_the_same_rows(tmp_path, moment):
-    """Views, launches, markers, states, weights, shards and packs, one after the other."""
+    """Views, markers, states, weights, shards and packs, one after the other."""
     faults: dict[str, object] = {"arms": 5, "steps": 51, "loose": 2}
     before, whole, counter = tmp_path / "before", tmp_path / "whole", tmp_path / "count"
     code, output = run(before, "--seeds", "1", **faults | {"arms": 3})  # shards to pack

@@ -75,7 +75,6 @@ def test_a_killed_driver_loses_nothing_and_repeats_nothing(tmp_path, undisturbed
     assert statuses(tmp_path)["lost"] <= 1
     assert rows(tmp_path) == undisturbed
     assert not list((tmp_path / "running").iterdir())
-    assert not list((tmp_path / "launches").iterdir())
 
 
 def test_a_driver_killed_right_after_a_shard_leaves_no_marker_behind(finished, tmp_path, brief):
@@ -97,7 +96,6 @@ def test_an_interrupted_driver_says_how_to_go_on(tmp_path, undisturbed):
     assert child.wait() == 130
     check_says(child.output, "interrupted; finished trials are stored, the same command resumes")
     assert not list((tmp_path / "running").iterdir())
-    assert not list((tmp_path / "launches").iterdir())
     assert run(tmp_path, **LONG)[0] == 0
     assert statuses(tmp_path) == {"ok": 4}
     assert rows(tmp_path) == undisturbed

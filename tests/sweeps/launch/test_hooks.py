@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from pcore.config import flatten
+from sweeps.engine.executors import Executor
 from sweeps.engine.launch import hooks as hooks_file
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, TrialReport
 from sweeps.engine.launch.launch import run_sweeps
@@ -68,7 +69,11 @@ def own(monkeypatch):
 
 def options(results) -> LaunchOptions:
     return LaunchOptions(
-        results=str(results), scale="smoke", executor="inline", mlflow=False, report=False
+        results=str(results),
+        scale="smoke",
+        executor=Executor(name="inline"),
+        mlflow=False,
+        report=False,
     )
 
 

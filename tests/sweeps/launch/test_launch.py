@@ -3,8 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,13 +13,13 @@ from pcore.checkpoint import load_model
 from pcore.config import override, trial_id
 from sweeps.engine.options import parse_duration
 from sweeps.engine.plan import make_plan
-from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import attempt, provenance
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from sweeps.engine.trial.markers import MAX_LOST, record_lost
+from sweeps.engine.trial.lost import MAX_LOST, count_lost, record_lost
 from sweeps.engine.trial.processes import this_process
+from sweeps.engine.trial.running import attempts_at
 from tests.support.sweeps.tiny import (
     CONFIG,
     TIMING,
@@ -60,19 +58,6 @@ def draw_in_this_process(monkeypatch) -> None:
     monkeypatch.setattr(subprocess, "run", run_here)
 
 
-def test_a_larger_sweep_reuses_the_trials_it_shares(tmp_path, capfd):
-    assert run(make_sweep(one={}), tmp_path) == 0
-    assert run(make_sweep(base={}, wide={"model.d_ff": 128}), tmp_path) == 0
-    assert "4 trials, 2 finished, 2 to run" in capfd.readouterr().out
-    assert len(Store(tmp_path).shards()) == 4
-
-
-def test_the_plan_runs_nothing(tmp_path, capfd):
-    assert run(make_sweep(), tmp_path, "--plan") == 0
-    assert "4 trials, 0 finished, 4 to run" in capfd.readouterr().out
-    assert not list(tmp_path.iterdir())
-
-
 def test_prices_come_from_measured_rows_once_there_are_some(tmp_path):
     sweep, store = make_sweep(one={}), Store(tmp_path)
     assert run(sweep, tmp_path, "--seeds", "1") == 0
@@ -81,44 +66,6 @@ def test_prices_come_from_measured_rows_once_there_are_some(tmp_path):
     assert planned.price.source == "measured"
     wall = store.load(record="trial", columns=["wall_seconds"]).to_pylist()[0]["wall_seconds"]
     assert planned.price.seconds == pytest.approx(wall)
-
-
-def test_divergence_is_recorded_once_and_is_final(tmp_path, capfd):
-    sweep = make_sweep(wild={"optim.learning_rate": 1e3, "optim.weight_decay": 1e3})
-    assert run(sweep, tmp_path) == 0
-    assert "diverged: wild, seed 0" in capfd.readouterr().out
-    assert [shard.status for shard in Store(tmp_path).shards()] == ["diverged"] * 2
-    assert run(sweep, tmp_path) == 0
-    assert len(Store(tmp_path).shards()) == 2
-
-
-def test_an_error_is_a_row_with_its_text_and_the_others_go_on(tmp_path, capfd, monkeypatch):
-    real = attempt.train
-
-    def broken(config, **options):
-        if config.model.num_layers == 2:
-            raise RuntimeError("planted")
-        return real(config, **options)
-
-    monkeypatch.setattr(attempt, "train", broken)
-    assert run(make_sweep(), tmp_path) == 1
-    assert "RuntimeError: planted" in capfd.readouterr().out
-    statuses = [shard.status for shard in Store(tmp_path).shards()]
-    assert sorted(statuses) == ["error", "error", "ok", "ok"]
-    monkeypatch.setattr(attempt, "train", real)
-    assert run(make_sweep(), tmp_path) == 1
-    assert "0 to run, 2 not run again after an error" in capfd.readouterr().out
-    assert run(make_sweep(), tmp_path, "--retry-errors") == 0
-    assert "4 trials, 2 finished, 2 to run" in capfd.readouterr().out
-
-
-def test_out_of_memory_has_its_own_status(tmp_path, monkeypatch):
-    def starved(config, **options):
-        raise torch.OutOfMemoryError("planted")
-
-    monkeypatch.setattr(attempt, "train", starved)
-    Store(tmp_path).prepare()
-    assert run_attempt(CONFIG, Settings(results=str(tmp_path))).status == "oom"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -177,7 +124,8 @@ def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_
     for count in range(1, MAX_LOST + 1):
         owner = {"process": dead, "launch": "first", "started_at": "2026-01-01"}
         marker.write_text(json.dumps(owner))
-        assert record_lost(store, CONFIG, "first") == count
+        record_lost(store, CONFIG, attempts_at(store.folder))
+        assert count_lost(store, CONFIG, "first") == count
         assert not marker.exists()
     assert [shard.status for shard in store.shards()] == ["lost"] * MAX_LOST
     outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="first"))
@@ -187,54 +135,6 @@ def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_
     assert planned.state == "retry"
     outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="second"))
     assert outcome.status == "ok"
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_nothing_is_lost_and_nothing_repeated(tmp_path, capfd):
-    """SIGKILL at growing delays, then one run to the end: each trial has exactly one ok shard."""
-    code = (
-        "import sys, tests.support.sweeps.tiny as t\nsys.exit(t.run(t.make_sweep(), sys.argv[1]))"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "killed")]
-    finished: set[str] = set()
-    for delay in (2.5, 3.0, 3.5):
-        child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-        time.sleep(delay)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        ok = {s.name for s in Store(tmp_path / "killed").shards() if s.status == "ok"}
-        assert finished <= ok
-        finished = ok
-    assert run(make_sweep(), tmp_path / "killed", report=True) == 0
-    killed = capfd.readouterr().out
-    shards = [s for s in Store(tmp_path / "killed").shards() if s.status == "ok"]
-    assert finished <= {shard.name for shard in shards}
-    assert len(shards) == len({shard.trial_id for shard in shards}) == 4
-    assert run(make_sweep(), tmp_path / "whole", report=True) == 0
-    whole = capfd.readouterr().out
-    title = "A tiny sweep ("
-    assert _table(killed, title) == _table(whole, title)
-
-
-def _table(output: str, title: str) -> str:
-    """The printed table without its footnotes on code and machine."""
-    return output[output.rindex(title) :].split("Code:")[0]
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (("--seeds", "0"), "--seeds '0'"),
-        (("--device", "tpu"), "neither cpu nor cuda"),
-        (("--results", "/proc/nowhere"), "cannot be written"),
-    ],
-)
-def test_bad_options_are_refused_in_a_sentence(tmp_path, capfd, flags, message):
-    assert run(make_sweep(), tmp_path, *flags) == 2
-    captured = capfd.readouterr()
-    assert message in captured.err
-    assert "Traceback" not in captured.err
-    assert not Store(tmp_path).shards()
 
 
 def test_results_of_a_ray_job_do_not_land_in_its_temporary_folder(tmp_path, monkeypatch):
@@ -269,18 +169,6 @@ def test_nothing_is_trained_into_published_rows(tmp_path, monkeypatch, capsys):
 )
 def test_durations(text, seconds):
     assert parse_duration(text) == seconds
-
-
-def test_cells_are_refused_before_anything_is_written(tmp_path, capfd):
-    bad = Cell(label="bad", config=override(CONFIG, {"position.max_position": 4}))
-    sweep = make_sweep()
-    sweep = Sweep(name="tiny", title="t", claim="c", cells=lambda scale: [bad], seeds=sweep.seeds)
-    assert run(sweep, tmp_path / "new") == 2
-    assert (
-        "cell 'bad': position.max_position=4 is below 5, which addition at length 3"
-        in capfd.readouterr().err
-    )
-    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(("commit", "told"), [(None, True), ("abc", False)])

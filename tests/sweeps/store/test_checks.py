@@ -12,13 +12,12 @@ from analysis.load import load_sweep
 from pcore.config import TrialConfig, flatten, override, trial_id, without_seeds
 from pcore.tasks import TASKS
 from sweeps.__main__ import main
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.plan import trial_states
 from sweeps.engine.store.checks import check_checkpoint, possible_ids
 from sweeps.engine.store.folder import Folder, StorageFailed
 from sweeps.engine.store.seal import BadFile, is_sealed, read_parquet, seal
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.markers import record_lost
+from sweeps.engine.trial.running import attempts_at
 from tests.support.rows.mutations import CONFIGS, IDS, evaluation, make_store
 
 
@@ -48,14 +47,6 @@ def test_a_seal_holds_for_its_name_and_bytes_only():
     for other, name in ((data, "views/y"), (data[:30] + b"x" + data[31:], "views/x")):
         with pytest.raises(BadFile, match="do not match the stored hash"):
             read_parquet(other, name)
-
-
-def test_a_file_without_seal_is_read():
-    table, out = pa.table({"a": [1, 2]}), pa.BufferOutputStream()
-    pq.write_table(table, out)
-    data = out.getvalue().to_pybytes()
-    assert not is_sealed(data, "x")
-    assert read_parquet(data, "x").equals(table)
 
 
 # Rows
@@ -142,19 +133,6 @@ def test_own_code_is_not_imported_for_a_check(monkeypatch):
 # What follows
 
 
-def test_a_bad_shard_runs_again_as_a_new_attempt_and_stays_there(store):
-    shutil.rmtree(store.folder.local / "packs")
-    file = file_of(store, 0)
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-    assert states(store) == ["missing", "done", "done"]
-    name = Store(store.root).write(CONFIGS[0], "ok", {}, [], [evaluation(5, 5, 0)])
-    assert f"{IDS[0]}-2-ok-" in name
-    assert states(store) == ["done", "done", "done"]
-    assert file.read_bytes() == data
-
-
 def test_a_packed_copy_outlives_its_shard(store, capfd):
     file = file_of(store, 0)
     rows = sorted(map(str, Store(store.root).load().to_pylist()))
@@ -189,11 +167,9 @@ def test_bad_views_stop_no_command(store, capfd):
 @pytest.mark.parametrize("text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}'])
 def test_an_odd_small_file_stops_nothing(store, text):
     root = store.folder.local
-    (root / "launches" / "x.json").write_text(text)
     (root / "running" / f"{IDS[0]}.json").write_text(text)
     (root / "running" / "...json").write_text(text)
-    assert LaunchLease(store.folder).living(remove=False)[0].name == "0123456789ab"
-    assert record_lost(store, CONFIGS[0]) == 0
+    assert [one.trial_id for one in attempts_at(store.folder)] == [IDS[1]]
     assert main(["status", "--results", store.root]) == 0
 
 

@@ -384,21 +384,6 @@ def test_a_deleted_shard_is_gone_although_a_pack_holds_it(many):
     assert Store(many.root).load(record="trial").num_rows == 19
 
 
-def test_a_whole_but_damaged_shard_is_named_and_left_out(many, capfd):
-    name = many.shards()[7].name
-    path = many.folder.local / name
-    data = bytearray(path.read_bytes())
-    data[4:-8] = bytes(len(data) - 12)
-    path.write_bytes(data)
-    assert Store(many.root).load(record="trial").num_rows == 19
-    assert Store(many.root).load(record="trial").num_rows == 19
-    said = capfd.readouterr().err
-    assert said.count("left out") == 1
-    assert f"left out: {path}: not a readable Parquet file" in said
-    path.unlink()
-    assert Store(many.root).load(record="trial").num_rows == 19
-
-
 def test_a_storage_that_fails_is_not_called_a_damaged_shard(many, monkeypatch):
     def broken(self, name):
         raise OSError(5, "Input/output error")

@@ -10,12 +10,11 @@ import pytest
 
 from pcore.checkpoint import unpack_state
 from sweeps.__main__ import main
-from sweeps.engine.launch.leases import LaunchLease
 from sweeps.engine.store import checks
 from sweeps.engine.store.beside import MECHANISMS
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.running import read_running
+from sweeps.engine.trial.running import Observer
 from tests.support.rows.mutations import CONFIGS, IDS, Mutator, evaluation, make_store
 
 STATE = f"checkpoints/{IDS[0]}/state.pt"
@@ -37,9 +36,7 @@ def observe(root: Path) -> dict[str, object]:
             seen[STATE] = (state["step"], state["weights"].tolist())
     except (FileNotFoundError, BadFile):
         pass
-    LaunchLease(store.folder).living(remove=False)
-    for name in IDS:
-        read_running(store.folder, f"running/{name}.json")
+    Observer(store.folder).look()
     return seen
 
 

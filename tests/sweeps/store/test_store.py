@@ -39,34 +39,6 @@ def test_a_trial_comes_back_as_it_was_written(store):
         assert row["eval.test_lengths"] == "5,6"
 
 
-def test_readers_see_the_first_ok_attempt_only(store):
-    for status, correct in (("error", 0), ("ok", 7), ("ok", 8), ("lost", 0)):
-        store.write(CONFIG, status, {}, [], [COUNTS | {"num_correct": correct}])
-    assert [shard.attempt for shard in store.shards()] == [1, 2, 3, 4]
-    assert store.visible_shard(trial_id(CONFIG)).attempt == 2
-    assert [row["num_correct"] for row in store.load(record="evaluation").to_pylist()] == [7]
-
-
-def test_without_an_ok_attempt_readers_see_the_last(store):
-    store.write(CONFIG, "lost", {})
-    store.write(CONFIG, "diverged", {})
-    assert store.visible_shard(trial_id(CONFIG)).status == "diverged"
-
-
-def test_damaged_and_temporary_files_are_as_if_absent(store):
-    whole = store.folder.local / store.write(CONFIG, "ok", {}, [], [COUNTS])
-    data = whole.read_bytes()
-    other = override(CONFIG, {"seed": 1})
-    damaged = whole.with_name(whole.name.replace(trial_id(CONFIG), trial_id(other)))
-    damaged.write_bytes(data[: len(data) // 2])
-    (whole.parent / f".{whole.name}.1234.tmp").write_bytes(data)
-    (whole.parent / "notes.parquet").write_bytes(data)
-    assert set(store.visible()) == {trial_id(CONFIG)}
-    assert store.load(record="evaluation").num_rows == 1
-    store.write(other, "ok", {}, [], [COUNTS])
-    assert set(store.visible()) == {trial_id(CONFIG), trial_id(other)}
-
-
 def test_a_shard_with_fewer_columns_is_read_with_the_explicit_schema(store):
     """A column added later is null in old rows, whichever file is read first."""
     file = store.folder.local / store.write(CONFIG, "ok", {}, [], [COUNTS])
@@ -84,17 +56,3 @@ def test_columns_and_trials_can_be_chosen(store):
     table = store.load([trial_id(other)], record="evaluation", columns=["trial_id", "num_correct"])
     assert table.to_pylist() == [{"trial_id": trial_id(other), "num_correct": 7}]
     assert store.load([], columns=["trial_id"]).num_rows == 0
-
-
-def test_views_name_what_exists(store):
-    row = {"sweep": "depth", "scale": "smoke", "cell": "a", "cell_order": 0, "trial_id": "x"}
-    store.write_view([row])
-    assert store.load_view("depth", "smoke").to_pylist()[0]["cell"] == "a"
-    with pytest.raises(ValueError, match="there: depth-smoke"):
-        store.load_view("depht", "smoke")
-
-
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(ValueError, match="cannot be written"):
-        Store(tmp_path / "file").prepare()
