@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 .PHONY: sweep paper headline test test-slow test-second bench dashboard lint format lock clean test-services
 .DEFAULT_GOAL := sweep
 
-sweep: .venv/installed  ## train four position methods at laptop scale; table and figure; SEEDS=4 adds seeds
+sweep: .venv/installed  ## train five position methods at laptop scale; table and figure; SEEDS=4 adds seeds
 	$(BIN)/python sweeps/quickstart.py --scale laptop --seeds $(SEEDS) --results $(RESULTS)
 
 paper: .venv/installed  ## run what is missing of all sweeps, then write the report; SCALE=smoke, laptop or paper

@@ -281,8 +281,8 @@ def flatten(config: TrialConfig) -> dict[str, Scalar]:
     flat: dict[str, Scalar] = {"task.name": name_of(type(config.task), TASKS)}
     for group in ("task", *GROUPS):
         values = getattr(config, group)
-        for f in dataclasses.fields(values):
-            flat[f"{group}.{f.name}"] = _to_scalar(getattr(values, f.name))
+        for name, leaf in _names(group, type(values)):
+            flat[name] = _to_scalar(getattr(values, leaf))
     return flat | {name: getattr(config, name) for name in SEEDS}
 
 
@@ -334,10 +334,23 @@ def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
         group, _, leaf = name.rpartition(".")
         by_group[group][leaf] = coerce(value, known[name], name)
     replaced: dict[str, Any] = {
-        group: dataclasses.replace(getattr(config, group), **by_group[group]) for group in GROUPS
+        group: dataclasses.replace(getattr(config, group), **by_group[group])
+        for group in GROUPS
+        if by_group[group]
     }
     replaced["task"] = dataclasses.replace(task, **by_group["task"])
     return dataclasses.replace(config, **replaced, **by_group[""])
+
+
+@functools.cache
+def _names(group: str, cls: type) -> tuple[tuple[str, str], ...]:
+    return tuple((f"{group}.{f.name}", f.name) for f in dataclasses.fields(cls))
+
+
+@functools.cache
+def _later_fields(group: str, cls: type) -> tuple[tuple[str, str, Any], ...]:
+    fields = [f for f in dataclasses.fields(cls) if "absent" in f.metadata]
+    return tuple((f"{group}.{f.name}", f.name, f.metadata["absent"]) for f in fields)
 
 
 @functools.cache
@@ -345,7 +358,8 @@ def _annotations(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def known_fields(task: type[Task]) -> dict[str, Any]:
+@functools.cache
+def known_fields(task: type[Task]) -> Mapping[str, Any]:
     """Every dotted name that a trial of this task has, with its annotation."""
     fields: dict[str, Any] = {}
     for group, cls in {"task": task, **GROUPS}.items():
@@ -420,9 +434,9 @@ def canonical(config: TrialConfig) -> str:
     flat = flatten(config)
     for group in ("task", *GROUPS):
         values = getattr(config, group)
-        for f in dataclasses.fields(values):
-            if "absent" in f.metadata and getattr(values, f.name) == f.metadata["absent"]:
-                del flat[f"{group}.{f.name}"]
+        for name, leaf, absent in _later_fields(group, type(values)):
+            if getattr(values, leaf) == absent:
+                del flat[name]
     content = flat | own_code_hashes(named_code(config)) | {"numerics": NUMERICS}
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 

@@ -105,16 +105,20 @@ def task_name(task: Task) -> str:
     return name_of(type(task), TASKS)
 
 
+DEFAULTS = TrialConfig()
+
+
 def _check_meaning(config: TrialConfig, table: tuple[Meaning, ...]) -> None:
-    given, default = flatten(config), flatten(TrialConfig())
     for decisive, has_meaning, leaves, wanted in table:
-        names = [f"{decisive.partition('.')[0]}.{leaf}" for leaf in leaves]
-        for name in () if has_meaning(config) else names:
-            if given[name] != default[name]:
-                instead = f"use {decisive}={wanted}" if wanted else f"leave it at {default[name]}"
+        group = decisive.partition(".")[0]
+        given, default = getattr(config, group), getattr(DEFAULTS, group)
+        for leaf in () if has_meaning(config) else leaves:
+            if getattr(given, leaf) != getattr(default, leaf):
+                flat, usual = flatten(config), flatten(DEFAULTS)[f"{group}.{leaf}"]
+                instead = f"use {decisive}={wanted}" if wanted else f"leave it at {usual}"
                 raise ValueError(
-                    f"{name}={given[name]} has no meaning with {decisive}={given[decisive]}: "
-                    f"{instead}"
+                    f"{group}.{leaf}={flat[f'{group}.{leaf}']} has no meaning with "
+                    f"{decisive}={flat[decisive]}: {instead}"
                 )
 
 

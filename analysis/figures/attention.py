@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from pcore.diagnosis.attention import AttentionMap, Head
-from pcore.diagnosis.patterns import PATTERNS, Likeness
+from pcore.diagnosis.attention import PATTERNS, AttentionMap, Head, Likeness
 
 PANELS_ACROSS = 2
 MOST_ACROSS, MOST_DOWN = {1: 24, 2: 16, 3: 12}, 12  # labels that fit, by digits of the numbers

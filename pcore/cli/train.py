@@ -1,5 +1,6 @@
 """`pcore train`: trains one configuration, with any field as a flag; can be stopped and resumed."""
 
+import argparse
 import signal
 import sys
 import time
@@ -60,22 +61,7 @@ PRESETS = {"published": {}, "small": SMALL}  # addition of 1-30 digits; of 1-2 i
 
 def train(words: list[str]) -> int:
     """Train with progress output, from the start or from a saved state."""
-    parser = command_parser("train", HELP)
-    add = parser.add_argument
-    add("--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)")
-    add_device(parser, default=None)
-    add("--threads", type=int, help="CPU threads (default: 1 for small models)")
-    add("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
-    add("--task", help="short for --task.name")
-    fields = known_fields(_find_task(words))
-    add_fields(parser, fields, flatten(TrialConfig()))
-    args = parser.parse_args(words)
-    changes = given_fields(args, fields)
-    if args.preset not in PRESETS:
-        raise ValueError(f"unknown preset {args.preset!r}.{nearest(args.preset, PRESETS)}")
-    if args.task:
-        changes["task.name"] = args.task
-    config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
+    args, config = _read(words)
     out: Path = args.out or Path("checkpoints") / f"{trial_id(config)}.pt"
     state_file = out.with_name(f"{out.stem}.state.pt")
     for file in (out, state_file):
@@ -96,10 +82,35 @@ def train(words: list[str]) -> int:
         raise ValueError(f"{names}: {describe_error(error)}") from error
     if not report.finished:
         return INTERRUPTED
-    _print_results(report, args.preset)
+    print(format_results(report.results))
+    if PRESETS[args.preset] is SMALL:
+        print("Preset small is meant to show that training runs, not what can be learned.")
     _save_checkpoints(report, config, out)
     state_file.unlink(missing_ok=True)
     return 0
+
+
+def _read(words: list[str]) -> tuple[argparse.Namespace, TrialConfig]:
+    """The options of a command line, and the trial that they make of a preset."""
+    parser = command_parser("train", HELP)
+    add = parser.add_argument
+    add("--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)")
+    add_device(parser, default=None)
+    add("--threads", type=int, help="CPU threads (default: 1 for small models)")
+    add("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
+    add("--task", help="short for --task.name")
+    fields = known_fields(_find_task(words))
+    add_fields(parser, fields, flatten(TrialConfig()))
+    args = parser.parse_args(words)
+    changes = given_fields(args, fields)
+    if args.preset not in PRESETS:
+        raise ValueError(f"unknown preset {args.preset!r}.{nearest(args.preset, PRESETS)}")
+    if args.task:
+        changes["task.name"] = args.task
+    config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
+    if config.model.kind == "constructed":
+        raise ValueError("model.kind=constructed is not trained: see `pcore construct`")
+    return args, config
 
 
 def _find_task(words: list[str]) -> type[Task]:
@@ -140,12 +151,6 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path) -> Report:
     return report
 
 
-def _print_results(report: Report, preset: str) -> None:
-    print(format_results(report.results))
-    if PRESETS[preset] is SMALL:
-        print("Preset small is meant to show that training runs, not what can be learned.")
-
-
 def _save_checkpoints(report: Report, config: TrialConfig, out: Path) -> None:
     """Write the evaluated weights: the first policy to `out`, others beside it under their name."""
     steps = {r.checkpoint: r.checkpoint_step for r in report.results}
@@ -184,11 +189,6 @@ def _stop_politely() -> Generator[list[bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def format_share(num_right: int, num_examples: int) -> list[str]:
-    """Two cells of a table, such as "98.7 %" and "987 of 1000"."""
-    return [percent(num_right / num_examples), f"{num_right} of {num_examples}"]
-
-
 def format_trial(config: TrialConfig, device: torch.device) -> str:
     """The whole configuration, one line per group, and the number of parameters."""
     groups: dict[str, list[str]] = {group: [] for group in ("task", *GROUPS, "seeds")}
@@ -213,8 +213,9 @@ def format_results(results: Iterable[LengthResult]) -> str:
         ]
         rows = [["  range", "length", "second", "exact match", "right of examples"]]
         for r in measured:
-            share = format_share(r.counts.num_correct, r.counts.num_examples)
-            rows.append([f"  {r.range}", str(r.length), str(r.second_length or ""), *share])
+            right, count = r.counts.num_correct, r.counts.num_examples
+            cells = [f"  {r.range}", str(r.length), str(r.second_length or "")]
+            rows.append([*cells, percent(right / count), f"{right} of {count}"])
         if all(r.second_length is None for r in measured):
             rows = [[*row[:2], *row[3:]] for row in rows]
         lines += align(rows)

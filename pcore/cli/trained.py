@@ -20,11 +20,9 @@ from pcore.cli.text import align
 from pcore.config import MAX_LENGTH, TrialConfig, check_bounds
 from pcore.decoding import Solution
 from pcore.decoding import solve as solve_query
-from pcore.diagnosis.attention import AttentionMap, Head, average_attention
+from pcore.diagnosis.attention import AttentionMap, Head, Likeness, average_attention
 from pcore.diagnosis.causes import KINDS, LEAST, name_causes, percent
-from pcore.diagnosis.failures import Diagnosis, analyse_failures
-from pcore.diagnosis.patterns import Likeness
-from pcore.diagnosis.precision import count_verdict_changes
+from pcore.diagnosis.failures import Diagnosis, analyse_failures, count_verdict_changes
 from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
 from pcore.evaluation import with_examples

@@ -44,7 +44,7 @@ def check_encoding(name: str) -> list[Check]:
         "offset stated = measured": _offset,
         "ID bound": _bound,
         "levels": _levels,
-        "gradient reaches parameters": lambda b: gradient(b, [b.model.encoding]),
+        "gradient reaches parameters": _gradient,
     }
     return [first, *check_rules(lambda: Bench(_settings(name)), rules)]
 
@@ -141,6 +141,10 @@ def _levels(bench: Bench) -> str:
     if not model(batch.tokens, batch.relative_ids + 1).isfinite().all():
         raise Broken("logits are not finite with two levels of IDs")
     return "two levels work"
+
+
+def _gradient(bench: Bench) -> str:
+    return gradient(bench, [bench.model.encoding])
 
 
 def check_attention(name: str) -> list[Check]:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcore.config import format_numbers
-from pcore.diagnosis.breakdowns import Breakdown, Tally
-from pcore.diagnosis.failures import Diagnosis
+from pcore.diagnosis.failures import Breakdown, Diagnosis, Tally
 
 LEAST = 0.1  # explained variance below which a breakdown is not a cause
 # What a sentence says of the cases of a breakdown, by its name; "{}" stands for the keys. Of causes

@@ -12,26 +12,104 @@ Predictions are teacher-forced: an error causes no others after it.
 
 Names of breakdowns are stored in rows: there "place" is the index of a target in the response, from
 1.
+
+The run of a digit is the number of digits that the carry into it has travelled: 1 if the digit
+before made it (5 + 7), one more for every digit in between that passes it on (a 9 as the sum of two
+digits), 0 without a carry. In 95 + 7 = 102 the digits of the sum have runs 0, 1, 2.
 """
 
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from pcore.config import PositionConfig, TrialConfig, make_generator
-from pcore.diagnosis.breakdowns import NOT_COUNTED, Asked, Breakdown, break_down
-from pcore.diagnosis.carries import carry_runs, has_carry_runs
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import level_names, select_relative_ids
 from pcore.evaluation import Answers, evaluation_ids, failure_kinds, make_test_set, predict_targets
 from pcore.model import LanguageModel
 from pcore.tasks.addition import Addition
-from pcore.tasks.base import NO_ID, Batch, draw_integers
+from pcore.tasks.base import NO_ID, Batch, Task, draw_integers
 from pcore.validation import check_test_length
+
+NOT_COUNTED = -1  # key of a case that a breakdown leaves out
+
+Asked: TypeAlias = Literal["as tested", "other starts", "other operands"]
+Unit: TypeAlias = Literal["examples", "predictions"]
+About: TypeAlias = Literal["everything", "symbols", "stop"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """Cases that share a key."""
+
+    key: int
+    num_cases: int
+    num_wrong: int
+
+    @property
+    def share(self) -> float:
+        return self.num_wrong / self.num_cases
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Breakdown:
+    """Cases by the keys of one possible cause."""
+
+    name: str
+    asked: Asked  # which of the three ways of asking (see above)
+    unit: Unit  # what a case is
+    about: About = "everything"  # the targets among the cases: all, all but EOS, or EOS alone
+    tallies: tuple[Tally, ...]  # by ascending key
+
+    @property
+    def num_cases(self) -> int:
+        return sum(tally.num_cases for tally in self.tallies)
+
+    @property
+    def num_wrong(self) -> int:
+        return sum(tally.num_wrong for tally in self.tallies)
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance of right and wrong that the key explains, 0 to 1.
+
+        Epsilon squared (Kelley 1935): the correlation ratio less what as many random groups have.
+        """
+        cases, share = self.num_cases, self.num_wrong / max(1, self.num_cases)
+        if not 0 < share < 1 or cases <= len(self.tallies):
+            return 0.0
+        total = cases * share * (1 - share)
+        between = sum(tally.num_cases * (tally.share - share) ** 2 for tally in self.tallies)
+        scale = (cases - 1) / (cases - len(self.tallies))
+        return round(max(0.0, 1 - scale * (total - between) / total), 9)
+
+
+def break_down(
+    name: str,
+    asked: Asked,
+    unit: Unit,
+    keys: Int[Tensor, "*N"],
+    wrong: Bool[Tensor, "*N"],
+    about: About = "everything",
+) -> Breakdown:
+    """Count cases and wrong cases by key; cases with a key of NOT_COUNTED are left out."""
+    counted = keys != NOT_COUNTED
+    values, group = keys[counted].unique(return_inverse=True)
+    cases = group.bincount(minlength=len(values))
+    errors = group.bincount(wrong[counted].double(), minlength=len(values))
+    tallies = zip(values.tolist(), cases.tolist(), errors.tolist(), strict=True)
+    return Breakdown(
+        name=name,
+        asked=asked,
+        unit=unit,
+        about=about,
+        tallies=tuple(Tally(key=k, num_cases=n, num_wrong=round(e)) for k, n, e in tallies),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +157,19 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
         num_failed_elsewhere=elsewhere,
         breakdowns=tuple(breakdown for breakdown in breakdowns if breakdown.tallies),
     )
+
+
+def count_verdict_changes(
+    model: LanguageModel, config: TrialConfig, length: int, dtype: torch.dtype = torch.bfloat16
+) -> tuple[int, int]:
+    """How many test examples are right in float32 but wrong under autocast, and the reverse."""
+    batch = make_test_set(config, length, config.task.default_second(length))
+    ids = evaluation_ids(batch, config)
+    exact, rounded = (
+        ~predict_targets(model, batch, ids, config, kind).wrong.any(dim=1)
+        for kind in (torch.float32, dtype)
+    )
+    return int((exact & ~rounded).sum()), int((~exact & rounded).sum())
 
 
 def _by_index(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
@@ -164,3 +255,33 @@ def _ids_at(
     """The IDs of the tokens at these indices; NOT_COUNTED beside targets and without an ID."""
     assert NOT_COUNTED == NO_ID
     return ids.gather(1, indices).where(answers.real, NOT_COUNTED)
+
+
+# Carries ------------------------------------------------------------------------------------------
+
+
+def has_carry_runs(task: Task) -> bool:
+    """Whether examples are sums of two numbers that are written at once."""
+    if not isinstance(task, Addition) or task.scratchpad or task.index_hints:
+        return False
+    return task.num_operands == 2
+
+
+def carry_runs(batch: Batch, task: Addition) -> Int[Tensor, "B W"]:
+    """The run of every digit of the sum, ones digit first; 0 after the last digit."""
+    rows: list[list[int]] = []
+    for tokens in batch.tokens:
+        operands = task.decode(tokens)[0].split("+")
+        rows.append(_runs(*(o if task.reverse_query else o[::-1] for o in operands)))
+    width = max(map(len, rows))
+    return torch.tensor([row + [0] * (width - len(row)) for row in rows])
+
+
+def _runs(a: str, b: str) -> list[int]:
+    """The runs of a sum; both numbers ones digit first."""
+    runs = [0]
+    for k in range(max(len(a), len(b))):
+        total = sum(int(digits[k]) for digits in (a, b) if k < len(digits))
+        passed_on = runs[-1] + 1 if total == 9 and runs[-1] else 0
+        runs.append(1 if total > 9 else passed_on)
+    return runs

@@ -1,4 +1,4 @@
-"""How the commands answer bad input, counted: the figures of docs/faults.md.
+"""How the commands answer bad input, counted.
 
 python -m tests.fuzz --lines 2000 --checkpoints 500      exit code 1 if anything was found
 """

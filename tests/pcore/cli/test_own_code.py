@@ -263,13 +263,6 @@ def test_new_refuses_and_changes_nothing(pcore, tmp_path, kind, name, reason):
     assert (tmp_path / "there.py").read_text() == "mine = 1\n"
 
 
-def test_a_conforming_task_and_encoding_pass(pcore):
-    code, out, _ = pcore("check-task", "copy")
-    assert (code, "FAIL" in out) == (0, False)
-    code, out, _ = pcore("check-encoding", "none")
-    assert (code, "FAIL" in out) == (0, False)
-
-
 def test_own_code_beside_the_person_is_found_and_its_failure_is_exit_code_1(pcore, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import torch\nfrom pcore.encodings import Encoding\n"

@@ -57,6 +57,7 @@ def assert_refused(answer, message):
         (["train", "--num-operands", "1e9"], "task.num_operands=1000000000 is above 10000"),
         (["train", "--task", "additon"], "Did you mean 'addition'?"),
         (["train", "--preset", "smok"], "unknown preset 'smok'. Known: published, small."),
+        (["train", "--model.kind", "constructed"], "is not trained: see `pcore construct`"),
         (["train", "--device", "abacus"], "device 'abacus' is not available"),
         (["train", "--out", "/tmp"], "/tmp is a folder"),
         (["solve", "no.pt", "1+1"], "no checkpoint at no.pt"),
@@ -70,14 +71,6 @@ def assert_refused(answer, message):
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(pcore, words, message):
     assert_refused(pcore(*words, stdin="1+1\n"), message)
-
-
-def test_a_file_that_is_no_checkpoint_is_one_sentence(pcore, tmp_path):
-    (tmp_path / "m.pt").write_text("nothing")
-    code, _, err = pcore("solve", tmp_path / "m.pt", "1+1")
-    assert code == 2
-    assert err.count("\n") == 1
-    assert "not a readable checkpoint" in err
 
 
 @pytest.mark.parametrize("command", ["attention", "explain"])
@@ -172,12 +165,10 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("command", [("solve", "1+1"), ("explain",)], ids=" ".join)
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_checkpoint_is_one_sentence(save, pcore, command, fault):
+def test_a_broken_checkpoint_is_one_sentence(save, pcore, fault):
     change, message = BROKEN[fault]
-    name, *rest = command
-    assert_refused(pcore(name, change_payload(save(), change), *rest), message)
+    assert_refused(pcore("solve", change_payload(save(), change), "1+1"), message)
 
 
 @pytest.mark.parametrize("pack", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
@@ -315,31 +306,6 @@ class Mine(Copy):
 """
 
 
-def test_own_code_that_fails_in_training_is_named_with_its_line(pcore, folder):
-    (folder / "failing.py").write_text(FAILING)
-    code, _, err = pcore("train", "--preset", "small", "--position.encoding", "failing:Late")
-    assert code == 2
-    assert err == "pcore: failing:Late: KeyError: 'a bias' (failing.py, line 6, in bias)\n"
-
-
-def test_own_code_that_returns_another_shape_is_one_sentence(pcore, folder):
-    (folder / "crooked.py").write_text(CROOKED)
-    jaxtyping.config.update("jaxtyping_disable", True)  # users have no checks of shapes
-    try:
-        code, _, err = pcore("train", "--preset", "small", "--position.encoding", "crooked:Crooked")
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
-    assert code == 2
-    assert err.startswith("pcore: crooked:Crooked: RuntimeError: The size of tensor")
-    assert err.count("\n") == 1
-
-
-def test_a_task_with_an_empty_response_is_refused(pcore, folder):
-    (folder / "own_task.py").write_text(SILENT)
-    words = ("train", "--preset", "small", "--task", "own_task:Mine")
-    assert_refused(pcore(*words), "own_task:Mine at length 2 has an empty response")
-
-
 def test_more_attention_than_minutes_allow_is_refused(save, pcore):
     file = save({"position.max_position": 5000})
     answer = pcore("attention", file, "--length", "3000")
@@ -354,13 +320,25 @@ def test_no_memory_is_one_sentence(save, pcore, monkeypatch):
     assert_refused(pcore("solve", save(), "1+1"), "not enough memory: DefaultCPUAllocator: can't")
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("1 / 0\n", "cannot import 'own_task': ZeroDivisionError: division by zero"),
-        ("class Mine(:\n", "cannot import 'own_task': SyntaxError: invalid syntax"),
-    ],
-)
-def test_an_own_module_that_cannot_be_imported_is_one_sentence(pcore, folder, source, message):
+OWN = {  # source of own_task, class, what is said
+    "fails": (FAILING, "Late", "KeyError: 'a bias' (own_task.py, line 6, in bias)"),
+    "another shape": (CROOKED, "Crooked", "own_task:Crooked: RuntimeError: The size of tensor"),
+    "no response": (SILENT, "Mine", "own_task:Mine at length 2 has an empty response"),
+    "raises": ("1 / 0\n", "Mine", "cannot import 'own_task': ZeroDivisionError: division by zero"),
+    "syntax": ("class Mine(:\n", "Mine", "cannot import 'own_task': SyntaxError: invalid syntax"),
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_own_code_that_cannot_train_is_named_in_one_sentence(pcore, folder, kind):
+    source, name, said = OWN[kind]
     (folder / "own_task.py").write_text(source)
-    assert_refused(pcore("train", "--task", "own_task:Mine"), message)
+    flag = "--task" if name == "Mine" else "--position.encoding"
+    jaxtyping.config.update("jaxtyping_disable", True)  # users have no checks of shapes
+    try:
+        code, _, err = pcore("train", "--preset", "small", flag, f"own_task:{name}")
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1

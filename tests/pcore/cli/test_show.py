@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from pcore.cli import main
-from pcore.cli.show import make_example
 from pcore.tasks import TASKS
 
 PADDED = {
@@ -181,30 +180,3 @@ def test_a_picture_is_written(pcore, tmp_path, task, query, words, suffix):
     content = file.read_bytes()
     assert content.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
     assert len(content) > 1000
-
-
-def test_lines_of_a_picture_cover_the_tokens_and_break_after_the_equals_sign():
-    from pcore.cli.picture import BOXES_PER_LINE, split_lines
-
-    for query in ("1+1", "5" * 12 + "+3", "5" * 90 + "+3", "1+2+3+4+5+6+7+8+9+10+11"):
-        task = TASKS["addition"]().for_query(query)
-        example = make_example(task, query, 1)
-        lines = split_lines(example.tokens, example.num_context)
-        covered = [index for first, end in lines for index in range(first, end)]
-        assert covered == list(range(len(example.tokens)))
-        assert all(0 < end - first <= BOXES_PER_LINE for first, end in lines)
-        assert len(lines) == 1 or example.num_context in {end for _, end in lines}
-
-
-def test_text_on_every_colour_of_a_picture_is_readable():
-    from pcore.cli.picture import _colour, _ink
-
-    def luminance(colour):
-        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        r, g, b = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b
-
-    for identifier in range(1, 101):
-        fill = _colour(identifier, 1, 100)
-        light, dark = sorted((luminance(fill), luminance(_ink(fill))), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 4.5

@@ -39,14 +39,6 @@ def test_a_model_without_coupled_ids_is_told_so(save, pcore):
     assert "even" not in text.split()
 
 
-def test_explain_prints_the_weights_of_a_mixture(save, pcore):
-    ids = {"position.ids": "candidates", "position.max_position": 30}
-    mixture = ids | {"position.encoding": "mixture"}
-    code, text, _ = pcore("explain", save(mixture), "--length", 3, "--examples", 20)
-    assert code == 0
-    assert "weights of the levels of IDs: " in text
-
-
 def test_explain_prints_what_the_diagnosis_counts(save, pcore):
     file = save({"position.start": "fixed"})
     code, text, err = pcore("explain", file, "--examples", 40)

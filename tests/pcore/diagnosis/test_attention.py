@@ -5,10 +5,16 @@ import torch
 from torch.nn import functional as F
 
 from pcore import model as transformer
-from pcore.checkpoint import load_model
 from pcore.config import override
-from pcore.diagnosis.attention import attention_weights, average_attention, label_tokens
-from pcore.diagnosis.patterns import compare, even_weights, predicted_keys, visible_keys
+from pcore.diagnosis.attention import (
+    attention_weights,
+    average_attention,
+    compare,
+    even_weights,
+    label_tokens,
+    predicted_keys,
+    visible_keys,
+)
 from pcore.encodings import position_ids as positions
 from pcore.evaluation import make_test_set
 from pcore.model import Transformer, make_model
@@ -43,23 +49,6 @@ def test_weights_mix_values_as_the_fused_kernel_does(tiny_config, changes, facto
     monkeypatch.setattr(transformer, "attend", lambda q, k, v, *rest: next(weights) @ v)
     torch.testing.assert_close(model(tokens, ids), fused, atol=1e-5, rtol=1e-5)
     assert next(weights, None) is None  # every layer used its own
-
-
-def test_weights_are_shares_of_what_is_visible(tiny_config):
-    weights = attention_weights(make_model(tiny_config), *examples(tiny_config))
-    assert weights.shape == (2, 32, 2, 13, 13)
-    torch.testing.assert_close(weights.sum(dim=4), torch.ones(2, 32, 2, 13))
-    assert not weights.triu(1).any()
-
-
-def test_looking_leaves_the_model_as_it_was(tiny_config):
-    config = override(tiny_config, {"eval.attention_factor": 1.6})
-    model = make_model(config).train()
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    average_attention(model, config, 3, 20)
-    assert model.training
-    assert model.attention_factor == 1.0
-    assert all(torch.equal(weight, before[n]) for n, weight in model.state_dict().items())
 
 
 def test_the_model_is_as_it_was_after_an_error_too(tiny_config, monkeypatch):
@@ -210,15 +199,3 @@ def test_nothing_is_predicted_for_a_model_without_coupled_ids(tiny_config, chang
     assert found.predicted is None
     assert not any(head.likenesses for head in found.heads)
     assert found.weights.shape == (2, 2, 13, 13)
-
-
-def test_a_length_beyond_the_table_is_refused_with_what_it_needs(tiny_config):
-    with pytest.raises(ValueError, match=r"max_position=20 is below 21, which addition at length"):
-        average_attention(make_model(tiny_config), tiny_config, 19)
-    with pytest.raises(ValueError, match="below 1"):
-        average_attention(make_model(tiny_config), tiny_config, 0)
-
-
-def test_a_checkpoint_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"no checkpoint at .*none\.pt"):
-        load_model(tmp_path / "none.pt")

@@ -3,10 +3,10 @@
 import pytest
 
 from pcore.config import override, trial_id
+from pcore.diagnosis.attention import compare, even_weights, predicted_keys, visible_keys
 from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import analyse_failures
 from pcore.diagnosis.mechanism import choose_evenly, mechanism_rows
-from pcore.diagnosis.patterns import compare, even_weights, predicted_keys, visible_keys
 from pcore.evaluation import with_examples
 from pcore.model import make_model
 from sweeps.__main__ import main
@@ -42,13 +42,6 @@ def test_the_mass_of_even_attention_is_that_of_its_formula():
     keys = predicted_keys(batch.relative_ids[0], 8)
     even = compare(even_weights(visible_keys(8, 13)), keys, CONFIG.task.levels)
     assert row["even_beyond_bos"] == pytest.approx(even[0].mass_beyond_bos)
-
-
-def test_without_coupled_ids_heads_have_no_pattern():
-    heads = [r for r in rows_of(CONFIG, **{"position.encoding": "none"}) if r["kind"] == "head"]
-    assert len(heads) == 3 * 2
-    assert all("pattern" not in row for row in heads)
-    assert all(row["entropy"] > 0 for row in heads)
 
 
 def test_a_planted_failure_is_in_the_rows_as_counts_and_in_words(monkeypatch):

@@ -137,11 +137,3 @@ def test_a_query_beyond_the_table_is_refused_in_one_sentence(tiny_config):
         solve(model, tiny_config, query)
     config = override(tiny_config, {"position.encoding": "rotary"})
     assert solve(make_model(config), config, query).truth
-
-
-def test_the_model_comes_back_as_it_was(tiny_config):
-    config = override(tiny_config, {"eval.attention_factor": 2.0})
-    model = make_model(config).train()
-    decode_freely(model, make_test_set(config, 2), config)
-    assert model.training
-    assert model.attention_factor == 1.0

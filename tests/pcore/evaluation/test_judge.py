@@ -13,7 +13,7 @@ from pcore.config import PositionConfig, TrialConfig, make_generator, override
 from pcore.encodings import ENCODINGS
 from pcore.encodings.position_ids import draw_position_ids, num_levels
 from pcore.evaluation import evaluation_ids, judge, predict_targets
-from pcore.model import Transformer, find_distinct, make_model
+from pcore.model import Transformer, make_model
 from sweeps.baseline import addition
 from tests.support.obvious import judge_plainly, outcomes
 
@@ -158,27 +158,6 @@ def test_tokens_that_share_their_first_block_give_the_same_logits(
         torch.testing.assert_close(
             model(tokens, ids, at, shared=shared), plain, atol=1e-6, rtol=1e-6
         )
-
-
-def test_distinct_tokens_are_distinct_in_symbol_and_ids(tiny_config):
-    tokens = torch.tensor([[1, 2, 2, 0], [2, 1, 2, 0]])
-    ids = torch.tensor([[[0, 1], [1, 0], [1, 0], [0, 0]], [[1, 0], [0, 1], [1, 1], [0, 0]]])
-    found = rebuilt_pairs(tokens, ids)
-    assert len(found) == 4, "1 at (0, 1), 2 at (1, 0) and (1, 1), padding"
-    model = make_model(override(tiny_config, {"position.encoding": "none"}))
-    shared = model.share(tokens, ids[:, :, :1])
-    assert shared is not None
-    assert len(shared.x) == 3, "IDs mean nothing to this model"
-
-
-def rebuilt_pairs(tokens, ids):
-    """The pairs that `find_distinct` finds, after every token was rebuilt from them."""
-    numbers, examples = find_distinct(tokens, ids)
-    pairs = [(int(tokens.flatten()[i]), *ids.flatten(0, 1)[i].tolist()) for i in examples.tolist()]
-    for row, column in torch.cartesian_prod(torch.arange(2), torch.arange(4)).tolist():
-        pair = (int(tokens[row, column]), *ids[row, column].tolist())
-        assert pairs[int(numbers[row, column])] == pair
-    return set(pairs)
 
 
 def test_nothing_is_shared_where_most_tokens_differ(tiny_config):

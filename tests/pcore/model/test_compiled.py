@@ -6,7 +6,6 @@ order. Dynamo cannot see through the shape checks of other tests; here they are 
 """
 
 import argparse
-import itertools
 import warnings
 
 import jaxtyping
@@ -16,9 +15,8 @@ from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pcore import data
-from pcore.batch import NO_TARGET, make_batch, static_shape
-from pcore.checkpoint import load_model, save_model
-from pcore.config import make_generator, override
+from pcore.batch import NO_TARGET, static_shape
+from pcore.config import override
 from pcore.data import TrainingData
 from pcore.training import MAX_SHAPES, Run, compile_loss, train
 from sweeps import ten_thousand_digits
@@ -175,15 +173,6 @@ def test_all_batches_of_all_seeds_share_one_compilation(tiny_config, counter, nu
     assert counter.frame_count == 1
 
 
-def test_there_are_as_many_compilations_as_shapes(tiny_config, counter):
-    for batch_size, layers in itertools.product([4, 8, 12], [1, 2]):
-        changes = {"optim.batch_size": batch_size, "model.num_layers": layers}
-        run = Run(override(tiny_config, changes), "cpu", compile=True)
-        for _ in range(2):
-            run.update(run.data.next_batch(), 1e-3)
-    assert counter.frame_count == 6
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_on_a_gpu_it_follows_the_plain_run_in_float32(tiny_config, monkeypatch):
@@ -228,13 +217,6 @@ def _structure(value):
     return type(value)
 
 
-def test_weights_of_a_compiled_run_are_those_of_an_ordinary_model(tiny_config, tmp_path):
-    *_, last = train(tiny_config, compile=True)
-    save_model(tmp_path / "m.pt", tiny_config, last.checkpoints["last"], policy="last", step=12)
-    model, _ = load_model(tmp_path / "m.pt")
-    assert model.state_dict().keys() == Run(tiny_config, "cpu").model.state_dict().keys()
-
-
 # Batches --------------------------------------------------------------------------------------
 
 
@@ -261,42 +243,6 @@ def test_padded_targets_never_fill_a_whole_row(tiny_config, length):
         width, num_targets = static_shape(config, num_tokens + extra, num_tokens + extra - 2)
         assert num_tokens + extra - 2 <= num_targets < width
         assert width % 8 == 0
-
-
-def test_a_training_batch_names_exactly_the_targets(tiny_config):
-    tokens, relative_ids, mask = tiny_config.task.sample_mixture(16, 1, 3, make_generator("batch"))
-    batch = make_batch(tokens, relative_ids, mask)
-    last = (tokens != 0).sum(dim=1, keepdim=True) - 1
-    assert torch.equal(batch.tokens, tokens.scatter(1, last, 0)[:, :-1])
-    assert torch.equal(batch.ids, relative_ids[:, :-1])
-    kept = batch.targets != NO_TARGET
-    assert torch.equal(batch.targets[kept], tokens[mask])
-    assert torch.equal(batch.places[kept] + 1, mask.nonzero()[:, 1])
-    assert batch.places.shape[1] == int(mask.sum(dim=1).max())
-
-
-BLOCKS = [
-    {"data.num_examples": None},
-    {"data.num_examples": 40},  # a block of 64 ends a pass inside, and whole passes lie in it
-    {"data.num_examples": None, "position.id_scale_max": 3, "position.encoding": "rotary"},
-    {"data.num_examples": 40, "position.ids": "randomized", "position.encoding": "none"},
-]
-
-
-@pytest.mark.parametrize("static", [False, True])
-@pytest.mark.parametrize("changes", BLOCKS, ids=str)
-def test_batches_made_in_blocks_resume_exactly(tiny_config, monkeypatch, changes, static):
-    monkeypatch.setitem(data.BLOCK, "cpu", 64)  # 4 batches
-    config = override(tiny_config, changes)
-    whole, states = TrainingData(config, static=static), []
-    batches = []
-    for _ in range(11):
-        states.append(whole.state_dict())
-        batches.append(tuple(whole.next_batch()))
-    for i, state in enumerate(states):
-        resumed = TrainingData(config, static=static)
-        resumed.load_state_dict(state)
-        assert_same([tuple(resumed.next_batch()) for _ in range(i, 11)], batches[i:])
 
 
 def test_a_fixed_list_is_read_in_the_same_order_in_blocks(tiny_config, monkeypatch):

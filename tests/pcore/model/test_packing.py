@@ -3,22 +3,19 @@ schedule of problems per row changes nothing else.
 """
 
 import itertools
-import math
 import random
 from collections import Counter
 
 import pytest
 import torch
-from torch.nn import functional as F
 
-from pcore import data as data_module
 from pcore.batch import NO_TARGET, cut_batch, find_rows, phases
-from pcore.config import TrialConfig, canonical, make_generator, override, trial_id, unflatten
+from pcore.config import make_generator, override
 from pcore.data import TrainingData
 from pcore.encodings.position_ids import GAP, draw_apart, needed_ids
 from pcore.flops import count_train_flops
 from pcore.model import make_model
-from pcore.training import mean_loss, train
+from pcore.training import mean_loss
 from pcore.validation import validate
 from tests.support.obvious import mean_loss as obvious_loss
 from tests.support.same import assert_same
@@ -166,43 +163,6 @@ def test_ragged_static_and_padded_rows_have_one_loss_and_one_gradient(tiny_confi
         torch.testing.assert_close(losses[0], plain.detach(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["coupled", "some alone", "sharp, unpadded"])
-def test_a_row_whose_problems_do_not_see_each_other_is_its_problems(tiny_config, name):
-    """Under a block-diagonal mask (BOS seen by all) a row has the loss of single problems."""
-    config = override(packed(tiny_config, name), {"model.attention_scale": "none"})
-    model, batch = make_model(config).double(), TrainingData(config).next_batch()
-    bos = config.task.vocab.index["$"]
-    total = count = 0
-    for row in problems_of(batch, config.task.vocab):
-        for tokens, ids, targets in row:
-            at = torch.arange(len(tokens) + 1 - len(targets), len(tokens) + 1)
-            logits = model(
-                torch.tensor([[bos, *tokens]]), torch.tensor([[(0,) * len(ids[0]), *ids]]), at[None]
-            )
-            total += F.cross_entropy(logits[0], torch.tensor(targets), reduction="sum")
-            count += len(targets)
-    apart = total / count
-
-    owner = torch.full(batch.tokens.shape, -1)  # of each token the number of its problem
-    for row, found in enumerate(problems_of(batch, config.task.vocab)):
-        sizes = torch.tensor([len(tokens) for tokens, _, _ in found])
-        owner[row, 1 : 1 + int(sizes.sum())] = torch.arange(len(found)).repeat_interleave(sizes)
-    seen = (owner.unsqueeze(2) == owner.unsqueeze(1)).tril()
-    seen[:, :, 0] = True  # BOS
-    x = model.embed(batch.tokens, batch.ids)
-    for block in model.layers:
-        normed = block.norm1(x)
-        q, k, v = block.attention.project(normed, batch.ids, None, model.encoding)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen.unsqueeze(1), scale=1.0)
-        x = block.finish(x, F.linear(mixed.transpose(1, 2).flatten(2), block.attention.o))
-    logits = model.read_out(x).gather(
-        1, batch.places.unsqueeze(2).expand(-1, -1, len(config.task.vocab))
-    )
-    masked = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=NO_TARGET)
-    torch.testing.assert_close(masked, apart, rtol=1e-9, atol=1e-9)
-    assert abs((mean_loss(model, *batch) - apart).item()) > 1e-4, "the plain row sees more"
-
-
 def test_one_problem_in_each_row_is_today_s_batch(tiny_config):
     """Bit for bit, through a change of the number of problems per row that has not come yet."""
     config = override(tiny_config, SCHEDULE | {"optim.num_steps": 40})
@@ -234,42 +194,6 @@ def test_the_schedule_begins_where_it_says(tiny_config):
     assert [rows.num_packed for rows, _ in phases(config)] == [64, 56, 56, 56, 48]
     assert [share for _, share in phases(config)] == pytest.approx([0.175, 0.1, 0.125, 0.2, 0.4])
     assert [rows.num_rows for rows, _ in phases(config)] == [64, 36, 22, 15, 19]
-
-
-@pytest.mark.parametrize("static", [False, True])
-@pytest.mark.parametrize("block", [1, 80])
-@pytest.mark.parametrize("num_examples", [None, 40])
-def test_the_stream_resumes_exactly_at_every_step(
-    tiny_config, monkeypatch, static, block, num_examples
-):
-    """Blocks of 5 batches hold changes of the number of problems per row."""
-    monkeypatch.setitem(data_module.BLOCK, "cpu", block)
-    config = override(tiny_config, SCHEDULE | {"data.num_examples": num_examples})
-    whole, states, batches = TrainingData(config, static=static), [], []
-    for _ in range(12):
-        states.append(whole.state_dict())
-        batches.append(whole.next_batch())
-    assert [len(batch.tokens) for batch in batches] == [16] * 3 + [8] * 4 + [4] * 5
-    for i, state in enumerate(states):
-        resumed = TrainingData(config, static=static)
-        resumed.load_state_dict(state)
-        for batch in batches[i:]:
-            assert_same(resumed.next_batch(), batch)
-
-
-def test_training_resumes_bit_for_bit_within_the_schedule(tiny_config):
-    config = override(tiny_config, SCHEDULE)
-    reports = list(train(config, report_every=5))
-    last = reports[-1]
-    assert math.isfinite(last.loss)
-    for stop in (5, 10):
-        for report in train(config, report_every=5):
-            if report.step == stop:
-                state = report.state()
-                break
-        *_, resumed = train(config, state=state, report_every=5)
-        for name, weight in last.checkpoints["last"].items():
-            assert torch.equal(resumed.checkpoints["last"][name], weight)
 
 
 # Starts -----------------------------------------------------------------------------------------
@@ -417,16 +341,6 @@ def test_exactly_as_many_ids_as_needed_are_accepted(tiny_config):
         )
         validate(config)
         TrainingData(config).next_batch()
-
-
-def test_a_trial_with_single_problems_keeps_its_identity():
-    assert trial_id(TrialConfig()) == trial_id(unflatten({"data.problems_per_row": 1}))
-    assert not {"problems_per_row", "packing", "packed", "single"} & set(
-        canonical(TrialConfig()).replace(".", "_").split("_")
-    )
-    changed = unflatten({"data.problems_per_row": "1,4", "data.packing_begins": "0.25"})
-    assert changed.data.packing_begins == (0.25,)
-    assert trial_id(changed) != trial_id(TrialConfig())
 
 
 def test_packed_rows_are_counted_as_rows(tiny_config):

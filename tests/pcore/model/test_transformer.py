@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from pcore import model as transformer
-from pcore.batch import NO_TARGET, cut_batch, target_places
-from pcore.config import TrialConfig, make_generator, override
+from pcore.batch import NO_TARGET, cut_batch
+from pcore.config import TrialConfig, override
 from pcore.data import TrainingData
 from pcore.diagnosis.attention import attention_weights
 from pcore.model import attend, make_model
@@ -113,16 +113,6 @@ def test_a_later_token_does_not_change_earlier_logits(tiny_config, encoding):
         assert not torch.equal(after[:, place:], before[:, place:])
 
 
-@pytest.mark.parametrize("encoding", ["none", "learned", "rotary", "alibi", "t5", "fire"])
-def test_padding_on_the_right_changes_nothing(tiny_config, encoding):
-    _, model, batch = trial(tiny_config, **{"position.encoding": encoding})
-    more = F.pad(batch.tokens, (0, 5)), F.pad(batch.ids, (0, 0, 0, 5))
-    num_tokens = batch.tokens.shape[1]
-    torch.testing.assert_close(
-        model(*more)[:, :num_tokens], model(batch.tokens, batch.ids), atol=1e-6, rtol=1e-6
-    )
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -175,16 +165,6 @@ def test_initial_weights_have_the_published_variances(tiny_config):
         assert parameter.var().item() == pytest.approx(variances[kind], rel=spread), name
         assert abs(parameter.mean().item()) < 5 * math.sqrt(variances[kind] / parameter.numel())
     assert seen == set(variances)
-
-
-def test_the_output_is_tied_to_the_token_embedding(tiny_config):
-    _, model, batch = trial(tiny_config)
-    names = [n for n, p in model.named_parameters() if p.shape[0] == model.embedding.shape[0]]
-    assert names == ["embedding"]
-    x = torch.randn(1, 2, 16, dtype=torch.float64)
-    expected = (model.final_norm(x) * 16**-0.5) @ model.embedding.T
-    torch.testing.assert_close(model.read_out(x), expected)
-    del batch
 
 
 @pytest.mark.parametrize("encoding", ["learned", "t5"])
@@ -246,19 +226,6 @@ def test_scores_in_pieces_give_the_same_logits(tiny_config, monkeypatch, changes
         torch.testing.assert_close(model(*batch[:2]), everywhere)
         torch.testing.assert_close(model(*batch[:3]), some)
     assert 2 in sizes
-
-
-def test_target_places_stand_one_before_each_target(tiny_config):
-    task = override(tiny_config, {"task.zero_pad": False}).task
-    batch = task.sample_mixture(32, 1, 3, make_generator("places"))
-    places, real = target_places(batch.response_mask)
-    found = [
-        (row, int(place) + 1)
-        for row in range(32)
-        for place, is_real in zip(places[row], real[row], strict=True)
-        if is_real
-    ]
-    assert found == [tuple(pair) for pair in batch.response_mask.nonzero().tolist()]
 
 
 def test_queries_that_begin_at_zero_attend_evenly_and_leave_other_weights_alone(tiny_config):

@@ -6,10 +6,8 @@ import torch
 from pcore.checkpoint import save_model
 from pcore.cli import main
 from pcore.config import PositionConfig, TrialConfig, make_generator, override, trial_id
-from pcore.decoding import decode_freely
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
-from pcore.evaluation import judge, make_test_set
 from pcore.model import make_model
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
@@ -19,7 +17,7 @@ from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.strings import Copy, Mirror, Parity, Reverse
 from pcore.training import train
 from pcore.validation import validate
-from tests.support.task_oracles import VARIANTS, ids_of, make_rng
+from tests.support.task_oracles import VARIANTS, make_rng
 
 DESIGNED = [
     (Addition(), "backward-up"),
@@ -127,13 +125,6 @@ def test_one_candidate_is_its_level_alone():
     assert torch.equal(plain, every[:, :, -1:])
 
 
-def test_the_designed_candidate_trains_exactly_as_the_task_s_coupling(tiny_config):
-    designed = {"position.ids": "candidates", "position.candidate": "backward-up"}
-    one, other = (list(train(override(tiny_config, c)))[-1] for c in ({}, designed))
-    assert one.loss == other.loss
-    assert [r.counts for r in one.results] == [r.counts for r in other.results]
-
-
 # Configuration ------------------------------------------------------------------------------------
 
 
@@ -207,17 +198,6 @@ def test_training_moves_the_gate_and_the_weights_add_up_to_one(tiny_config):
     assert weights.max() - weights.min() > 1e-3
 
 
-def test_free_decoding_reads_the_same_ids_as_evaluation(tiny_config):
-    config = override(tiny_config, ALL)
-    model = make_model(config)
-    model.load_state_dict(list(train(config))[-1].checkpoints["last"])
-    batch = make_test_set(config, 2)
-    written = decode_freely(model, batch, config)
-    targets = batch.tokens[:, -written.shape[1] :]
-    right = int((written == targets).all(dim=1).sum())
-    assert right == judge(model, batch, config).counts.num_correct
-
-
 def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, capsys):
     config, file = override(tiny_config, ALL), tmp_path / "m.pt"
     save_model(file, config, make_model(config).state_dict(), policy="last", step=0)
@@ -225,17 +205,6 @@ def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, cap
     printed = capsys.readouterr().out
     weights = ", ".join(f"{name} 0.20" for name in CANDIDATES)
     assert f"weights of the levels of IDs: {weights}\n" in printed
-
-
-# The task that no single candidate fits -----------------------------------------------------------
-
-
-def test_mirror_is_the_difference_to_the_mirror_image():
-    batch = Mirror().encode("471")
-    assert Mirror().decode(batch.tokens[0]) == ("471", "307")
-    assert ids_of(batch) == [-1, *[0] * 7, -1]
-    with pytest.raises(ValueError, match="has no coupling"):
-        validate(override(TrialConfig(), {"task.name": "mirror"}))
 
 
 def _possible(task, length: int) -> bool:

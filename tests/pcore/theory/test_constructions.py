@@ -7,9 +7,6 @@ import pytest
 import torch
 
 from pcore.batch import target_places
-from pcore.config import TrialConfig, override
-from pcore.encodings import position_ids as positions
-from pcore.evaluation import make_test_set
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
 from pcore.theory import formal
@@ -195,21 +192,6 @@ def test_zeros_of_any_length_are_right():
     nought, one, two = (task.vocab.index[d] for d in "012")
     digits = (batch.tokens == one) | (batch.tokens == two)
     assert check(model, batch._replace(tokens=batch.tokens.masked_fill(digits, nought))).exact
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_it_runs_on_the_test_sets_of_evaluation(name):
-    task = {"task.name": name}
-    if name == "scratchpad":
-        task = {"task.name": "addition", "task.num_operands": 3, "task.scratchpad": True}
-    config = override(TrialConfig(), {**task, "eval.num_examples": 100})
-    batch = make_test_set(config, 20)
-    relative_ids = positions.select_relative_ids(batch, config.position, config.task)
-    assert torch.equal(
-        position_ids(batch), positions.test_position_ids(relative_ids, config.position)
-    )
-    score = check(CONSTRUCTIONS[name].make(5).float(), batch)
-    assert (score.num_right, score.num_examples) == (100, 100)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,9 +5,11 @@ from collections import Counter
 import pytest
 import torch
 
+from pcore import data as data_module
 from pcore.batch import NO_TARGET
 from pcore.config import override
 from pcore.data import TrainingData
+from tests.support.same import assert_same
 
 
 def read(data, count):
@@ -52,12 +54,7 @@ def test_every_pass_visits_every_example_once(fixed_config):
     assert len(set(passes[0])) > 40
     for other in passes[1:]:
         assert Counter(other) == Counter(passes[0])
-
-
-def test_every_pass_has_an_order_of_its_own(fixed_config):
-    rows = [row[0] for row in read(TrainingData(fixed_config), 240)]
-    passes = [tuple(rows[first : first + 48]) for first in range(0, 240, 48)]
-    assert len(set(passes)) == 5
+    assert len(set(map(tuple, passes))) == 5, "each in an order of its own"
 
 
 def test_the_start_is_drawn_anew_at_every_visit(fixed_config):
@@ -111,16 +108,36 @@ def test_a_fixed_list_longer_than_a_chunk_holds_all_its_examples(tiny_config, mo
             assert len(shift) == 1
 
 
-@pytest.mark.parametrize("num_examples", [None, 48])
-@pytest.mark.parametrize("done", [0, 1, 5, 11])
-def test_the_stream_goes_on_from_its_state(tiny_config, num_examples, done):
-    config = override(tiny_config, {"data.num_examples": num_examples, "optim.batch_size": 10})
-    data = TrainingData(config)
-    for _ in range(done):
-        data.next_batch()
-    state = data.state_dict()
-    expected = read(data, 120)
-    other = TrainingData(config)
-    other.next_batch()
-    other.load_state_dict(state)
-    assert read(other, 120) == expected
+PACKED = {
+    "data.problems_per_row": "1,2,4",
+    "data.packing_begins": "0.25,0.6",
+    "position.start": "wrapped",
+    "position.max_position": 60,
+}
+STREAMS = [
+    {},
+    PACKED,
+    {"position.id_scale_max": 3, "position.encoding": "rotary"},
+    {"position.ids": "randomized", "position.encoding": "none"},
+]
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("block", [1, 80])  # of 5 batches, in which the rows of PACKED change
+@pytest.mark.parametrize("num_examples", [None, 40])  # passes end inside of blocks and batches
+@pytest.mark.parametrize("changes", STREAMS, ids=str)
+def test_the_stream_resumes_exactly_at_every_step(
+    tiny_config, monkeypatch, changes, num_examples, block, static
+):
+    monkeypatch.setitem(data_module.BLOCK, "cpu", block)
+    config = override(tiny_config, changes | {"data.num_examples": num_examples})
+    whole, states, batches = TrainingData(config, static=static), [], []
+    for _ in range(12):
+        states.append(whole.state_dict())
+        batches.append(whole.next_batch())
+    sizes = [16] * 3 + [8] * 4 + [4] * 5 if changes is PACKED else [16] * 12
+    assert [len(batch.tokens) for batch in batches] == sizes
+    for i, state in enumerate(states):
+        resumed = TrainingData(config, static=static)
+        resumed.load_state_dict(state)
+        assert_same([resumed.next_batch() for _ in batches[i:]], batches[i:])

@@ -84,6 +84,7 @@ def test_every_route_ends_in_the_one_forward_pass(monkeypatch, route):
     assert len(calls) == 4 + int(batch.response_mask.sum(dim=1).max())
 
 
+@pytest.mark.parametrize("config", ["one layer", "two layers"], indirect=True)
 def test_the_same_examples_are_right(config):
     config = override(config, {"data.max_length": 1, "optim.learning_rate": 5e-3})
     run = Run(config, "cpu")
