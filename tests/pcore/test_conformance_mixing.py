@@ -33,7 +33,7 @@ def failures(checks: list[Check]) -> dict[str, str]:
 def test_every_attention_conforms(name):
     checks = check_attention(name)
     assert not failures(checks)
-    assert len(checks) == 11
+    assert len(checks) == 10
 
 
 @pytest.mark.parametrize("name", MIXERS)

@@ -94,9 +94,13 @@ def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
             delayed_interrupt() as interrupted,
         ):
             try:
-                return admit(config, settings, store, claim.dead) or attempt.run(
-                    interrupted, claim.gone
-                )
+                if ended := admit(config, settings, store, claim.dead):
+                    return ended
+                state, compile = attempt.resume(), settings.compiled
+                for report in train(config, device=settings.device, state=state, compile=compile):
+                    if ended := attempt.follow(report, interrupted, claim.gone):
+                        return ended
+                return attempt.finish("ok")
             except StorageFailed:
                 raise
             except Exception as error:
@@ -162,6 +166,7 @@ class Attempt:
         self.started, self.began, self.first_step = time.time(), time.monotonic(), 0
         self.curve: list[dict[str, Any]] = []  # rows of all reports, those before a resume included
         self.last: Report | None = None
+        self.saved = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -176,24 +181,22 @@ class Attempt:
             "results": [_told_of(result) for result in results],
         }
 
-    def run(self, interrupted: threading.Event, gone: threading.Event) -> Outcome:
-        """Train to the end; if asked to end before, save the state at the next report."""
-        saved, device, compile = time.monotonic(), self.settings.device, self.settings.compiled
-        for report in train(self.config, device=device, state=self.resume(), compile=compile):
-            self.take(report)
-            if report.finished:
-                break
-            asked = interrupted.is_set() or gone.is_set()
-            if asked or time.monotonic() - saved > self.settings.checkpoint_every:
-                self.save()
-                saved = time.monotonic()
-            if interrupted.is_set():
-                raise KeyboardInterrupt
-            if gone.is_set():
-                return Outcome(
-                    trial_id=self.name, status="held", seconds=self.seconds, error=TAKEN_OVER
-                )
-        return self.finish("ok")
+    def follow(
+        self, report: Report, interrupted: threading.Event, gone: threading.Event
+    ) -> Outcome | None:
+        """Take a report. If asked to end before the last one, save the state and end."""
+        self.take(report)
+        if report.finished:
+            return None
+        asked = interrupted.is_set() or gone.is_set()
+        if asked or time.monotonic() - self.saved > self.settings.checkpoint_every:
+            self.save()
+            self.saved = time.monotonic()
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        if not gone.is_set():
+            return None
+        return Outcome(trial_id=self.name, status="held", seconds=self.seconds, error=TAKEN_OVER)
 
     def resume(self) -> dict[str, Any] | None:
         """The state of an earlier attempt, if any."""
