@@ -45,8 +45,10 @@ test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minute
 test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
 	$(PYTEST) -m services --dist loadgroup --durations=20
 
-test-second: .venv/second/installed  ## the quick tests with another Python and an older torch; SECOND=python3.12
-	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile
+test-second: .venv/second/installed  ## the quick tests, but two about the locked torch, with another Python and an older torch
+	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile \
+	  --deselect tests/project/test_package.py::test_torch_is_locked_apart_from_its_hash \
+	  --deselect tests/sweeps/commands/test_commands.py::test_doctor_names_each_problem_with_its_fix
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
