@@ -462,7 +462,7 @@ def test_mlflow_shows_a_search_like_a_sweep(tmp_path, capfd):
     assert note.startswith("A claim.")
     assert note.count("| winner |") == 2
     artifacts = {a.path for a in client.list_artifacts(parent.info.run_id, "report")}
-    assert "report/search.csv" in artifacts
+    assert "report/search.md" in artifacts
     capfd.readouterr()
     assert command(["mirror", "tiny", "--results", str(tmp_path)]) == 0  # from the rows alone
     assert f"tiny [smoke]: {len(children)} trials in sqlite:" in capfd.readouterr().out

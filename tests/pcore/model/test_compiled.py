@@ -331,4 +331,4 @@ def test_the_flag_reaches_the_settings(tmp_path):
     add_run(parser)
     for flags, expected in ([], "auto"), (["--compile", "on"], "on"), (["--compile", "off"], "off"):
         options = read_options(parser.parse_args(flags))
-        assert make_settings(options, Store(tmp_path), "launch").compile == expected
+        assert make_settings(options, Store(tmp_path), "launch", frozenset()).compile == expected
