@@ -77,7 +77,7 @@ def create_database(port: int, password: str, log: Path) -> None:
 
 def count_rows(database: str, table: str) -> int:
     """Rows of a table (and its WHERE clause) at a SQLAlchemy address."""
-    engine = sqlalchemy.create_engine(database)
+    engine = sqlalchemy.create_engine(database, poolclass=sqlalchemy.NullPool)
     with contextlib.closing(engine.raw_connection()) as connection:
         cursor = connection.cursor()
         cursor.execute(f"SELECT count(*) FROM {table}")
