@@ -22,6 +22,7 @@ from sweeps.engine.trial.running import Observer
 DAY = 86400.0
 QUARANTINE = "quarantine"
 OF_ATTEMPT = ("state", "weights", "marker")
+WITH_GARBAGE = ("checkpoints", "packs", "running")  # their whole files may be; rows never are
 OF_TRIAL = ("shard", "mechanism file", "metric file", "state", "weights")  # kinds of files
 
 
@@ -80,8 +81,9 @@ def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
             return "its trial is finished"
         return "state of an old attempt" if kind == "state" and seconds > age else ""
 
-    for place in FOLDERS:
-        for entry in (*store.folder.list(place), *store.folder.list(place, hidden=True)):
+    places = [(place, False) for place in WITH_GARBAGE] + [(place, True) for place in FOLDERS]
+    for place, hidden in places:
+        for entry in store.folder.list(place, hidden=hidden):
             if why := explain(entry):
                 yield Garbage(name=entry.name, size=entry.size, why=why)
 

@@ -19,6 +19,7 @@ from sweeps.baseline import addition
 from sweeps.engine.store import packs as store_packs
 from sweeps.engine.store import store as store_module
 from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.names import parse_view
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from tests.support.services.object_store import WEED, object_store, open_client
@@ -509,11 +510,11 @@ def test_mlflow_keeps_its_artifacts_on_s3(server, tmp_path):
     assert "mirror incomplete" not in output
     names = {entry.name for entry in Folder(results).list("mlartifacts")}
     assert any(name.endswith("report/table.md") for name in names)
+    (written,) = (entry.name for entry in Folder(results).list("views"))
+    assert parse_view(written) == ("depth_ablation", "smoke")
     with contextlib.closing(
         pq.ParquetFile(
-            open_client(server).open_input_file(
-                f"{results.removeprefix('s3://')}/views/depth_ablation-smoke.parquet"
-            )
+            open_client(server).open_input_file(f"{results.removeprefix('s3://')}/{written}")
         )
     ) as view:
         assert view.metadata.num_rows == 12
