@@ -25,6 +25,7 @@ from sweeps.engine.executors.ray_cluster import (
 # isort: split
 import ray
 from ray import tune
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pcore.config import flatten, unflatten
 from sweeps.engine.executors import Resources, Tracker
@@ -51,7 +52,7 @@ def run_on_ray(
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
     check_own_code(planned.trial.config for planned in pending)
     texts = [json.dumps(flatten(planned.trial.config)) for planned in pending]
-    policy = SharedPolicy(ray.remote(num_cpus=0)(FailurePolicy).remote())
+    policy = SharedPolicy(_on_this_node(FailurePolicy).remote())
     trainable = tune.with_parameters(run_one, texts=texts, settings=settings, policy=policy)
     with scratch_folder() as scratch, delayed_interrupt() as interrupted:
         tuner = tune.Tuner(
@@ -95,6 +96,12 @@ def shown_name(planned: PlannedTrial) -> str:
     """What Ray calls a trial, in its dashboard and logs: cell and seeds, and the id."""
     name = re.sub(r"[^\w.=-]+", "_", planned.trial.name)
     return f"{name[:80]}-{planned.trial.id[:8]}"
+
+
+def _on_this_node(actor: type) -> Any:
+    """An actor beside the driver, so that it outlives every node that the driver outlives."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(actor).options(num_cpus=0, scheduling_strategy=here)
 
 
 @contextlib.contextmanager

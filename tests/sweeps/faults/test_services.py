@@ -92,7 +92,7 @@ def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path, numb
 
 
 def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_next_launch(tmp_path):
-    """Its worker is killed as often as it starts; all others are finished meanwhile."""
+    """Its worker is killed as often as it claims the trial; all others are finished meanwhile."""
     driver, victim, kills = on_ray(tmp_path, "--seeds", "2"), "", set[int]()
     while driver.poll() is None:
         for marker in sorted((tmp_path / "running").glob("*.json")):
@@ -109,7 +109,8 @@ def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_ne
     assert f"its worker died {MAX_LOST} times" in output
     statuses = Counter(shard.status for shard in Store(tmp_path).shards())
     assert statuses == {"ok": 11, "lost": len(kills)}
-    assert len(kills) == MAX_LOST
+    # One more worker may claim it, only to find it given up; it is killed if it is seen.
+    assert len(kills) in (MAX_LOST, MAX_LOST + 1)
     driver = on_ray(tmp_path, "--seeds", "2", "--executor", "inline")
     assert finish_fresh(driver)
     assert driver.returncode == 0
