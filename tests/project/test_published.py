@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 
 from analysis.fill import START, fill
-from analysis.load import load_sweep
-from analysis.statistics.agreement import judged_unlike_trained
 from pcore.config import flatten, trial_id, unflatten
 from sweeps import packing_ablation, packing_search
 from sweeps.commands.catalogue import find_sweep
@@ -74,15 +72,6 @@ def test_published_rows_lead_to_configuration_sweep_and_commit(store, sweep, sca
         # None: no git there, as on a borrowed machine; its code hash is checked below
         assert row["git_dirty"] in (False, None)
         assert is_known_commit(row["git_commit"])
-
-
-@pytest.mark.parametrize(("store", "sweep", "scale"), VIEWS, ids=str)
-def test_published_cells_are_judged_as_they_were_trained(store, sweep, scale):
-    """Minesweeper with one problem per row counts from 1 in both directions when it is judged, so
-    that a column and a row have the same ID; training hardly shows that.
-    """
-    found = set(judged_unlike_trained(load_sweep(store, sweep, scale)).index)
-    assert found == ({"minesweeper, alone"} if sweep == "packed_tasks" else set())
 
 
 def launched(sweep: str, command: str | None) -> Sweep:
