@@ -32,7 +32,7 @@ LAYERS = {
     ),
     "sweeps.engine": (
         ("store", "spec", "arithmetic"),
-        ("trial", "price", "naming", "changes"),
+        ("trial", "price", "changes"),
         ("plan",),
         ("executors",),
         ("options",),
