@@ -28,7 +28,7 @@ from pcore.cli.parser import (
 )
 from pcore.cli.text import align_labelled
 from pcore.config import known_fields
-from pcore.registry import nearest, resolve
+from pcore.registry import describe_error, nearest, resolve
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
 
@@ -177,14 +177,13 @@ def format_example(
 
 
 def find_task(name: str) -> type[Task]:
-    """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
+    """The class of a task. Raises ValueError if none can be made with its default options."""
     check_class("task", name)
     cls = resolve(name, TASKS, "task")
-    if ":" in name:
-        from pcore.conformance import make_task  # which imports training
-
-        if not (check := make_task(name)[0]).passed:
-            raise ValueError(f"{name} is not a valid task: FAIL  {check.name}  {check.detail}")
+    try:
+        cls()
+    except Exception as error:  # own code may raise anything
+        raise ValueError(f"{name} is not a valid task: {describe_error(error)}") from error
     return cls
 
 

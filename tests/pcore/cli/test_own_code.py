@@ -102,7 +102,7 @@ def test_answers_are_compared_with_those_expected(pcore):
     wrong_answers = ["653+046=1032", "653+046=2302", "653-046=2301", "653+046=230", "653+046=2381"]
     code, wrong, _ = pcore(*check, *wrong_answers, "653+046=2301")
     assert code == 1
-    assert wrong.endswith("answered:Mine: 5 of 20 checks failed\n")
+    assert wrong.endswith("answered:Mine: 5 of 16 checks failed\n")
     told = "the task says 653+046=2301"
     assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
     assert f"expected 2302, but {told}\n" in wrong
@@ -207,11 +207,10 @@ def test_queries_that_one_layer_cannot_tell_apart_are_named(pcore, tmp_path):
 
 
 @pytest.mark.parametrize("example", ["653+046", "=1", "653+046="])
-@pytest.mark.parametrize(("task", "shown"), [("addition", "352+502=4580"), ("copy", "257=257")])
-def test_an_example_without_query_or_answer_is_refused(pcore, task, shown, example):
-    code, out, err = pcore("check-task", task, example)
+def test_an_example_without_query_or_answer_is_refused(pcore, example):
+    code, out, err = pcore("check-task", "addition", example)
     assert (code, out) == (2, "")
-    assert err == f"pcore: {example!r} is not QUERY=ANSWER, such as {shown}\n"
+    assert err.startswith(f"pcore: {example!r} is not QUERY=ANSWER, such as 653+49=2070")
 
 
 @pytest.mark.parametrize("words", ["check-task {}", "check-mixer {}", "show {} 1+1"])
