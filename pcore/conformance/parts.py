@@ -70,9 +70,10 @@ def _check(
         made.append(Bench(settings()))
         return f"{NUM_STEPS} steps on addition, then evaluated"
 
-    others = {
-        name: lambda rule=rule: rule(made[0]) for name, rule in (EVERYWHERE | dict(rules)).items()
-    }
+    def keeps(rule: Callable[[Bench], str]) -> str:
+        return rule(made[0])
+
+    others = {name: partial(keeps, rule) for name, rule in (EVERYWHERE | dict(rules)).items()}
     return run_checks({**first, "trains and evaluates": trains}, others)
 
 

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from pcore.config import (
-    ModelConfig,
-    PositionConfig,
-    TrialConfig,
-    make_generator,
-    override,
-)
+from pcore.config import TrialConfig, make_generator, override
 from pcore.encodings import ENCODINGS, make_table
 from pcore.encodings.attention import alibi_slopes, t5_bucket
 from pcore.encodings.position_ids import num_levels
 from pcore.registry import resolve
+from pcore.settings import ModelConfig, PositionConfig
 from pcore.tasks import TASKS
 from pcore.training import train
 from pcore.validation import validate

@@ -15,9 +15,10 @@ from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pcore import data
-from pcore.batch import NO_TARGET, static_shape
+from pcore.batch import NO_TARGET
 from pcore.config import override
 from pcore.data import TrainingData
+from pcore.packing import static_shape
 from pcore.training import MAX_SHAPES, Run, compile_loss, train
 from sweeps import ten_thousand_digits
 from sweeps.engine.options import (

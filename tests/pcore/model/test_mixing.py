@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from pcore import mixing
 from pcore.batch import cut_batch
-from pcore.config import ModelConfig, TrialConfig, canonical, override, trial_id
+from pcore.config import TrialConfig, canonical, override, trial_id
 from pcore.data import TrainingData
 from pcore.diagnosis.attention import attention_weights
 from pcore.diagnosis.mechanism import mechanism_rows
@@ -22,6 +22,7 @@ from pcore.mixing import (
     find_attention,
 )
 from pcore.model import make_model
+from pcore.settings import ModelConfig
 from pcore.training import mean_loss, train
 from pcore.validation import validate
 

@@ -5,10 +5,11 @@ import torch
 
 from pcore.checkpoint import save_model
 from pcore.cli import main
-from pcore.config import PositionConfig, TrialConfig, make_generator, override, trial_id
+from pcore.config import TrialConfig, make_generator, override, trial_id
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
 from pcore.model import make_model
+from pcore.settings import PositionConfig
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
 from pcore.tasks.candidates import CANDIDATES, candidate_ids
