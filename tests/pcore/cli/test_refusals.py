@@ -38,8 +38,6 @@ def assert_refused(answer, message):
         (["show", "addition"], "QUERY"),
         (["show", "addition", "1+2", "3+4"], "unrecognized arguments: 3+4"),
         (["show", "addition", "twelve"], "'twelve'"),
-        (["show", "addition", "-", "--reverse-query", "--no-reverse-response"], "reverse_query"),
-        (["show", "addition", "-", "--picture", "x.png"], "--picture draws one query"),
         (["show", "addition", "1+2", "--picture", "x.bmp"], ".png, .pdf or .svg"),
         (["show", "addition", "1+2", "--picture", "/no/where/x.png"], "no folder /no/where"),
         (["shwo", "addition", "1+1"], "unknown command 'shwo'. Did you mean 'show'?"),

@@ -128,12 +128,3 @@ def test_solve_reports_response_truth_and_stop(tiny_config):
 def test_solve_answers_queries_with_other_options_than_training(tiny_config):
     model = make_model(tiny_config)
     assert solve(model, tiny_config, "1+22+3").truth == ("6", "2", "0")
-
-
-def test_a_query_beyond_the_table_is_refused_in_one_sentence(tiny_config):
-    model = make_model(tiny_config)
-    query = "1" * 19 + "+2"
-    with pytest.raises(ValueError, match=r"IDs up to 20, below 21, which '1{19}"):
-        solve(model, tiny_config, query)
-    config = override(tiny_config, {"position.encoding": "rotary"})
-    assert solve(make_model(config), config, query).truth

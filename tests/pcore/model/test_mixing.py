@@ -200,12 +200,6 @@ def test_own_code_that_promises_nothing_takes_the_plain_path(tiny_config, monkey
     assert list(train(config))[-1].finished
 
 
-def test_own_softmax_is_the_softmax(tiny_config):
-    own = make_model(override(tiny_config, {"model.attention": f"{HERE}:Undeclared"}))
-    plain, batch = make_model(tiny_config), TrainingData(tiny_config).next_batch()
-    torch.testing.assert_close(own(*batch[:2]), plain(*batch[:2]), atol=1e-5, rtol=1e-5)
-
-
 # What looks at models -----------------------------------------------------------------------------
 
 
