@@ -7,8 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from analysis.load import load_sweep
+from pcore.checkpoint import pack_model
 from pcore.config import TrialConfig, flatten, override, trial_id, without_seeds
 from pcore.tasks import TASKS
 from sweeps.__main__ import main
@@ -173,17 +175,12 @@ def test_an_odd_small_file_stops_nothing(store, text):
     assert main(["status", "--results", store.root]) == 0
 
 
-def test_a_checkpoint_with_a_flipped_bit_is_no_checkpoint(store):
-    data = bytearray(store.folder.read(f"checkpoints/{IDS[0]}/state.pt"))
+def test_a_checkpoint_with_a_flipped_bit_is_no_checkpoint():
+    data = bytearray(pack_model(CONFIGS[0], {"w": torch.arange(50.0)}, policy="last", step=1))
     check_checkpoint(bytes(data))
-    data[data.index(torch_bytes())] ^= 1
+    data[data.index(torch.tensor([1.0, 2.0, 3.0]).numpy().tobytes())] ^= 1
     with pytest.raises(BadFile, match="no readable checkpoint"):
         check_checkpoint(bytes(data))
-
-
-def torch_bytes() -> bytes:
-    """A part of the weights in the state of the store."""
-    return b"\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40"  # 1.0, 2.0, 3.0
 
 
 # Only ours is touched
