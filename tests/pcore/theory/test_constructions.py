@@ -131,9 +131,8 @@ def test_the_scratchpad_has_the_rows_of_its_docstring():
 # Exactness --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("num_bits", "dtype"), [(4, torch.float32), (3, torch.float64)])
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("num_bits", [3, 4])
 def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bits, dtype):
     construction = CONSTRUCTIONS[name]
     *exact, (length, beyond) = exact_lengths(construction, num_bits, dtype, 20)
@@ -143,7 +142,7 @@ def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bi
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("moduli", [(2, 3), (3, 4), (2, 3, 5), (5, 7)])
+@pytest.mark.parametrize("moduli", [(3, 4), (2, 3, 5)])
 def test_rings_add_exactly_up_to_their_product_less_two_and_nothing_beyond(moduli, dtype):
     construction, bound = addition_with_rings(moduli), math.prod(moduli) - 2
     model = make_addition(0, moduli=moduli, num_ids=bound + 3).to(dtype)
