@@ -59,20 +59,20 @@ def test_the_worked_example():
     assert (found[:, [0, -1]] == NO_ID).all()
 
 
-def test_segments_of_their_own_length_and_a_count_that_stops_at_zero():
-    task = Addition(zero_pad=False)
-    batch = task.encode("95+7")  # $ 9 5 + 7 = 2 0 1 $
-    found = candidate_ids(batch, task, ["backward-down"])
-    assert found[0, :, 0].tolist() == [-1, 2, 1, 0, 1, 3, 2, 1, 0, -1]
-    task = Multiplication(second_length=2)
-    batch = task.encode("7*79")  # $ 7 * 7 9 = 3 5 5 $
-    assert candidate_ids(batch, task, ["forward-down"])[0, :, 0].tolist()[5:-1] == [3, 2, 1, 0]
-
-
-def test_words_are_content_and_signs_are_not():
-    task = Commands()
-    found = candidate_ids(task.encode("jump twice after walk left"), task, ["forward-up"])
-    assert found[0, :, 0].tolist() == [-1, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, -1]
+@pytest.mark.parametrize(
+    ("task", "query", "name", "ids"),
+    [
+        # $ 9 5 + 7 = 2 0 1 $: segments of their own length
+        (Addition(zero_pad=False), "95+7", "backward-down", [2, 1, 0, 1, 3, 2, 1, 0]),
+        # $ 7 * 7 9 = 3 5 5 $: a count that stops at zero
+        (Multiplication(), "7*79", "forward-down", [1, 0, 1, 2, 3, 2, 1, 0]),
+        # words are content, signs are not
+        (Commands(), "jump twice after walk left", "forward-up", [1, 2, 3, 4, 5, 0, 1, 2, 3, 4]),
+    ],
+    ids=str,
+)
+def test_other_worked_examples(task, query, name, ids):
+    assert candidate_ids(task.encode(query), task, [name])[0, :, 0].tolist() == [-1, *ids, -1]
 
 
 @pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
