@@ -6,6 +6,7 @@ import torch
 from pcore.checkpoint import save_model
 from pcore.cli import main
 from pcore.config import TrialConfig, make_generator, override
+from pcore.conformance.contents import is_possible
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
 from pcore.model import make_model
@@ -77,7 +78,7 @@ def test_other_worked_examples(task, query, name, ids):
 
 @pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
 def test_no_id_depends_on_what_is_not_yet_written(task):
-    length = next(n for n in range(3, 30) if _possible(task, n))
+    length = next(n for n in range(3, 30) if is_possible(task, n))
     batch = task.at_test().sample_length(20, length, make_rng())
     whole = candidate_ids(batch, task, CANDIDATES)
     other = torch.randint(1, len(task.vocab), batch.tokens.shape, generator=make_rng(1))
@@ -94,7 +95,7 @@ def test_no_id_depends_on_what_is_not_yet_written(task):
 
 @pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
 def test_no_candidate_exceeds_its_stated_limit_and_all_reach_it_at_full_length(task):
-    for length in [n for n in range(1, 12) if _possible(task, n)][:3]:
+    for length in [n for n in range(1, 12) if is_possible(task, n)][:3]:
         batch = task.sample_length(64, length, make_rng())
         limits = positions.max_relative_ids(task, "candidates", length)
         largest = candidate_ids(batch, task, CANDIDATES).amax(dim=(0, 1)).tolist()
@@ -176,11 +177,3 @@ def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, cap
     printed = capsys.readouterr().out
     weights = ", ".join(f"{name} 0.20" for name in CANDIDATES)
     assert f"weights of the levels of IDs: {weights}\n" in printed
-
-
-def _possible(task, length: int) -> bool:
-    try:
-        task.check_length(length)
-    except ValueError:
-        return False
-    return True
