@@ -5,6 +5,7 @@ Processes are ended by their pids; nothing here stops a Ray that the test did no
 """
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -58,19 +59,15 @@ def head(tmp_path_factory):
     command += ["--dashboard-host", "127.0.0.1", "--dashboard-port", "8377"]
     command += ["--dashboard-agent-listen-port", "8378"]  # a port that other clusters do not take
     command += ["--object-store-memory", "200000000", "--temp-dir", str(folder)]
-    started = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment(tmp_path_factory.mktemp("head"), **secret),
-        capture_output=True,
-        text=True,
-    )
-    assert started.returncode == 0, started.stdout + started.stderr
+    users = environment(tmp_path_factory.mktemp("head"), **secret)
     try:
+        started = subprocess.run(command, cwd=ROOT, env=users, capture_output=True, text=True)
+        assert started.returncode == 0, started.stdout + started.stderr
         yield secret
     finally:
         mine = [p for p in psutil.process_iter() if p.pid not in before and mentions(p, folder)]
         end(mine)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
