@@ -18,10 +18,11 @@ LAYERS = {
     "pcore": (
         ("registry", "vocab"),
         ("tasks",),
+        ("settings",),
         ("config",),
         ("encodings",),
         ("batch",),
-        ("mixing",),
+        ("packing", "mixing"),
         ("model",),
         ("checkpoint", "data", "evaluation", "theory"),
         ("decoding", "flops", "validation"),

@@ -72,11 +72,11 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
 
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_the_guides_show_what_new_writes(kind):
-    template = read_template(kind)
-    shown = template.text.partition("    # Below:")[0].rstrip() + "\n"  # of a task its upper half
+    text, class_name = read_template(kind)
+    shown = text.partition("    # Below:")[0].rstrip() + "\n"  # of a task its upper half
     assert shown in PYTHON_BLOCKS
     assert f"{kind} {TEMPLATES[kind]}" in README
-    assert TEMPLATES[kind].endswith(f":{template.class_name}")
+    assert TEMPLATES[kind].endswith(f":{class_name}")
 
 
 def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, monkeypatch):

@@ -13,10 +13,11 @@ from pcore.checkpoint import (
     save_model,
     save_state,
 )
-from pcore.config import OptimConfig, override
+from pcore.config import override
 from pcore.data import TrainingData
 from pcore.evaluation import judge, make_held_out_set
 from pcore.model import make_model
+from pcore.settings import OptimConfig
 from pcore.training import Candidate, Diverged, Run, learning_rate, train, weight_decay
 from tests.support.same import ALL_POLICIES, assert_same, facts
 
