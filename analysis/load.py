@@ -78,9 +78,9 @@ def no_mechanism() -> pd.DataFrame:
     return pd.DataFrame(columns=[*CELL, "seed", "data_seed", "status", *MECHANISM])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Results:
-    """One sweep at one scale, read at one checkpoint policy."""
+    """One sweep at one scale, read at one checkpoint policy. Equal to itself alone."""
 
     sweep: str
     scale: str
@@ -199,23 +199,6 @@ def select_cell(results: Results, cell: str, label: str) -> Results:
     kept = {name: getattr(results, name) for name in FRAMES}
     kept = {name: frame[frame["cell"] == cell] for name, frame in kept.items()}
     return replace(results, **{k: f.assign(cell=label) for k, f in kept.items()})
-
-
-def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
-    """The sweep under these labels, if its own are these and one and the same ending, as older
-    views of sweeps with `--set` have it; else as it is.
-    """
-    cells = results.cells
-    endings = {cell.removeprefix(label) for cell in cells[:1] for label in labels} - set(cells)
-    for ending in endings:
-        short = [cell.removesuffix(ending) for cell in cells]
-        if all(cell.endswith(ending) for cell in cells) and set(short) <= set(labels):
-            names, frames = dict(zip(cells, short, strict=True)), dict[str, pd.DataFrame]()
-            for name in FRAMES:
-                frame = getattr(results, name)
-                frames[name] = frame.assign(cell=frame["cell"].map(names))
-            return replace(results, **frames)
-    return results
 
 
 def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
