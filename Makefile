@@ -53,7 +53,7 @@ test-second: .venv/second/installed  ## the quick tests, but two about the locke
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
-dashboard: .venv/installed  ## charts of the results in MLflow, live while a sweep runs; RESULTS=results/published/laptop: the published ones
+dashboard: .venv/installed  ## the results in MLflow, live while a sweep runs; RESULTS=results/published/laptop: the published ones
 	$(BIN)/python -m sweeps dashboard --results $(RESULTS) --port $(PORT)
 
 lint: .venv/installed  ## format check, lint and types

@@ -1,24 +1,10 @@
-"""Batches: which places predict a target, how problems share rows, and how rows become parts.
+"""Batches: which places predict a target, and how rows become parts.
 
-A training batch is rows of tokens with their IDs and the places whose next token is a target. On
-its way to the model it may change its form, never what is computed:
-
-- **Packed**: several problems in one row, trained as one sequence.
-
-      $ 653+49=2070 12+34=640 8+7=51        K = 3
-
-  The row has BOS once, at its front; EOS is a target at the last response token of every problem,
-  but not an input token: otherwise a row would contain the boundary symbol K times and a test
-  sequence once. Attention is causal over the whole row. Later problems see earlier ones as keys to
-  ignore, at ID distances that no short example contains, while no single problem exceeds the
-  trained lengths. `problems_per_row` is a schedule: a model that does not yet fit single problems
-  does not fit many.
-- **Cut** into parts, for a CPU, which pays for every padded token (two fifths of all tokens in a
-  uniform mixture of lengths): rows of similar length stand side by side in one long row of tokens,
-  and only attention runs part by part, each part padded to its own longest row.
-- **Static**, for a GPU: padded to the longest trained example, so that every step is the same
-  computation, compiled once, and reads no tensor values on the host. Padding changes only the order
-  of additions: nothing after the last real token is read, and a padded target has no loss.
+A CPU pays for every padded token (two fifths of all tokens in a uniform mixture of lengths). So on
+its way to the model a batch is **cut** into parts: rows of similar length stand side by side in one
+long row of tokens, and only attention runs part by part, each part padded to its own longest row.
+`pcore.packing` makes rows of several problems, and the padded batches of a GPU. What is computed
+stays the same.
 """
 
 import itertools
@@ -27,15 +13,11 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-from torch.nn import functional as F
 
-from pcore.config import DataConfig, TrialConfig
 from pcore.vocab import PAD_TOKEN
 
 NO_TARGET = -100  # in place of a target where there is none; the index that cross-entropy ignores
 PART_TOKENS = 60  # what one more part costs, in tokens that could be computed instead
-WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of this
-RARE_UNIT = 32  # shapes beyond the usual one come in multiples of this, so that they are few
 
 
 class Part(NamedTuple):
@@ -153,157 +135,3 @@ def cut_lengths(lengths: Int[Tensor, " B"]) -> list[tuple[int, int]]:
         parts.append((ends[cut[i]], ends[i]))
         i = cut[i]
     return parts
-
-
-# Static -------------------------------------------------------------------------------------------
-
-
-def pad_batch(batch: TrainingBatch, width: int, num_targets: int) -> TrainingBatch:
-    """The same batch with `width` tokens and `num_targets` targets in a row."""
-    tokens, ids, places, targets, _ = batch
-    missing, more = width - tokens.shape[1], num_targets - places.shape[1]
-    # A model reads R = T as "at every place"; the query in front of the targets rules that out.
-    assert num_targets < width, (width, num_targets)
-    return TrainingBatch(
-        F.pad(tokens, (0, missing)),
-        F.pad(ids, (0, 0, 0, missing)),
-        torch.cat([places, places[:, -1:].expand(-1, more)], dim=1),
-        F.pad(targets, (0, more), value=NO_TARGET),
-    )
-
-
-def static_shape(config: TrialConfig, num_tokens: int, num_targets: int) -> tuple[int, int]:
-    """T and R of a static batch that holds examples of these numbers of tokens and targets.
-
-    Those of the longest trained shape, which almost every batch needs; a task that draws larger
-    shapes gets a few larger ones.
-    """
-    task, longest = config.task, config.data.max_length
-    layout = task.layout(task.largest_shape(longest))
-    usual_width = _round_up(len(layout.sources) + 1, WIDTH_UNIT)  # BOS, without EOS
-    usual_targets = len(layout.sources) - layout.num_query + 1
-    width = usual_width if num_tokens - 1 <= usual_width else _round_up(num_tokens - 1, RARE_UNIT)
-    if num_targets <= usual_targets:
-        return width, usual_targets
-    return width, min(_round_up(num_targets, RARE_UNIT), width - 1)
-
-
-def count_targets(response_mask: Bool[Tensor, "B T"]) -> int:
-    """The largest number of targets of an example; waits for the device."""
-    return int(response_mask.sum(dim=1).max())
-
-
-def packed_shape(num_tokens: int, num_targets: int) -> tuple[int, int]:
-    """T and R of a static batch of packed rows of at most this many tokens and targets.
-
-    Far below those of a row of longest problems, which never comes: the longest row of a block
-    varies little, so that there are few shapes.
-    """
-    width = _round_up(num_tokens, RARE_UNIT)
-    return width, min(_round_up(num_targets, RARE_UNIT), width - 1)
-
-
-def _round_up(number: int, unit: int) -> int:
-    return -(-number // unit) * unit
-
-
-# Packed -------------------------------------------------------------------------------------------
-
-
-class Rows(NamedTuple):
-    """How the problems of a batch are put into rows: the first `num_packed` `per_row` to a row,
-    the others alone.
-    """
-
-    per_row: int
-    num_packed: int
-    num_problems: int
-
-    @property
-    def num_rows(self) -> int:
-        return self.num_packed // self.per_row + self.num_problems - self.num_packed
-
-    def number(self, num_batches: int, device: torch.device) -> Int[Tensor, " B"]:
-        """The row of each problem in `num_batches` batches, numbered through."""
-        packed = torch.arange(self.num_packed, device=device) // self.per_row
-        first = self.num_packed // self.per_row
-        rows = torch.cat([packed, torch.arange(first, self.num_rows, device=device)])
-        batches = torch.arange(num_batches, device=device).unsqueeze(1)
-        return (batches * self.num_rows + rows).flatten()
-
-
-def find_rows(config: TrialConfig, step: int) -> Rows:
-    """The rows of the batch of step 0, 1, ...
-
-    At least the share `single_problems` stays alone: the least number that leaves whole rows.
-    """
-    data, num_problems = config.data, config.optim.batch_size
-    begins = (round(share * config.optim.num_steps) for share in data.packing_begins)
-    per_row = data.problems_per_row[sum(step >= begin for begin in begins)]
-    return _rows(data, per_row, num_problems)
-
-
-def phases(config: TrialConfig) -> list[tuple[Rows, float]]:
-    """The rows of a batch, and for which share of the steps, in the order of training."""
-    data = config.data
-    ends = (*data.packing_begins, 1.0)
-    shares = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
-    rows = [_rows(data, k, config.optim.batch_size) for k in data.problems_per_row]
-    return list(zip(rows, shares, strict=True))
-
-
-def _rows(data: DataConfig, per_row: int, num_problems: int) -> Rows:
-    if per_row == 1:
-        return Rows(1, num_problems, num_problems)
-    most = num_problems * (1 - data.single_problems)
-    return Rows(per_row, int(most / per_row + 1e-9) * per_row, num_problems)
-
-
-def tokens_before(problems: TrainingBatch, row: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """How many tokens of its row stand between BOS and each problem."""
-    return _sum_before(_count_tokens(problems), row)
-
-
-def pack(problems: TrainingBatch, row: Int[Tensor, " B"], no_id: int = 0) -> TrainingBatch:
-    """Rows of problems.
-
-    problems: one in each row, each with its own BOS. row: of each problem, rising from 0 without a
-    gap. no_id: the ID of BOS and padding. Waits for the device to know the widest row.
-    """
-    tokens, ids, places, targets, _ = problems
-    lengths = _count_tokens(problems)
-    counts = (targets != NO_TARGET).sum(dim=1)
-    before, targets_before = _sum_before(lengths, row), _sum_before(counts, row)
-    ends = torch.stack([before + lengths, targets_before + counts]).amax(dim=1).tolist()
-    num_rows, width, num_targets = int(row[-1]) + 1, 1 + ends[0], ends[1]
-
-    def lay(values: Tensor, at: Tensor, inside: Tensor, whole: Tensor) -> Tensor:
-        """Copy what is inside to its row; all else goes to a column that is cut off."""
-        at = at.where(inside, whole.shape[1] - 1)
-        return whole.index_put_((row.unsqueeze(1).expand_as(at), at), values)[:, :-1]
-
-    inner = torch.arange(1, tokens.shape[1], device=tokens.device)
-    at, inside = before.unsqueeze(1) + inner, inner <= lengths.unsqueeze(1)
-    bos = tokens.new_zeros(num_rows, width + 1)
-    bos[:, 0] = tokens[0, 0]
-    order = torch.arange(places.shape[1], device=tokens.device)
-    target_at, real = targets_before.unsqueeze(1) + order, order < counts.unsqueeze(1)
-    moved = places + before.unsqueeze(1)
-    last = places.new_zeros(num_rows).index_add_(0, row, lengths)  # EOS is due at the last token
-    return TrainingBatch(
-        lay(tokens[:, 1:], at, inside, bos),
-        lay(ids[:, 1:], at, inside, ids.new_full((num_rows, width + 1, ids.shape[2]), no_id)),
-        lay(moved, target_at, real, last.unsqueeze(1).repeat(1, num_targets + 1)),
-        lay(targets, target_at, real, targets.new_full((num_rows, num_targets + 1), NO_TARGET)),
-    )
-
-
-def _count_tokens(problems: TrainingBatch) -> Int[Tensor, " B"]:
-    """Tokens of each problem, without BOS."""
-    return (problems.tokens != 0).sum(dim=1) - 1
-
-
-def _sum_before(sizes: Int[Tensor, " B"], row: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """The sum of the sizes of the problems that stand in front of each in its row."""
-    before = sizes.cumsum(dim=0) - sizes
-    return before - before[torch.searchsorted(row, row)]

@@ -5,11 +5,11 @@ so that they can be on any storage; a file is either complete or absent. A model
 its configuration, so that `pcore solve FILE` needs nothing else.
 """
 
+import hashlib
 import io
 import os
 import uuid
 import zipfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,9 @@ from torch import Tensor
 
 from pcore.config import TrialConfig, check_bounds, flatten, named_code, trial_id, unflatten
 from pcore.encodings import Learned, Residues, find_encoding
-from pcore.evaluation import LengthResult
 from pcore.model import Transformer, make_model
 
-CUDA_STREAM = 16  # bytes of the state of random numbers on a GPU, which a CPU cannot check
+HASH_BYTES = 32  # at the end of a state
 
 
 def save_model(
@@ -105,65 +104,35 @@ def load_state(path: str | Path, config: TrialConfig) -> dict[str, Any] | None:
 
 
 def pack_state(config: TrialConfig, state: dict[str, Any]) -> bytes:
-    """The complete state of a running trial (`Report.state()`), as the bytes of a file."""
-    return _pack({"trial_id": trial_id(config), "state": state})
+    """The complete state of a running trial (`Report.state()`), as the bytes of a file. They end
+    with a hash of the rest, so that nothing else is taken for a state.
+    """
+    data = _pack({"trial_id": trial_id(config), "state": state})
+    return data + _hash(data)
 
 
 def unpack_state(data: bytes, config: TrialConfig) -> dict[str, Any] | None:
-    """The state to resume a trial from; None if it is damaged, belongs to another trial or holds
-    anything else than `Run.state_dict` of this one.
+    """The state to resume a trial from; None if it belongs to another trial or is not, byte for
+    byte, what `pack_state` gave.
     """
-    try:
-        payload = load_archive(data)
-        if payload["trial_id"] == trial_id(config) and _fits(payload["state"], config):
-            return payload["state"]
-    except Exception:  # torch raises many kinds for a damaged file, and a wrong content can be all
-        return None
-    return None
-
-
-def _fits(state: dict[str, Any], config: TrialConfig) -> bool:
-    """Whether a trial can go on from a state: steps in range, weights and moments of the shapes of
-    its model and finite, streams of random numbers, results. Raises many kinds of errors if not.
-    """
-    model = _make_shapes(config)
-    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
-    moments = [weight.shape for weight in model.parameters() if weight.requires_grad]
-
-    def hold(weights: dict[str, Tensor]) -> bool:
-        finite = all(bool(weight.isfinite().all()) for weight in weights.values())
-        return {name: weight.shape for name, weight in weights.items()} == shapes and finite
-
-    optimizer, data, kept = state["optimizer"], state["data"], state["candidates"]
-    for name in ("start", "content" if config.data.num_examples is None else "order"):
-        if len(data[name]) != CUDA_STREAM:
-            torch.Generator().set_state(data[name])
-    for values in state["results"]:
-        LengthResult.from_plain(values)
-    return (
-        0 <= state["last_report"] <= state["step"] <= config.optim.num_steps
-        and state["loss_sum"].shape == ()
-        and hold(state["model"])
-        and optimizer["param_groups"][0]["params"] == list(range(len(moments)))
-        and all(
-            moment[name].shape == moments[number]
-            for number, moment in optimizer["state"].items()
-            for name in ("exp_avg", "exp_avg_sq")
-        )
-        and 0 <= data.get("cursor", 0) <= (config.data.num_examples or 0)
-        and kept.keys() == set(config.eval.checkpoints) - {"last"}
-        and all(not part["weights"] or hold(part["weights"]) for part in kept.values())
-        and set(state["facts"]) <= {"loss", "learning_rate", "grad_norm"}
-    )
+    saved = _read_state(data)
+    return saved["state"] if saved and saved["trial_id"] == trial_id(config) else None
 
 
 def read_progress(data: bytes) -> tuple[int, int]:
-    """Steps made and results found in the bytes of a state; (-1, 0) if it is damaged."""
-    try:
-        state = load_archive(data)["state"]
-        return int(state["step"]), len(state.get("results", ()))
-    except Exception:
+    """Steps made and results found in the bytes of a state; (-1, 0) if it is none."""
+    if (saved := _read_state(data)) is None:
         return -1, 0
+    return saved["state"]["step"], len(saved["state"]["results"])
+
+
+def _read_state(data: bytes) -> dict[str, Any] | None:
+    data, end = data[:-HASH_BYTES], data[-HASH_BYTES:]
+    return load_archive(data) if _hash(data) == end else None
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def load_archive(data: bytes) -> Any:
@@ -185,12 +154,6 @@ def load_archive(data: bytes) -> Any:
             copy.writestr(part, archive.read(part))  # checks the sum that torch ignores
     copied.seek(0)
     return torch.load(copied, map_location="cpu", weights_only=True)
-
-
-def _make_shapes(config: TrialConfig) -> Transformer:
-    """The model of a trial without values; with them if it has own code, which may need them."""
-    with nullcontext() if named_code(config) else torch.device("meta"):
-        return make_model(config)
 
 
 def _check_size(config: TrialConfig, num_bytes: int, name: str) -> None:

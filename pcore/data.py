@@ -4,7 +4,7 @@ Starts are redrawn at every visit. Contents, order and starts come from three ge
 the data seed alone, so a model seed never changes the data. `state_dict` holds everything that an
 exact resume needs.
 
-`pcore.batch` puts problems into rows; their number per row changes only position IDs.
+`pcore.packing` puts problems into rows; their number per row changes only position IDs.
 
 On a GPU, whose generators differ from the CPU's anyway, many batches are made at once: making a
 single one takes about as long and waits for the device a few times.
@@ -18,21 +18,20 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pcore.batch import (
+from pcore.batch import TrainingBatch, make_batch
+from pcore.config import TrialConfig, make_generator
+from pcore.encodings import find_encoding
+from pcore.encodings.position_ids import draw_position_ids, draws_apart, select_relative_ids
+from pcore.packing import (
     Rows,
-    TrainingBatch,
     count_targets,
     find_rows,
-    make_batch,
     pack,
     packed_shape,
     pad_batch,
     static_shape,
     tokens_before,
 )
-from pcore.config import TrialConfig, make_generator
-from pcore.encodings import find_encoding
-from pcore.encodings.position_ids import draw_position_ids, draws_apart, select_relative_ids
 from pcore.tasks.base import NO_ID, Batch
 
 CHUNK = 10_000  # examples generated at once for the fixed list

@@ -26,9 +26,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcore.batch import target_places
-from pcore.config import ModelConfig, PositionConfig, TrialConfig, flatten, make_generator
+from pcore.config import TrialConfig, flatten, make_generator
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.model import LanguageModel
+from pcore.settings import ModelConfig, PositionConfig
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
 

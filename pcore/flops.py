@@ -5,9 +5,9 @@ additions of matrix products, backward = twice forward; no norms, no activations
 batches to their longest example.
 """
 
-from pcore.batch import phases
 from pcore.config import TrialConfig
 from pcore.evaluation import evaluation_lengths, make_held_out_set
+from pcore.packing import phases
 from pcore.vocab import PAD_TOKEN
 
 

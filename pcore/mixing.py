@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pcore.batch import Part
-from pcore.config import ModelConfig
 from pcore.encodings import Encoding
 from pcore.registry import resolve
+from pcore.settings import ModelConfig
 
 Scores: TypeAlias = Float[Tensor, "B H R S"]
 Visible: TypeAlias = Bool[Tensor, "B 1 R S"]  # which keys a query sees

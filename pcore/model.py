@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pcore.batch import Part
-from pcore.config import ModelConfig, TrialConfig, make_generator
+from pcore.config import TrialConfig, make_generator
 from pcore.encodings import Encoding, find_encoding
 from pcore.encodings.position_ids import num_levels
 from pcore.mixing import (
@@ -52,6 +52,7 @@ from pcore.mixing import (
     take,
 )
 from pcore.registry import resolve
+from pcore.settings import ModelConfig
 
 Cache: TypeAlias = dict[int, State]  # of each pass through a block
 # Of attention scores at once without gradients: 30,000 tokens never have all of theirs.

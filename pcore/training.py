@@ -12,14 +12,14 @@ Batch: `optim.batch_size` problems. The task draws their lengths (uniformly from
 each operand by itself) and contents, once for all epochs or endlessly; `Task.layout` orders them as
 BOS, query, response, EOS and gives each token its relative ID. Position ID = start + relative ID;
 starts are drawn anew at every visit, one for each example and level
-(`pcore.encodings.position_ids`). A row may hold several problems (`pcore.batch`).
+(`pcore.encodings.position_ids`). A row may hold several problems (`pcore.packing`).
 Targets: the tokens of the response and EOS, none of the query. `places` are the tokens before them.
 Loss: cross-entropy, the mean over all targets of the batch, so that long responses count more.
 Rate: linear warm-up, then a cosine. weight_decay is 0 as published; AdamW is then Adam.
 
 On a CPU a batch is cut into parts with almost no padding, on a GPU it has a static shape and the
-loss may be compiled (`pcore.batch`); the loss and its gradients are the same. The step without any
-of this, one operation after the other, is `tests/support/obvious.py`;
+loss may be compiled (`pcore.packing`); the loss and its gradients are the same. The step without
+any of this, one operation after the other, is `tests/support/obvious.py`;
 `tests/pcore/training/test_obvious.py` shows that losses and gradients are equal.
 
 A report can return the complete state, from which `train(config, state=...)` resumes exactly: on a
@@ -40,7 +40,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.batch import NO_TARGET, Part, TrainingBatch, cut_batch
-from pcore.config import OptimConfig, TrialConfig
+from pcore.config import TrialConfig
 from pcore.data import TrainingData
 from pcore.evaluation import (
     LengthResult,
@@ -51,6 +51,7 @@ from pcore.evaluation import (
     make_test_set,
 )
 from pcore.model import LanguageModel, Transformer, make_model
+from pcore.settings import OptimConfig
 from pcore.tasks.base import Batch
 from pcore.theory.exactness import make_constructed
 from pcore.validation import validate

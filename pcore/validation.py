@@ -7,7 +7,6 @@ say together: `MEANING` lists the fields that only some settings read, the funct
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pcore.batch import Rows, phases
 from pcore.config import (
     TrialConfig,
     check_bounds,
@@ -15,16 +14,12 @@ from pcore.config import (
     format_numbers,
 )
 from pcore.encodings import ENCODINGS, Encoding, find_encoding
-from pcore.encodings.position_ids import (
-    draws_apart,
-    level_names,
-    max_relative_ids,
-    needed_ids,
-    num_levels,
-)
+from pcore.encodings.apart import needed_ids
+from pcore.encodings.position_ids import draws_apart, level_names, max_relative_ids, num_levels
 from pcore.evaluation import evaluation_lengths
 from pcore.mixing import Attention
 from pcore.model import mixing_parts
+from pcore.packing import Rows, phases
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
 from pcore.theory.exactness import check_constructed

@@ -151,7 +151,7 @@ COMMANDS = {
     ),
     "mirror": Command("rebuild MLflow from Parquet", "dashboard:rebuild_mirror", True),
     "dashboard": Command(
-        "mirror what MLflow lacks, serve its pages and open the charts",
+        "serve and open MLflow's pages, which show what is stored and what runs",
         "dashboard:show_dashboard",
         True,
     ),
@@ -252,7 +252,7 @@ def _add_storage(add: Adders) -> None:
     add["mirror"]("--missing", action="store_true", help="add only what MLflow lacks")
     add["dashboard"]("--port", type=parse_count, default=5000, help="default: 5000")
     add["dashboard"](
-        "--no-browser", dest="browser", action="store_false", help="only print the addresses"
+        "--no-browser", dest="browser", action="store_false", help="only print the address"
     )
     add["verify"]("--repair", action="store_true", help="move bad files to quarantine/")
     add["merge"]("from_results", metavar="FROM", help="results folder, or s3://bucket/prefix")

@@ -3,7 +3,7 @@
 
 Not a published result: the IDs are those of position coupling (arXiv 2405.20671), which reaches
 6.67 times the trained length; how they are encoded (`pcore/encodings/embeddings.py`) and the rows
-of several problems (`pcore/batch.py`) are ours. Expected at laptop scale: 1,000 digits, 83 times
+of several problems (`pcore/packing.py`) are ours. Expected at laptop scale: 1,000 digits, 83 times
 the trained length, at a median exact match of 99 % over 8 runs, and at least 95 % at 500 digits in
 the worst of them. Each length has 1,000 examples up to 200 digits, and beyond that as
 many as fit into 200,000 digits. Seeds start at 300; none was used to choose the recipe. All cells

@@ -87,7 +87,6 @@ NEEDS_GPU = "needs a GPU"  # the reason of tests that are skipped without one
 TOGETHER = {
     "tests/cluster/test_nodes.py": "machines",
     "tests/cluster/test_slurm.py": "machines",
-    "tests/cluster/test_postgres.py": "postgres",
     "tests/sweeps/executors/test_contract.py": "ray",
     "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",

@@ -3,18 +3,17 @@
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from pcore import conformance
 from pcore.cli.parser import FAILED, Parser, command_parser
 from pcore.cli.show import check_class, choose_task, format_example, make_example, show_batch
 from pcore.config import TrialConfig
-from pcore.conformance import Check, format_checks, templates
 from pcore.registry import resolve
-from pcore.tasks import TASKS
+from pcore.tasks import TASKS, Task
+
+TEMPLATES = Path(__file__).parents[1] / "conformance" / "templates"
 
 FIELDS = {  # the setting that names a class
     "encoding": "position.encoding",
@@ -59,21 +58,22 @@ def _row_command(kind: str, name: str, changes: str = "") -> str:
     return f"python -m sweeps run encoding_ablation --name {label} --scale smoke {' '.join(cells)}"
 
 
-def _larger_table(name: str) -> str:
+def _larger_table(task: Task) -> str:
     """A change for tasks whose IDs need a larger table than the published lengths of addition."""
     published = TrialConfig()
-    try:
-        task = resolve(name, TASKS, "task")()
-        needed = 1 + max(task.max_relative_ids(max(published.eval.test_lengths)))
-    except Exception:  # own code may raise anything; the checks say what
-        return ""
+    needed = 1 + max(task.max_relative_ids(max(published.eval.test_lengths)))
     enough = needed <= published.position.max_position
     return "" if enough else f"+position.max_position={needed}"
 
 
-def check_encoding(words: list[str]) -> int:
-    """Print every rule for encodings, and whether it is kept."""
-    return _check("encoding", conformance.check_encoding, words)
+def _check(kind: str, words: list[str]) -> int:
+    """Print every rule for a kind of own code, and whether it is kept."""
+    return _report(kind, _check_parser(kind).parse_args(words).name)
+
+
+check_encoding, check_attention, check_mixer = (
+    partial(_check, kind) for kind in ("encoding", "attention", "mixer")
+)
 
 
 def check_task(words: list[str]) -> int:
@@ -86,67 +86,48 @@ def check_task(words: list[str]) -> int:
         help="what the task should answer, with its symbols in their order: 653+49=2070",
     )
     options = parser.parse_args(words)
-    name = options.name
-    answers = [_read_example(text, name) for text in options.examples]
-    code = _report("task", name, partial(conformance.check_task, answers=answers))
-    if code:
+    name, answers = options.name, [_read_example(text) for text in options.examples]
+    if code := _report("task", name, answers):
         return code
-    _print_ids(name, [query for query, _ in answers])
-    if alike := conformance.find_alike(name):
+    from pcore.conformance import find_alike
+
+    task = resolve(name, TASKS, "task")()
+    _print_ids(task, [query for query, _ in answers], is_own=":" in name)
+    if alike := find_alike(task):
         print(f"note: {alike}; pcore train takes --model.num_layers 2")
     if not answers:
         print(f"Are its answers right? Name some: pcore check-task {name} QUERY=ANSWER")
     elif ":" in name:
-        print(f"Its row in a table: {_row_command('task', name, _larger_table(name))}")
+        print(f"Its row in a table: {_row_command('task', name, _larger_table(task))}")
     return 0
 
 
-def _read_example(text: str, name: str) -> tuple[str, str]:
+def _read_example(text: str) -> tuple[str, str]:
     query, _, answer = map(str.strip, text.partition("="))
     if not (query and answer):
-        task = conformance.make_task(name)[1]
-        example = "653+49=2070"
-        if task:
-            example = "=".join(task.decode(conformance.example_of(task).tokens[0]))
-        raise ValueError(f"{text!r} is not QUERY=ANSWER, such as {example}")
+        raise ValueError(f"{text!r} is not QUERY=ANSWER, such as 653+49=2070 of addition")
     return query, answer
 
 
-def _print_ids(name: str, queries: Sequence[str]) -> None:
+def _print_ids(task: Task, queries: Sequence[str], is_own: bool) -> None:
     """Print the relative IDs of these queries, or of a random one, for the user to look at."""
-    cls = resolve(name, TASKS, "task")
-    examples = [make_example(choose_task(cls, {}, query), query, start=1) for query in queries]
+    from pcore.conformance import example_of
+
+    examples = [make_example(choose_task(type(task), {}, q), q, start=1) for q in queries]
     print("Symbols with the same ID are coupled. Are these as you meant?")
-    for example in examples or [show_batch(cls(), conformance.example_of(cls()), start=1)]:
+    for example in examples or [show_batch(task, example_of(task), start=1)]:
         print(textwrap.indent(format_example(example, with_positions=False), "  "))
         end = example.num_context - 1
         ids = list(zip(*example.relative_ids, strict=True))
-        if ":" in name and ids[end] in ids[end + 1 : -1]:
+        if is_own and ids[end] in ids[end + 1 : -1]:
             print("note: '=' shares an ID with a symbol of the answer: is that meant?")
 
 
-def check_attention(words: list[str]) -> int:
-    """Print every rule for attention, and whether it is kept."""
-    return _check("attention", conformance.check_attention, words)
-
-
-def check_mixer(words: list[str]) -> int:
-    """Print every rule for mixers, and whether it is kept."""
-    return _check("mixer", conformance.check_mixer, words)
-
-
-class Template(NamedTuple):
-    """text: the source of a module with one class. class_name: that class."""
-
-    text: str
-    class_name: str
-
-
-def read_template(kind: str) -> Template:
-    """The template of a kind: encoding, task, attention or mixer."""
-    text = (Path(templates.__path__[0]) / f"{kind}.py").read_text()
+def read_template(kind: str) -> tuple[str, str]:
+    """The source of the template of a kind, a module with one class, and the name of that class."""
+    text = (TEMPLATES / f"{kind}.py").read_text()
     (name,) = re.findall(r"^class (\w+)", text, flags=re.MULTILINE)
-    return Template(text, name)
+    return text, name
 
 
 def write_template(kind: str, name: str) -> Path:
@@ -174,18 +155,19 @@ def write_template(kind: str, name: str) -> Path:
     return path
 
 
-def _check(kind: str, find: Callable[[str], list[Check]], words: list[str]) -> int:
-    return _report(kind, _check_parser(kind).parse_args(words).name, find)
-
-
 def _check_parser(kind: str) -> Parser:
     parser = command_parser(f"check-{kind}")
     parser.add_argument("name", metavar="NAME", help=f"a known {kind} or package.module:Class")
     return parser
 
 
-def _report(kind: str, name: str, find: Callable[[str], list[Check]]) -> int:
+def _report(kind: str, name: str, *rest: Sequence[tuple[str, str]]) -> int:
+    import torch
+
+    from pcore import conformance
+
+    torch.set_num_threads(1)  # the models are tiny
     check_class(kind, name)
-    checks = find(name)
-    print(format_checks(name, checks))
+    checks = getattr(conformance, f"check_{kind}")(name, *rest)
+    print(conformance.format_checks(name, checks))
     return 0 if all(check.passed for check in checks) else FAILED

@@ -6,21 +6,18 @@ relative ID  . 3 2 1 0 3 2 1 0 1 2 3 4 .
 position ID  . 4 3 2 1 4 3 2 1 2 3 4 5 .
 """
 
-import argparse
 import dataclasses
 import importlib
 import inspect
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pcore.cli.parser import (
-    FAILED,
-    STDIN,
     add_fields,
     command_parser,
     given_fields,
@@ -28,22 +25,20 @@ from pcore.cli.parser import (
 )
 from pcore.cli.text import align_labelled
 from pcore.config import known_fields
-from pcore.registry import nearest, resolve
+from pcore.registry import describe_error, nearest, resolve
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
 
 NOTHING = "."  # printed where a token has no ID
 HELP = """\
-QUERY is e.g. 653+49. With - queries are read from standard input, one per line (empty lines are
-skipped), and one JSON object is printed for each; an invalid query gives {"error": ..., "query":
-...} instead, and the exit code is 1.
+QUERY is e.g. 653+49.
 
 Options of the task are flags named like its fields: `pcore show addition --help` lists them.
 Options not given follow from the query where possible (the number of operands, for instance)."""
 
 
 def show(words: list[str]) -> int:
-    """Print one example, or one JSON object per line of standard input."""
+    """Print one example, as text or JSON, or draw it."""
     parser = command_parser("show", HELP)
     parser.add_argument("task", metavar="TASK")
     parser.add_argument("query", metavar="QUERY")
@@ -62,14 +57,6 @@ def show(words: list[str]) -> int:
     options = given_fields(args, fields)
     if args.start < 1:
         raise ValueError(f"--start {args.start} is below 1")
-    if args.query == STDIN:
-        if args.picture:
-            raise ValueError("--picture draws one query, not those of standard input")
-        return _show_lines(cls, options, sys.stdin, args.start)
-    return _show_one(cls, options, args)
-
-
-def _show_one(cls: type[Task], options: dict[str, Any], args: argparse.Namespace) -> int:
     query = strip_equals(args.query)
     example = make_example(choose_task(cls, options, query), query, args.start)
     if args.json:
@@ -84,20 +71,6 @@ def _show_one(cls: type[Task], options: dict[str, Any], args: argparse.Namespace
         if not args.json:
             print(args.picture)
     return 0
-
-
-def _show_lines(cls: type[Task], options: dict[str, Any], lines: Iterable[str], start: int) -> int:
-    cls(**options)  # an impossible format is wrong use, not a bad line
-    code = 0
-    for line in lines:
-        if not (query := strip_equals(line.strip())):
-            continue
-        try:
-            answer = make_example(choose_task(cls, options, query), query, start).to_json()
-        except ValueError as error:
-            answer, code = {"error": str(error), "query": query}, FAILED
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
-    return code
 
 
 def _find_task(words: list[str]) -> type[Task]:
@@ -177,14 +150,13 @@ def format_example(
 
 
 def find_task(name: str) -> type[Task]:
-    """The class of a task. Raises ValueError with what check-task says if it cannot be made."""
+    """The class of a task. Raises ValueError if none can be made with its default options."""
     check_class("task", name)
     cls = resolve(name, TASKS, "task")
-    if ":" in name:
-        from pcore.conformance import make_task  # which imports training
-
-        if not (check := make_task(name)[0]).passed:
-            raise ValueError(f"{name} is not a valid task: FAIL  {check.name}  {check.detail}")
+    try:
+        cls()
+    except Exception as error:  # own code may raise anything
+        raise ValueError(f"{name} is not a valid task: {describe_error(error)}") from error
     return cls
 
 

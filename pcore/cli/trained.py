@@ -17,7 +17,7 @@ from pathlib import Path
 from pcore.cli.models import choose_device, open_model
 from pcore.cli.parser import STDIN, Parser, add_device, command_parser, strip_equals
 from pcore.cli.text import align
-from pcore.config import MAX_LENGTH, TrialConfig, check_bounds
+from pcore.config import TrialConfig, check_bounds
 from pcore.decoding import Solution
 from pcore.decoding import solve as solve_query
 from pcore.diagnosis.attention import AttentionMap, Head, Likeness, average_attention
@@ -27,6 +27,7 @@ from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
 from pcore.evaluation import with_examples
 from pcore.model import Transformer
+from pcore.settings import MAX_LENGTH
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.multiplication import Multiplication

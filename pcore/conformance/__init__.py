@@ -6,13 +6,7 @@ and nothing printed. `format_checks` makes the report. A second or two on one co
 
 from pcore.conformance.bench import Check, format_checks
 from pcore.conformance.parts import check_attention, check_encoding, check_mixer
-from pcore.conformance.tasks import (
-    check_task,
-    example_of,
-    find_alike,
-    make_task,
-    memorise,
-)
+from pcore.conformance.tasks import check_task, example_of, find_alike
 
 __all__ = [
     "Check",
@@ -23,6 +17,4 @@ __all__ = [
     "example_of",
     "find_alike",
     "format_checks",
-    "make_task",
-    "memorise",
 ]

@@ -1,11 +1,10 @@
-"""Runs rules and reports them; a tiny trained model with own code, and rules for any such model.
+"""The harness: rules in their order, a report; a tiny trained model, and rules for any such model.
 
 The training steps matter: a parameter that starts at zero has no effect before.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -47,8 +46,26 @@ def format_checks(name: str, checks: Iterable[Check]) -> str:
     return "\n".join([*lines, f"{name}: {verdict}"])
 
 
-def run_check(name: str, rule: Callable[[], str]) -> Check:
-    """A rule returns what it measured, or raises."""
+Measure: TypeAlias = Callable[[], str]  # a rule: says what was measured, or raises
+
+
+def run_checks(needed: Mapping[str, Measure], others: Mapping[str, Measure]) -> list[Check]:
+    """The needed rules one after the other, and the others if all of those are kept.
+
+    After the first needed one that is not, only how many wait for it: they would fail for the same
+    reason.
+    """
+    checks: list[Check] = []
+    for name, rule in needed.items():
+        checks.append(check := _run(name, rule))
+        if not check.passed:
+            waiting = len(needed) + len(others) - len(checks)
+            detail = f"{check.detail} ({waiting} more checks need this one first)"
+            return [*checks[:-1], replace(check, detail=detail)]
+    return checks + [_run(name, rule) for name, rule in others.items()]
+
+
+def _run(name: str, rule: Measure) -> Check:
     try:
         return Check(name=name, passed=True, detail=rule())
     except Broken as broken:
@@ -77,16 +94,21 @@ def tiny_config(changes: dict[str, Any]) -> TrialConfig:
     return override(TrialConfig(), base | changes)
 
 
+def train_tiny(config: TrialConfig) -> Transformer:
+    """The model that a trial trains and evaluates."""
+    with torch.random.fork_rng():
+        *_, report = train(config)
+        model = make_model(config)
+    model.load_state_dict(report.checkpoints["last"])
+    return model.eval()
+
+
 class Bench:
     """A trained tiny model with these settings, and examples with arbitrary IDs."""
 
     def __init__(self, changes: dict[str, Any]):
         self.config = tiny_config(changes)
-        with torch.random.fork_rng():
-            report = list(train(self.config))[-1]
-            self.model = make_model(self.config)
-        self.model.load_state_dict(report.checkpoints["last"])
-        self.model.eval()
+        self.model = train_tiny(self.config)
         rng = make_generator("conformance")
         self.batch = self.config.task.sample_length(16, 3, rng)
         relative_ids = select_relative_ids(self.batch, self.config.position, self.config.task)
@@ -216,8 +238,7 @@ def deterministic(bench: Bench) -> str:
     return "same weights and logits under any global random state"
 
 
-Rule: TypeAlias = Callable[[Bench], str]  # says what was measured, or raises Broken
-EVERYWHERE: dict[str, Rule] = {
+EVERYWHERE: dict[str, Callable[[Bench], str]] = {
     "causality": causality,
     "padding invariance": padding,
     "examples apart": examples_apart,
@@ -225,21 +246,3 @@ EVERYWHERE: dict[str, Rule] = {
     "cached = uncached decoding": cached,
     "deterministic under seed": deterministic,
 }
-
-
-def check_rules(make: Callable[[], Bench], rules: Mapping[str, Rule]) -> list[Check]:
-    """The rules that hold for any model, and these, on the bench that `make` trains. If it does not
-    train at all, only that is reported.
-    """
-    bench: Bench | None = None
-
-    def trains() -> str:
-        nonlocal bench
-        bench = make()
-        return f"{NUM_STEPS} steps on addition, then evaluated"
-
-    first = run_check("trains and evaluates", trains)
-    if bench is None:
-        return [first]
-    every = EVERYWHERE | dict(rules)
-    return [first, *(run_check(rule, partial(check, bench)) for rule, check in every.items())]

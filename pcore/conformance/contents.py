@@ -22,14 +22,21 @@ def is_possible(task: Task, length: int) -> bool:
 
 def hold_layout(task: Task, lengths: list[int]) -> str:
     """What `draw` makes has every symbol that `layout` places, and each is one of contents: in the
-    vocabulary, neither BOS nor EOS, nor a separator that `layout` places itself.
+    vocabulary, neither BOS nor EOS, nor a separator that `layout` places itself. Of an answer
+    nothing is left out.
     """
     posed, largest = task.at_test(), (0, 0)
-    for length in _with_longer(task, lengths):
-        symbols, shapes = _draw(posed, length)
+    if missing := [s for s in (task.bos, task.eos, "=") if s not in task.vocab.index]:
+        raise Broken(f"the vocabulary lacks {', '.join(map(repr, missing))}")
+    for length in lengths + [LONGER] * is_possible(task, LONGER):
+        sizes = torch.tensor(task.sizes_at(length)).expand(32, -1)
+        symbols, shapes = require_batch(posed.draw(sizes, make_generator("conformance")), "draw")
         for tokens, shape in zip(symbols, shapes.tolist(), strict=True):
             layout = call_layout(posed, tuple(shape), "shapes of draw")
             _require_contents(task, layout, tokens, f"length {length}", tuple(shape))
+        for shape in {tuple(shape) for shape in shapes.tolist()}:
+            alike = symbols[(shapes == torch.tensor(shape)).all(dim=1)]
+            _require_whole(posed.layout(shape), alike, f"length {length}: shape {shape}")
         call_layout(
             posed,
             posed.largest_shape(length),
@@ -37,27 +44,6 @@ def hold_layout(task: Task, lengths: list[int]) -> str:
         )
         largest = max(largest, (symbols.shape[1], symbols.shape[2]))
     return f"up to {largest[0]} fields of {largest[1]} symbols"
-
-
-def whole_answers(task: Task, lengths: list[int]) -> str:
-    """Of a field that the response shows, nothing is left out above what the layout places.
-
-    Only that differs between examples of one shape: a column that is always 0 says nothing.
-    """
-    posed = task.at_test()
-    for length in _with_longer(task, lengths):
-        symbols, shapes = _draw(posed, length)
-        for shape in {tuple(shape) for shape in shapes.tolist()}:
-            layout = posed.layout(shape)
-            alike = symbols[(shapes == torch.tensor(shape)).all(dim=1)]
-            for field, end in _ends(layout).items():
-                if (alike[:, field, end:] != alike[:1, field, end:]).any():
-                    raise Broken(
-                        f"length {length}: the layout of shape {shape} ends field {field}, which "
-                        f"the response shows, before index {end}, where draw puts different "
-                        "symbols: is the end of the answer cut off?"
-                    )
-    return "the layout places all that differs between examples"
 
 
 def require_batch(contents: Contents, method: str) -> Contents:
@@ -97,15 +83,6 @@ def call_layout(task: Task, shape: tuple[int, ...], source: str) -> Layout:
     return layout
 
 
-def _with_longer(task: Task, lengths: list[int]) -> list[int]:
-    return lengths + [LONGER] * is_possible(task, LONGER)
-
-
-def _draw(task: Task, length: int) -> Contents:
-    sizes = torch.tensor(task.sizes_at(length)).expand(32, -1)
-    return require_batch(task.draw(sizes, make_generator("conformance")), "draw")
-
-
 def _require_contents(
     task: Task, layout: Layout, tokens: Tensor, what: str, shape: tuple[int, ...]
 ) -> None:
@@ -136,8 +113,17 @@ def _require_contents(
             )
 
 
-def _ends(layout: Layout) -> dict[int, int]:
-    """Of each field that the response shows, one more than the largest index that is placed."""
+def _require_whole(layout: Layout, alike: Tensor, what: str) -> None:
+    """Of a field that the response shows, nothing is left out above what the layout places.
+
+    Only that differs between the examples of a shape: a column that is always 0 says nothing.
+    """
     placed = [source for source in layout.sources if isinstance(source, Symbol)]
     shown = {s.field for s in layout.sources[layout.num_query :] if isinstance(s, Symbol)}
-    return {field: 1 + max(s.index for s in placed if s.field == field) for field in shown}
+    for field in shown:
+        end = 1 + max(s.index for s in placed if s.field == field)
+        if (alike[:, field, end:] != alike[:1, field, end:]).any():
+            raise Broken(
+                f"{what}: the layout ends field {field}, which the response shows, before index "
+                f"{end}, where draw puts different symbols: is the end of the answer cut off?"
+            )

@@ -1,6 +1,6 @@
 """Rules for encodings, attention and mixers, checked inside a tiny trained model."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -12,20 +12,22 @@ from pcore import model as transformer
 from pcore.batch import cut_batch, make_batch
 from pcore.config import make_generator, override
 from pcore.conformance.bench import (
+    EVERYWHERE,
+    NUM_STEPS,
     TOLERANCE,
     Bench,
     Broken,
     Check,
-    check_rules,
+    Measure,
     difference,
     gradient,
     require_same,
-    run_check,
+    run_checks,
     tiny_config,
 )
 from pcore.encodings import Encoding, find_encoding
 from pcore.mixing import find_attention
-from pcore.model import Transformer, find_mixer, make_model
+from pcore.model import Transformer, make_model
 from pcore.training import mean_loss
 from pcore.validation import validate
 
@@ -34,11 +36,7 @@ SHIFTS = (1, 7, 2000)  # added to all IDs
 
 
 def check_encoding(name: str) -> list[Check]:
-    """Every rule for encodings. If the class does not train at all, only that is reported."""
-
-    first = run_check("shapes", partial(_shapes, name))
-    if not first.passed:
-        return [first]  # all other rules would fail for the same reason
+    """Every rule for encodings."""
     rules = {
         "uses_ids stated = measured": _uses_ids,
         "offset stated = measured": _offset,
@@ -46,7 +44,37 @@ def check_encoding(name: str) -> list[Check]:
         "levels": _levels,
         "gradient reaches parameters": _gradient,
     }
-    return [first, *check_rules(lambda: Bench(_settings(name)), rules)]
+    return _check(partial(_settings, name), {"shapes": partial(_shapes, name)}, rules)
+
+
+def check_attention(name: str) -> list[Check]:
+    """Every rule for attention."""
+    settings = partial(dict[str, Any], {"model.attention": name})
+    return _check(settings, {"weights": partial(_weights, name)}, IN_LAYERS)
+
+
+def check_mixer(name: str) -> list[Check]:
+    """Every rule for mixers."""
+    return _check(partial(dict[str, Any], {"model.mixer": name}), {}, IN_LAYERS)
+
+
+def _check(
+    settings: Callable[[], dict[str, Any]],
+    first: Mapping[str, Measure],
+    rules: Mapping[str, Callable[[Bench], str]],
+) -> list[Check]:
+    """These rules and those for any model, on a bench with these settings."""
+    made: list[Bench] = []
+
+    def trains() -> str:
+        made.append(Bench(settings()))
+        return f"{NUM_STEPS} steps on addition, then evaluated"
+
+    def keeps(rule: Callable[[Bench], str]) -> str:
+        return rule(made[0])
+
+    others = {name: partial(keeps, rule) for name, rule in (EVERYWHERE | dict(rules)).items()}
+    return run_checks({**first, "trains and evaluates": trains}, others)
 
 
 def _settings(name: str) -> dict[str, Any]:
@@ -147,31 +175,6 @@ def _gradient(bench: Bench) -> str:
     return gradient(bench, [bench.model.encoding])
 
 
-def check_attention(name: str) -> list[Check]:
-    """Every rule for attention. If it gives no weights or does not train, only that is reported."""
-    first = run_check("weights", partial(_weights, name))
-    if not first.passed:
-        return [first]  # all other rules would fail for the same reason
-    return [first, *_check(find_attention, name, {"model.attention": name})]
-
-
-def check_mixer(name: str) -> list[Check]:
-    """Every rule for mixers. If the class does not train at all, only that is reported."""
-    return _check(find_mixer, name, {"model.mixer": name})
-
-
-def _check(find: Callable[[str], object], name: str, changes: dict[str, Any]) -> list[Check]:
-    def make() -> Bench:
-        find(name)  # says what is wrong with the class before anything is trained
-        return Bench(changes)
-
-    rules = {
-        "rows cut = rows padded": _separable,
-        "gradient reaches parameters": _gradient_in_layers,
-    }
-    return check_rules(make, rules)
-
-
 @torch.no_grad()
 def _weights(name: str) -> str:
     """What the class makes of random scores, as `Attention` documents it."""
@@ -223,6 +226,12 @@ def _separable(bench: Bench) -> str:
     with _pieces(bytes_at_once=1):
         pieces = bench.logits(bench.tokens, bench.any_ids)
     return require_same(whole, pieces, "queries in pieces")
+
+
+IN_LAYERS = {
+    "rows cut = rows padded": _separable,
+    "gradient reaches parameters": _gradient_in_layers,
+}
 
 
 def _gradients(model: Transformer, loss: Tensor) -> Tensor:

@@ -1,37 +1,24 @@
 """Rules for tasks, checked on the task with its default options."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
-from functools import partial
 from itertools import islice
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
-from pcore.batch import make_batch
 from pcore.config import TrialConfig, flatten, make_generator, unflatten
-from pcore.conformance.bench import Broken, Check, run_check, tiny_config
-from pcore.conformance.contents import hold_layout, is_possible, require_batch, whole_answers
-from pcore.encodings.position_ids import select_relative_ids, test_position_ids
+from pcore.conformance.bench import (
+    NUM_STEPS,
+    Broken,
+    Check,
+    Measure,
+    run_checks,
+    tiny_config,
+    train_tiny,
+)
+from pcore.conformance.contents import hold_layout, is_possible, require_batch
 from pcore.registry import resolve
 from pcore.tasks import TASKS, Batch, Task
-from pcore.training import Run
-
-MEMORISE_STEPS = 150
-
-
-def make_task(name: str) -> tuple[Check, Task | None]:
-    """Whether a task can be made with its default options, and that task."""
-    task: Task | None = None
-
-    def constructs() -> str:
-        nonlocal task
-        task = resolve(name, TASKS, "task")()
-        hash(task)
-        return f"options: {', '.join(f.name for f in fields(task)) or 'none'}"
-
-    return run_check("constructs with defaults", constructs), task
 
 
 def check_task(name: str, answers: Iterable[tuple[str, str]] = ()) -> list[Check]:
@@ -39,23 +26,38 @@ def check_task(name: str, answers: Iterable[tuple[str, str]] = ()) -> list[Check
 
     answers: queries and the responses that they should have, as tokens stand; a rule for each.
     """
-    first, task = make_task(name)
-    if task is None:
-        return [first]
-    expected = [
-        run_check(f"{query}={answer}", partial(_answer, task, query, answer))
-        for query, answer in answers
-    ]
-    return [first, *_check_rules(task), *expected]
+    made: list[Task] = []
+    lengths: list[int] = []
+
+    def constructs() -> str:
+        made.append(resolve(name, TASKS, "task")())
+        return _options(made[0])
+
+    def poses() -> str:
+        lengths.extend(_short_lengths(made[0]))
+        if len(lengths) < 3:
+            raise Broken("check_length admits fewer than 3 of the lengths 1-29")
+        return f"uses lengths {', '.join(map(str, lengths))}"
+
+    needed: dict[str, Measure] = {
+        "constructs with defaults": constructs,
+        "poses lengths": poses,
+        "contents hold the layout": lambda: hold_layout(made[0], lengths),
+    }
+    others: dict[str, Measure] = {
+        rule: lambda check=check: check(made[0], lengths) for rule, check in RULES.items()
+    }
+    for query, answer in answers:
+        others[f"{query}={answer}"] = lambda q=query, a=answer: _answer(made[0], q, a)
+    return run_checks(needed, others)
 
 
-def find_alike(name: str) -> str:
+def find_alike(task: Task) -> str:
     """What one layer cannot tell apart: two queries of the same symbols with the same IDs that have
     other answers. Attention sees a set of them; only from the second layer on may a symbol know
     what came before it. Empty if none is found among short ones, or nothing is coupled.
     """
-    task = make_task(name)[1]
-    if task is None or not task.has_coupling:
+    if not task.has_coupling:
         return ""
     seen: dict[tuple[tuple[int, ...], ...], tuple[str, str]] = {}
     rng = make_generator("conformance")
@@ -79,54 +81,13 @@ def _short_lengths(task: Task) -> list[int]:
     return list(islice((n for n in range(1, 30) if is_possible(task, n)), 3))
 
 
-def _check_rules(task: Task) -> list[Check]:
-    lengths: list[int] = []
-
-    def poses() -> str:
-        lengths.extend(_short_lengths(task))
-        if len(lengths) < 3:
-            raise Broken("check_length admits fewer than 3 of the lengths 1-29")
-        return f"uses lengths {', '.join(map(str, lengths))}"
-
-    first = run_check("poses lengths", poses)
-    if len(lengths) < 3:
-        return [first]
-    rules = {
-        "answers are whole": whole_answers,
-        "flat options": _options,
-        "vocabulary": _vocabulary,
-        "sample = layout": _sample,
-        "num_tokens and max_relative_ids": _limits,
-        "sample_length": _sample_length,
-        "one answer per query": _one_answer,
-        "encode and decode": _round_trip,
-        "examples apart": _apart,
-        "deterministic under seed": _task_deterministic,
-        "one batch can be memorised": _memorise,
-    }
-    second = run_check("contents hold the layout", partial(hold_layout, task, lengths))
-    if not second.passed:  # all rules on examples would fail for the same reason
-        waiting = f"{second.detail} ({len(rules)} more checks need this one first)"
-        return [first, replace(second, detail=waiting)]
-    checks = [run_check(rule, partial(check, task, lengths)) for rule, check in rules.items()]
-    return [first, second, *checks]
-
-
-def _options(task: Task, _: list[int]) -> str:
-    """The configuration survives the flat dictionary."""
+def _options(task: Task) -> str:
+    """The task can be part of a configuration, which survives the flat dictionary."""
+    hash(task)
     config = TrialConfig(task=task)
-    flat = flatten(config)
-    if unflatten(flat) != config:
+    if unflatten(flatten(config)) != config:
         raise Broken("flatten and unflatten do not give the same task back")
-    num_fields = sum(key.startswith("task.") for key in flat)
-    return f"{num_fields} fields survive flatten and unflatten"
-
-
-def _vocabulary(task: Task, _: list[int]) -> str:
-    missing = [s for s in (task.bos, task.eos, "=") if s not in task.vocab.index]
-    if missing:
-        raise Broken(f"the vocabulary lacks {', '.join(map(repr, missing))}")
-    return f"{len(task.vocab)} symbols, PAD first"
+    return f"options: {', '.join(f.name for f in fields(task)) or 'none'}"
 
 
 def _sample(task: Task, lengths: list[int]) -> str:
@@ -162,25 +123,14 @@ def _limits(task: Task, lengths: list[int]) -> str:
             if any(s > limit for s, limit in zip(seen, largest, strict=True)):
                 raise Broken(f"length {length}: IDs up to {seen}, max_relative_ids={largest}")
         details.append(f"{length}: {stated} tokens, IDs {','.join(map(str, largest))}")
+    sizes = [task.num_tokens(length) for length in lengths]
+    if sizes != sorted(set(sizes)):
+        raise Broken(f"numbers of tokens {sizes} do not rise with lengths {lengths}")
     return "; ".join(details)
 
 
 def _mixture_up_to(task: Task, lengths: list[int], length: int) -> Batch:
     return task.sample_mixture(64, lengths[0], length, make_generator("conformance", length))
-
-
-def _sample_length(task: Task, lengths: list[int]) -> str:
-    """Asked for n examples of a length, n come, and they are longer for a greater length."""
-    sizes: list[int] = []
-    for length in lengths:
-        second = task.default_second(length)
-        batch = task.sample_length(7, length, make_generator("conformance"), second)
-        if len(batch.tokens) != 7:
-            raise Broken(f"length {length}: {len(batch.tokens)} examples instead of 7")
-        sizes.append(batch.tokens.shape[1])
-    if sizes != sorted(set(sizes)):
-        raise Broken(f"numbers of tokens {sizes} do not rise with lengths {lengths}")
-    return f"{', '.join(map(str, sizes))} tokens"
 
 
 def _one_answer(task: Task, lengths: list[int]) -> str:
@@ -311,38 +261,27 @@ def _same(a: Batch, b: Batch) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _memorise(task: Task, lengths: list[int]) -> str:
-    """A small model learns eight examples by heart."""
-    first, last = memorise(task, lengths[0], "learned" if task.has_coupling else "none")
-    if not last < 0.2 * first:
-        raise Broken(f"the loss on 8 examples only went from {first:.2f} to {last:.2f}")
-    return f"loss {first:.2f} -> {last:.3f} in at most {MEMORISE_STEPS} steps"
-
-
-def memorise(
-    task: Task, length: int, encoding: str, goal: float = 0.1, max_steps: int = MEMORISE_STEPS
-) -> tuple[float, float]:
-    """First and last training loss on eight fixed examples; stops when it falls below `goal`."""
+def _trains(task: Task, lengths: list[int]) -> str:
+    """A tiny trial of the task trains, and is evaluated at a length that it has not seen."""
+    *trained, beyond = lengths
     changes = {
-        "model.d_model": 64,
-        "model.d_head": 32,
-        "model.d_ff": 128,
-        "optim.learning_rate": 3e-3,
-        "position.encoding": encoding,
-        "position.max_position": max(task.max_relative_ids(length)) + 1,
+        "position.encoding": "learned" if task.has_coupling else "none",
+        "position.max_position": 1 + max(task.max_relative_ids(beyond)),
+        "data.min_length": trained[0],
+        "data.max_length": trained[-1],
+        "eval.train_lengths": (trained[-1],),
+        "eval.test_lengths": (beyond,),
     }
-    base = tiny_config(changes)
-    config = TrialConfig(
-        task=task, position=base.position, model=base.model, data=base.data, optim=base.optim
-    )
-    run = Run(config, "cpu")
-    examples = task.sample_length(8, length, make_generator("conformance"))
-    relative_ids = select_relative_ids(examples, config.position, task)
-    ids: Int[Tensor, "B T P"] = test_position_ids(relative_ids, config.position)
-    batch = make_batch(examples.tokens, ids, examples.response_mask)
-    first = loss = float(run.update(batch, config.optim.learning_rate)[0])
-    for _ in range(max_steps):
-        if loss < goal:
-            break
-        loss = float(run.update(batch, config.optim.learning_rate)[0])
-    return first, loss
+    train_tiny(replace(tiny_config(changes), task=task))
+    return f"{NUM_STEPS} steps at length {trained[0]}-{trained[-1]}, then tested at {beyond}"
+
+
+RULES: dict[str, Callable[[Task, list[int]], str]] = {
+    "sample = layout": _sample,
+    "num_tokens and max_relative_ids": _limits,
+    "one answer per query": _one_answer,
+    "encode and decode": _round_trip,
+    "examples apart": _apart,
+    "deterministic under seed": _task_deterministic,
+    "trains and evaluates": _trains,
+}

@@ -27,13 +27,15 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pcore.config import PositionConfig, TrialConfig, make_generator
+from pcore.config import TrialConfig, make_generator
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import level_names, select_relative_ids
 from pcore.evaluation import Answers, evaluation_ids, failure_kinds, make_test_set, predict_targets
 from pcore.model import LanguageModel
+from pcore.settings import PositionConfig
 from pcore.tasks.addition import Addition
-from pcore.tasks.base import NO_ID, Batch, Task, draw_integers
+from pcore.tasks.base import NO_ID, Batch, Task
+from pcore.tasks.digits import draw_integers
 from pcore.validation import check_test_length
 
 NOT_COUNTED = -1  # key of a case that a breakdown leaves out

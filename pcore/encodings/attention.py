@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pcore.config import ModelConfig, PositionConfig
 from pcore.encodings.base import Encoding, num_sets
 from pcore.encodings.embeddings import make_frequencies
+from pcore.settings import ModelConfig, PositionConfig
 
 NUM_BUCKETS, MAX_DISTANCE = 32, 128  # T5
 FIRE_WIDTH, FIRE_C, FIRE_L = 32, 0.1, 256.0

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pcore.config import ModelConfig, PositionConfig
+from pcore.settings import ModelConfig, PositionConfig
 
 
 class Encoding(nn.Module):

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pcore.config import ModelConfig, PositionConfig
 from pcore.encodings.base import Encoding, num_sets
+from pcore.settings import ModelConfig, PositionConfig
 
 
 class Learned(Encoding):

@@ -17,14 +17,15 @@ new subset. Random choices of evaluation come from one fixed CPU generator, so r
 has the same IDs in every trial and on every device. The wrapped start is ours.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pcore.config import DataConfig, PositionConfig, make_generator
+from pcore.config import make_generator
+from pcore.encodings.apart import draw_apart
+from pcore.settings import DataConfig, PositionConfig
 from pcore.tasks.base import NO_ID, Batch, Symbol, Task
 from pcore.tasks.candidates import (
     candidate_ids,
@@ -33,8 +34,6 @@ from pcore.tasks.candidates import (
     max_candidate_ids,
 )
 from pcore.vocab import DIGITS, Vocab
-
-GAP = 3  # from the last ID of a range to the first one of the next, at least
 
 
 def select_relative_ids(batch: Batch, position: PositionConfig, task: Task) -> Int[Tensor, "B T P"]:
@@ -184,62 +183,3 @@ def _pick_from_subset(
 def _is_digit(tokens: Int[Tensor, "B T"], vocab: Vocab) -> Bool[Tensor, "B T"]:
     digits = [vocab.index[d] for d in DIGITS if d in vocab.index]
     return torch.isin(tokens, torch.tensor(digits, dtype=torch.long, device=tokens.device))
-
-
-# Starts of several problems in a row, drawn so that their ranges of IDs do not touch. With
-# independent starts ranges sometimes overlap: equal IDs that mean different things, noise that no
-# model can fit. Here starts are uniform over all disjoint placements, without rejection: a uniform
-# order of the problems, then a uniform division of the spare IDs among the gaps. Every placement
-# corresponds to one order and one division.
-
-
-def needed_ids(largest: Sequence[int], wrapped: bool) -> int:
-    """How many IDs ranges of these largest relative IDs need, on a line or on a circle."""
-    return sum(relative + GAP for relative in largest) - (0 if wrapped else GAP - 1)
-
-
-def draw_apart(
-    largest: Int[Tensor, "R K P"], limits: Int[Tensor, " P"], wrapped: bool, rng: torch.Generator
-) -> Int[Tensor, "R K P"]:
-    """Starts of K problems in each of R rows, on each level by itself.
-
-    largest: relative ID of each problem, which occupies start, ..., start + largest.
-    wrapped: on the circle of `limits` IDs instead of the line from 1 to there.
-    """
-    num_rows, count, levels = largest.shape
-
-    def uniform(size: int) -> Tensor:
-        shape = (num_rows, size, levels)
-        return torch.rand(shape, generator=rng, device=rng.device, dtype=torch.float64)
-
-    keys = uniform(count)
-    if wrapped:
-        keys[:, 0] = -1.0  # around a circle: the others in the order in which they follow the first
-    order = keys.argsort(dim=1)
-    sizes = (largest + GAP).gather(1, order)
-    spare = limits - sizes.sum(dim=1, keepdim=True) + (0 if wrapped else GAP - 1)
-    # A line has a gap before each problem and one after the last; a circle one after each.
-    num_bars = count - 1 if wrapped else count
-    skipped = _draw_subset(spare + num_bars, uniform(num_bars))
-    skipped = skipped - torch.arange(num_bars, device=skipped.device).unsqueeze(1)
-    if wrapped:
-        skipped = torch.cat([torch.zeros_like(spare), skipped], dim=1)
-    places = sizes.cumsum(dim=1) - sizes + skipped
-    if wrapped:
-        places = (places + (uniform(1) * limits).long()) % limits
-    return torch.empty_like(places).scatter_(1, order, 1 + places)
-
-
-def _draw_subset(size: Int[Tensor, "R 1 P"], units: Tensor) -> Int[Tensor, "R K P"]:
-    """K different numbers in [0, size), every set of them equally likely, in rising order.
-
-    Floyd's algorithm (Bentley and Floyd 1987, CACM 30(9)). units: K uniform numbers in [0, 1).
-    """
-    count = units.shape[1]
-    chosen = torch.full(units.shape, -1, device=units.device)
-    for i in range(count):
-        top = size - count + i
-        number = (units[:, i : i + 1] * (top + 1)).long()
-        known = (chosen[:, :i] == number).any(dim=1, keepdim=True)
-        chosen[:, i : i + 1] = number.where(~known, top)
-    return chosen.sort(dim=1).values

@@ -26,11 +26,8 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pcore import lazy_torch as torch
-from pcore.tasks.base import (
-    Contents,
-    Layout,
-    Symbol,
-    Task,
+from pcore.tasks.base import Contents, Layout, Symbol, Task
+from pcore.tasks.digits import (
     add_digits,
     carry_digits,
     digit_row,

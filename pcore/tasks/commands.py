@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pcore import lazy_torch as torch
-from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, index_mask
+from pcore.tasks.base import Contents, Layout, Symbol, Task
+from pcore.tasks.digits import draw_integers, index_mask
 from pcore.vocab import BOUNDARY, Vocab, make_vocab
 
 if TYPE_CHECKING:

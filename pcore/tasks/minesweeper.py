@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pcore import lazy_torch as torch
-from pcore.tasks.base import Contents, Layout, Symbol, Task, draw_integers, index_mask
+from pcore.tasks.base import Contents, Layout, Symbol, Task
+from pcore.tasks.digits import draw_integers, index_mask
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
 
 if TYPE_CHECKING:

@@ -26,12 +26,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pcore import lazy_torch as torch
-from pcore.tasks.base import (
-    NO_ID,
-    Contents,
-    Layout,
-    Symbol,
-    Task,
+from pcore.tasks.base import NO_ID, Contents, Layout, Symbol, Task
+from pcore.tasks.digits import (
     carry_digits,
     digit_row,
     draw_integers,

@@ -45,15 +45,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pcore import lazy_torch as torch
-from pcore.tasks.base import (
-    Contents,
-    Layout,
-    Symbol,
-    Task,
-    draw_small_integers,
-    index_mask,
-    parse_digits,
-)
+from pcore.tasks.base import Contents, Layout, Symbol, Task
+from pcore.tasks.digits import draw_small_integers, index_mask, parse_digits
 from pcore.vocab import BOUNDARY, DIGITS, Vocab, make_vocab
 
 if TYPE_CHECKING:

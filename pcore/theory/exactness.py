@@ -7,7 +7,7 @@ A constructed model is a trial too: `model.kind=constructed` with `model.num_bit
 length that the theorem gives for P (`Construction.max_digits`) and may be tested beyond it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -116,11 +116,9 @@ class Score:
         return self.num_right == self.num_examples
 
 
-def check_random(
-    model: FormalTransformer, task: Task, length: int, num_examples: int, *, name: str = ""
-) -> Score:
+def check_random(model: FormalTransformer, task: Task, length: int, num_examples: int) -> Score:
     """Random examples of a length, drawn as evaluation draws them."""
-    rng = make_generator("construct", type(task).__name__, length, name)
+    rng = make_generator("construct", type(task).__name__, length, "")
     score, rows = Score(), _rows_per_batch(task, length)
     for first in range(0, num_examples, rows):
         batch = task.sample_length(min(rows, num_examples - first), length, rng)
@@ -155,30 +153,6 @@ def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Score:
 def position_ids(batch: Batch, start: int = 1) -> Int[Tensor, "B T P"]:
     """Position IDs with counting from `start`, which is 1 in evaluation; 0 for no ID."""
     return torch.where(batch.relative_ids == NO_ID, 0, batch.relative_ids + start)
-
-
-def exact_lengths(
-    construction: Construction,
-    num_bits: int,
-    dtype: torch.dtype,
-    num_examples: int,
-    scale: float | None = None,
-) -> Iterator[tuple[int, Score]]:
-    """(length, what was right) for rising lengths, up to the first failure.
-
-    All lengths up to 8, then by steps of a quarter, the bound of the theorem and one beyond it.
-    """
-    bound = construction.max_digits(num_bits)
-    model = construction.make(num_bits, scale=scale, num_ids=2**num_bits + 1).to(dtype)
-    length = 1
-    while length <= bound + 1:
-        score = check_hard(model, construction, length)
-        score += check_random(model, construction.task, length, num_examples, name="limits")
-        yield length, score
-        if not score.exact:
-            return
-        step = max(1, length // 4)
-        length = min(length + step, bound) if length < bound else length + 1
 
 
 def _rows_per_batch(task: Task, length: int) -> int:

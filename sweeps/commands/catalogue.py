@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pcore.registry import nearest
-from sweeps.engine.naming import is_script
+from sweeps.engine.changes import is_script
 from sweeps.engine.spec import Scale, Sweep, describe_own
 from sweeps.tables import TABLES
 

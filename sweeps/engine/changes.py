@@ -3,25 +3,28 @@ a cell like one of the sweep, `--set FIELD=VALUE` changes every cell, `--axis FI
 every cell with an axis, and `--except LABEL` leaves out some of all these.
 
 A changed sweep is another sweep, with a name (`--name`), a view, a table and figures of its own.
-Its title says what changed in all its cells, their labels what differs between them. Its trials are
-identified by their configurations, so those already in the store are not run again.
+The labels of its cells say what was set. Its trials are identified by their configurations, so
+those already in the store are not run again.
 """
 
 import argparse
 import itertools
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from pcore.config import SEEDS, flatten, known_fields, override
 from pcore.registry import nearest
 from pcore.tasks import TASKS
-from sweeps.engine.naming import shortest, write_command
 from sweeps.engine.spec import SCALES, Cell, Coordinate, Scale, Sweep
 
-RECIPE = ("optim.", "eval.")  # cells of a sweep may differ there without their labels saying so
+MAX_NAME = 72  # characters of a name; files are called after it, and titles hold it
+OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # others are paths, addresses, scripts, flags
+SCRIPTS = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +33,7 @@ class Change:
     field's annotation.
     """
 
+    text: str  # as it was given
     field: str
     values: tuple[str, ...]
 
@@ -140,7 +144,7 @@ def parse_set(text: str) -> Change:
     field, equals, value = text.partition("=")
     if not equals or not field.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
-    return Change(field=field.strip(), values=(value.strip(),))
+    return Change(text=text, field=field.strip(), values=(value.strip(),))
 
 
 def parse_axis(text: str) -> Change:
@@ -153,7 +157,7 @@ def parse_axis(text: str) -> Change:
         raise argparse.ArgumentTypeError(f"{text!r} has one value, which --set is for")
     if len(set(values)) < len(values):
         raise argparse.ArgumentTypeError(f"{text!r} names a value twice")
-    return Change(field=field.strip(), values=values)
+    return Change(text=text, field=field.strip(), values=values)
 
 
 def parse_added(text: str) -> NewCell:
@@ -164,6 +168,21 @@ def parse_added(text: str) -> NewCell:
         raise argparse.ArgumentTypeError(f"{text!r} is not NEW=LABEL+FIELD=VALUE")
     changes = tuple(map(parse_set, fields))
     return NewCell(text=text, label=label.strip(), like=like.strip(), changes=changes)
+
+
+def parse_name(text: str) -> str:
+    """A name for a changed sweep: no script of pcore has it."""
+    if not OWN_NAME.fullmatch(text) or len(text) > MAX_NAME:
+        what = f"letters, digits, - and _, at most {MAX_NAME}"
+        raise argparse.ArgumentTypeError(f"{text[:MAX_NAME]!r} is not a name of {what}")
+    if is_script(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is a sweep or search of pcore")
+    return text
+
+
+def is_script(name: str) -> bool:
+    """Whether a sweep or a search of pcore has this name."""
+    return (SCRIPTS / f"{name}.py").exists()
 
 
 def change_sweeps(sweeps: Sequence[Sweep], changes: Changes, to_run: bool = False) -> list[Sweep]:
@@ -197,49 +216,43 @@ def change_sweeps(sweeps: Sequence[Sweep], changes: Changes, to_run: bool = Fals
 
 
 def _change(sweep: Sweep, changes: Changes) -> Sweep:
-    sets, axes = changes.sets, changes.axes
-    names, axis_fields = _short_names([*sets, *axes]), [change.field for change in axes]
-    values = {
-        change.field: [shortest(value) for value in change.values]
-        for change in (*sorted(sets, key=lambda change: change.field), *axes)
-    }
-    shown = [f"{names[field]}={','.join(texts)}" for field, texts in values.items()]
-    labels = {
-        "--only": changes.only,
-        "--add": [cell.text for cell in changes.added],
-        "--except": changes.without,
-    }
-    added = [cell.label for cell in changes.added]
-    chosen = {"only": changes.only, "with": added, "except": changes.without}
-    listed = [f"{k} {' and '.join(map(_quoted, labels))}" for k, labels in chosen.items() if labels]
-    shown += [changes.name] if listed and changes.name else listed  # the table lists the cells
+    fixed = {change.field: change.values[0] for change in changes.sets}
+    names = _short_names([*changes.sets, *changes.axes])
 
     def cells(scale: Scale) -> list[Cell]:
-        fixed = {change.field: change.values[0] for change in sets}
-        before = sweep.checked_cells(scale)
-        said = {field: names[field] for field in (*_named(before, fixed), *axis_fields)}
         found: list[Cell] = []
-        for cell in _chosen(sweep, before, scale, changes):
-            for point in itertools.product(*(change.values for change in axes)):
-                varied = dict(zip(axis_fields, point, strict=True))
-                found.append(_change_cell(cell, fixed, varied, said))
+        for cell in _chosen(sweep, sweep.checked_cells(scale), scale, changes):
+            for point in itertools.product(*(change.values for change in changes.axes)):
+                varied = {c.field: value for c, value in zip(changes.axes, point, strict=True)}
+                found.append(_change_cell(cell, fixed, varied, names))
         for pattern in changes.without:
             if not any(_fits(cell, pattern) for cell in found):
                 raise ValueError(
                     f"--except {pattern!r}: {_no_such_cell(pattern, found, sweep, scale)}"
                 )
-        found = [c for c in found if not any(_fits(c, pattern) for pattern in changes.without)]
-        if names:
-            _check_different(found, sweep, names, before)
-        return found
+        return [c for c in found if not any(_fits(c, pattern) for pattern in changes.without)]
 
     return replace(
         sweep,
         name=changes.name or f"{sweep.name}, changed",
-        title=f"{_title(sweep.title, changes)}; {', '.join(shown)}",
-        command=write_command(sweep.name, values, labels, changes.name),
+        title=f"{sweep.title}; {changes.name or 'changed'}",
+        command=_write_command(sweep.name, changes),
         cells=cells,
     )
+
+
+def _write_command(script: str, changes: Changes) -> str:
+    """What runs the changed sweep, without its scale."""
+    given = {
+        "--set": [change.text for change in changes.sets],
+        "--axis": [change.text for change in changes.axes],
+        "--only": changes.only,
+        "--add": [cell.text for cell in changes.added],
+        "--except": changes.without,
+        "--name": [changes.name] if changes.name else [],
+    }
+    flags = [word for flag, texts in given.items() for text in texts for word in (flag, text)]
+    return shlex.join(["python", "-m", "sweeps", "run", script, *flags])
 
 
 def _fits(cell: Cell, pattern: str) -> bool:
@@ -256,28 +269,6 @@ def _check_field(field: str) -> None:
     hint = f"Did you mean {leaves[close[0]]!r}?" if close else ""
     hint = hint or "pcore has none like it: `python -m pcore train --help` lists all"
     raise ValueError(f"unknown field {field!r}. {hint}")
-
-
-def _title(title: str, changes: Changes) -> str:
-    """Without the name of the task in front where all cells have another."""
-    task, _, rest = title.partition(": ")
-    if not (task.lower() in TASKS and rest):
-        return title
-    own = [new.label for new in changes.added if _changes_task(new.changes)]
-    only_own = bool(changes.only) and all(
-        any(fnmatchcase(label, pattern) for label in own) for pattern in changes.only
-    )
-    is_wrong = _changes_task(changes.sets) or (only_own and len(own) == len(changes.added))
-    return rest[0].upper() + rest[1:] if is_wrong else title
-
-
-def _changes_task(changes: Iterable[Change]) -> bool:
-    return any(change.field == "task.name" for change in changes)
-
-
-def _quoted(label: str) -> str:
-    """A label as titles list it: in quotes if it has a comma."""
-    return repr(label) if "," in label else label
 
 
 def _chosen(sweep: Sweep, cells: Sequence[Cell], scale: Scale, changes: Changes) -> list[Cell]:
@@ -319,66 +310,23 @@ def _no_such_cell(label: str, cells: Sequence[Cell], sweep: Sweep, scale: Scale)
     return f"{sweep.name} has no such cell.{hint}"
 
 
-def _named(cells: Sequence[Cell], fields: Iterable[str]) -> list[str]:
-    """Those of the fields that labels have to name although all cells share them: the cells of the
-    script differ there, so that its labels may name another value.
-    """
-    return [field for field in _varied(cells, fields) if not field.startswith(RECIPE)]
-
-
-def _varied(cells: Sequence[Cell], fields: Iterable[str]) -> list[str]:
-    """Those of the fields in which the cells differ."""
-    flat = [flatten(cell.config) for cell in cells]
-    return [field for field in fields if len({str(one.get(field)) for one in flat}) > 1]
-
-
 def _change_cell(
-    cell: Cell, fixed: Mapping[str, str], varied: Mapping[str, str], said: Mapping[str, str]
+    cell: Cell, fixed: Mapping[str, str], varied: Mapping[str, str], names: Mapping[str, str]
 ) -> Cell:
-    """said: the fields that the label tells, each with its name there."""
+    """names: of the fields in labels."""
     try:
         config = override(cell.config, {**fixed, **varied})
     except ValueError as error:
         point = "".join(f", {field}={value}" for field, value in varied.items())
         raise ValueError(f"cell {cell.label + point!r}: {error}") from error
     read = {field: flatten(config)[field] for field in (*fixed, *varied)}
-    label = ", ".join([cell.label, *(f"{name}={read[field]}" for field, name in said.items())])
+    label = ", ".join([cell.label, *(f"{names[field]}={value}" for field, value in read.items())])
     where: dict[str, Coordinate] = dict(cell.axes)
     for field in varied:
         value = read[field]
-        axis = field if said[field] in cell.axes else said[field]
+        axis = field if names[field] in cell.axes else names[field]
         where[axis] = value if isinstance(value, (int, float, str)) else str(value)
-    before = flatten(cell.config)
-    replaced = {field: before[field] for field in read if field in before}
-    return Cell(label=label, config=config, axes=where, replaced=replaced)
-
-
-def describe_replaced(cells: Iterable[Cell]) -> str:
-    """ "replaces model.d_ff=64, optim.learning_rate=0.002 or 0.003"; empty if nothing changed."""
-    values: dict[str, list[str]] = {}
-    for cell in cells:
-        for field, value in cell.replaced.items():
-            values.setdefault(field, []).append(str(value))
-    found = (f"{field}={' or '.join(dict.fromkeys(old))}" for field, old in values.items())
-    return f"replaces {', '.join(found)}" if values else ""
-
-
-def _check_different(
-    cells: Sequence[Cell], sweep: Sweep, fields: Iterable[str], before: Sequence[Cell]
-) -> None:
-    """Raise ValueError if a change made two cells the same, as one of a field does that the sweep
-    itself varies. before: the cells without the changes.
-    """
-    seen: dict[str, Cell] = {}
-    for cell in cells:
-        other = seen.setdefault(cell.id, cell)
-        if other is not cell:
-            differ = " and ".join(_varied(before, fields)) or "a changed field"
-            raise ValueError(
-                f"with {', '.join(fields)} changed, {other.label!r} and {cell.label!r} of "
-                f"{sweep.name} are the same configuration: its own cells differ in {differ}; "
-                "--only chooses some"
-            )
+    return Cell(label=label, config=config, axes=where)
 
 
 def _short_names(changes: Sequence[Change]) -> dict[str, str]:

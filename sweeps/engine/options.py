@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from pcore.diagnosis import NUM_EXAMPLES
-from sweeps.engine.changes import add_changes
+from sweeps.engine.changes import add_changes, parse_name
 from sweeps.engine.executors import EXECUTORS, Executor, Resources, count_cpus
-from sweeps.engine.naming import parse_name
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.names import FOLDERS, is_store

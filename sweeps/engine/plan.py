@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from pcore.cli import text
 from pcore.cli.text import format_seconds, plural
-from sweeps.engine.changes import describe_replaced
 from sweeps.engine.spec import Scale, Sweep, Trial
 from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Shard, Store
@@ -51,6 +50,11 @@ class Plan:
     sweep: Sweep
     scale: Scale
     trials: tuple[PlannedTrial, ...]
+
+    @property
+    def title(self) -> str:
+        """The sweep in one line."""
+        return f"{self.sweep.name} [{self.scale}]: {self.sweep.title}"
 
     @property
     def to_run(self) -> list[PlannedTrial]:
@@ -152,7 +156,7 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
     """
     from pcore.flops import count_flops
 
-    lines = [*describe_sweep(plan), ""]
+    lines = [plan.title, ""]
     rows = [("cell", "trials", "done", "to run", "s each", "GFLOP each", "from")]
     cells = _by_cell(plan.trials)
     for label, members in itertools.islice(cells.items(), MAX_ROWS):
@@ -180,13 +184,6 @@ def format_plan(plan: Plan, num_slots: int, start: float = 0.0) -> str:
         f"about {format_seconds(wall)} on {plural(num_slots, 'slot')}",
     ]
     return "\n".join(lines)
-
-
-def describe_sweep(plan: Plan, *facts: str) -> list[str]:
-    """Lines: what a sweep is, these facts of its plan, and what the command line replaced."""
-    replaced = describe_replaced(planned.trial.cell for planned in plan.trials)
-    title = f"{plan.sweep.name} [{plan.scale}]: {plan.sweep.title}"
-    return [line for line in (title, *facts, replaced) if line]
 
 
 def count_states(plan: Plan) -> str:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import torch
 
 from pcore.cli.text import plural
-from pcore.config import OptimConfig, TrialConfig
+from pcore.config import TrialConfig
 from pcore.flops import count_flops
+from pcore.settings import OptimConfig
 from sweeps.engine.store.store import Store
 
 STEP_SECONDS = 4e-3  # of a training step, beside its operations: one core of a 2024 server

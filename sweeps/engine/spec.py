@@ -50,8 +50,6 @@ class Cell:
     config: TrialConfig
     # Where it is on each axis, by the axis' name: for tables and figures, no part of the identity.
     axes: Mapping[str, Coordinate] = field(default_factory=dict[str, Coordinate], compare=False)
-    # What the fields that the command line changed were before.
-    replaced: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     id: str = field(init=False)
 
     def __post_init__(self) -> None:

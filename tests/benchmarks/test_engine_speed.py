@@ -4,11 +4,15 @@ Limits: planning 10,000 trials 2 s, of which their prices 1 s, their status 3 s,
 tabulating them 5 s, 20 ms for each of 500 trials beyond what the trial itself takes.
 """
 
+import contextlib
 import os
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -19,6 +23,7 @@ from pcore.flops import count_train_flops
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import list_sweep
 from sweeps.commands.show import show_status
+from sweeps.engine.executors.ray_tune import SCRATCH
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
@@ -155,6 +160,36 @@ def test_overhead_of_500_trials(tmp_path, mirror, record):
     if not mirror:
         assert max(each.values()) < 20
         assert ratio <= 1.2
+
+
+@pytest.mark.parametrize("count", [1000, 5000, 10_000])
+def test_thousands_of_trials_on_ray(tmp_path, count, record):
+    """What a long launch costs: trials per second, the driver's memory, Tune's scratch folder."""
+    memory, scratch, ended = [0], [0], threading.Event()
+
+    def look() -> None:
+        driver, places = psutil.Process(), f"{SCRATCH}{os.getpid()}-*"
+        while not ended.wait(1.0):
+            memory.append(driver.memory_info().rss)
+            folders = Path(tempfile.gettempdir()).glob(places)
+            files = [f for folder in folders for f in folder.rglob("*") if f.is_file()]
+            with contextlib.suppress(FileNotFoundError):
+                scratch.append(sum(f.stat().st_size for f in files))
+
+    flags = ["--scale", "smoke", "--no-report", "--no-mlflow", "--executor", "ray"]
+    thread, began = threading.Thread(target=look), time.perf_counter()
+    thread.start()
+    try:
+        assert main(MANY, [*flags, "--results", str(tmp_path), "--seeds", str(count // 50)]) == 0
+    finally:
+        ended.set()
+        thread.join()
+    rate = count / (time.perf_counter() - began)
+    record(f"engine: {count:,} trials on Ray", f"{rate:.1f} per second")
+    record(f"engine: driver of {count:,} trials", f"{max(memory) / 2**20:.0f} MiB", "< 1,024 MiB")
+    record(f"engine: scratch of {count:,} trials", f"{max(scratch) / 2**20:.1f} MiB", "< 256 MiB")
+    assert max(memory) < 2**30
+    assert max(scratch) < 2**28
 
 
 def _measure_overhead(folder: Path, executor: str, mirror: bool) -> tuple[float, float]:

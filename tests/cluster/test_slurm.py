@@ -14,7 +14,7 @@ import pytest
 
 from sweeps.engine.store.store import Store
 from tests.support.services.machines import Machine, machines, missing
-from tests.support.sweeps.commands import ROOT, check_complete, environment
+from tests.support.sweeps.commands import ROOT, environment
 from tests.support.sweeps.processes import check_once
 
 REASON = missing("slurmctld", "slurmd", "sbatch", "munged")
@@ -186,25 +186,11 @@ def check_no_folders(job: str) -> None:
     assert not list(Path("/tmp").glob(f"pcore-{job}-*"))
 
 
-def test_a_sweep_runs_on_two_nodes_and_leaves_nothing_behind(slurm, tmp_path):
-    job = slurm.submit(tmp_path, *SCRIPT)
-    slurm.wait(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-    output = (tmp_path / "job.out").read_text()
-    assert slurm.state(job) == "COMPLETED", output
-    assert "2 node(s) there" in output
-    assert "on 2 slots" in output
-    check_complete(tmp_path / "results", output)
-    hosts = Store(tmp_path / "results").load(record="trial", columns=["host"]).to_pylist()
-    assert {row["host"] for row in hosts} <= {"n1", "n2"}  # a quick node may have run them all
-    check_no_processes(slurm)
-    check_no_folders(job)
-
-
-def test_a_job_out_of_time_goes_back_into_the_queue_and_continues(slurm, tmp_path):
-    """The signal that Slurm sends before the time limit: finished trials stay, the same job runs
-    again and runs only the rest.
+def test_a_job_out_of_time_continues_on_two_nodes_and_leaves_nothing_behind(slurm, tmp_path):
+    """The signal that Slurm sends before the time limit: finished trials stay, the same job goes
+    back into the queue and runs only the rest.
     """
-    job = slurm.submit(tmp_path, *SCRIPT, "--seeds", "8")
+    job = slurm.submit(tmp_path, *SCRIPT, "--seeds", "4")
     store = Store(tmp_path / "results")
     deadline = time.time() + 400
     while not store.shards():
@@ -213,17 +199,24 @@ def test_a_job_out_of_time_goes_back_into_the_queue_and_continues(slurm, tmp_pat
     slurm.run("scancel", "--batch", "--signal=TERM", job)
     slurm.wait(job, "PENDING", seconds=180)
     finished = {shard.trial_id for shard in store.shards() if shard.status == "ok"}
-    assert 0 < len(finished) < 48
+    assert 0 < len(finished) < 24
     check_no_processes(slurm)
     check_no_folders(job)
     slurm.run("scontrol", "update", f"jobid={job}", "StartTime=now")
     slurm.wait(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
     output = (tmp_path / "job.out").read_text()
     assert slurm.state(job) == "COMPLETED", output
-    assert f"48 trials, {len(finished)} finished, {48 - len(finished)} to run" in output
-    check_once(tmp_path / "results", 48)
+    assert output.count("2 node(s) there") == 2
+    assert "on 2 slots" in output
+    assert f"24 trials, {len(finished)} finished, {24 - len(finished)} to run" in output
+    assert "coupling, 1 layer" in output
+    check_once(tmp_path / "results", 24)
     others = [shard.status for shard in store.shards() if shard.status != "ok"]
     assert others in ([], ["lost"], ["lost"] * 2)  # what ran on the two slots when the job was told
+    hosts = store.load(record="trial", columns=["host"]).to_pylist()
+    assert {row["host"] for row in hosts} <= {"n1", "n2"}  # a quick node may have run them all
+    check_no_processes(slurm)
+    check_no_folders(job)
 
 
 def test_a_cancelled_job_ends_for_good(slurm, tmp_path):

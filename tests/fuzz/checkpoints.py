@@ -32,6 +32,14 @@ def damaged(draw: st.DrawFn, whole: bytes, own: bytes) -> bytes:
     return kind(own if rng.random() < 0.05 else whole, rng)
 
 
+@st.composite
+def damaged_states(draw: st.DrawFn, whole: bytes) -> bytes:
+    """A damaged file without a configuration, or what torch wrote of its contents."""
+    rng = random.Random(draw(SEEDS))
+    kinds = (flip_bits, cut, splice, lambda data, _: _save(_load(data)))
+    return draw(st.sampled_from(kinds))(whole, rng)
+
+
 def flip_bits(data: bytes, rng: random.Random) -> bytes:
     """One to eight bits, anywhere."""
     changed = bytearray(data)

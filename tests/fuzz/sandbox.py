@@ -36,7 +36,7 @@ COMPUTES = (
     "pcore.theory.ceilings.count_ceiling",
     "pcore.cli.trained.analyse_failures",
     "pcore.diagnosis.attention.attention_weights",
-    "pcore.conformance.tasks.memorise",
+    "pcore.conformance.tasks.train_tiny",
     "analysis.figures.style.save",
     "analysis.report.files.draw_files",
     "analysis.report.page.make_page",

@@ -1,4 +1,4 @@
-"""No command line and no checkpoint ends in a traceback, hangs, or is taken in silence.
+"""No command line, script, checkpoint or state ends in a traceback, hangs, or is taken in silence.
 
 The quick part runs in this process, where shapes are checked too; the slow one (docs/faults.md)
 tries thousands, of which it prints the count.
@@ -14,11 +14,16 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
+from pcore.checkpoint import unpack_state
 from pcore.cli import main as pcore
-from tests.fuzz.checkpoints import damaged
+from pcore.config import TrialConfig, override
+from sweeps.__main__ import main as sweeps
+from tests.fuzz.checkpoints import damaged, damaged_states
 from tests.fuzz.lines import commands, lines
 from tests.fuzz.sandbox import nothing_computes, run
+from tests.fuzz.scripts import scripts
 from tests.fuzz.world import enter_world, make_world
+from tests.support.tiny_config import TINY
 
 
 @pytest.fixture
@@ -84,6 +89,36 @@ def fuzz_checkpoints(folder: Path, count: int) -> Counter[str]:
     return ended
 
 
+def fuzz_scripts(folder: Path, count: int) -> Counter[str]:
+    """Sweep scripts: planned, or refused."""
+    ended, words = Counter[str](), ["plan", "fuzzed.py", "--scale", "smoke", "--results", "store"]
+
+    @tries(count)
+    @given(scripts())
+    def check(text):
+        (folder / "fuzzed.py").write_text(text)
+        code, fault = run(sweeps, words, folder)
+        assert not fault, fault
+        ended["refused" if code == 2 else "survived"] += 1
+
+    with nothing_computes():
+        check()
+    return ended
+
+
+def fuzz_states(folder: Path, count: int) -> None:
+    """Whatever is not a state of the trial byte for byte is no state of it."""
+    config, whole = override(TrialConfig(), TINY), (folder / "state.pt").read_bytes()
+    assert unpack_state(whole, config) is not None
+
+    @tries(count)
+    @given(damaged_states(whole))
+    def check(data):
+        assert data == whole or unpack_state(data, config) is None
+
+    check()
+
+
 def test_every_command_is_fuzzed():
     words = {" ".join(command.words) for command in commands()}
     assert {"plan", "run", "gc", "merge", "table", "report", "solve", "train", "show", ""} <= words
@@ -99,6 +134,18 @@ def test_some_command_lines_are_answered_or_refused_in_a_sentence(tmp_path: Path
 def test_some_damaged_checkpoints_are_answered_or_refused_in_a_sentence(tmp_path: Path, trial: str):
     assert trial
     assert fuzz_checkpoints(tmp_path, 24)["refused"] > 10
+
+
+def test_some_scripts_are_planned_or_refused_in_a_sentence(tmp_path: Path, trial: str):
+    assert trial
+    ended = fuzz_scripts(tmp_path, 60)
+    assert ended["refused"] > 20
+    assert ended["survived"] > 5
+
+
+def test_a_damaged_state_is_no_state(tmp_path: Path, trial: str):
+    assert trial
+    fuzz_states(tmp_path, 100)
 
 
 def _raise(words):
@@ -145,6 +192,8 @@ def test_the_fuzzer_sees_every_fault(tmp_path, monkeypatch, main, words, fault):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_thousands_of_command_lines_and_checkpoints_end_in_no_fault(tmp_path: Path, trial: str):
+def test_thousands_of_inputs_of_every_kind_end_in_no_fault(tmp_path: Path, trial: str):
     print("command lines:", dict(fuzz_lines(tmp_path, trial, 2000, remote=True)))
     print("checkpoints, each with two commands:", dict(fuzz_checkpoints(tmp_path, 500)))
+    print("sweep scripts:", dict(fuzz_scripts(tmp_path, 2000)))
+    fuzz_states(tmp_path, 2000)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pcore import config as module
 from pcore.config import (
     TrialConfig,
-    canonical,
     coerce,
     flatten,
     format_numbers,
@@ -245,12 +244,6 @@ def test_identity_depends_on_the_numerics_version(monkeypatch):
     before = trial_id(TrialConfig())
     monkeypatch.setattr(module, "NUMERICS", module.NUMERICS + 1)
     assert trial_id(TrialConfig()) != before
-
-
-def test_the_hashed_text_is_sorted_json_without_spaces():
-    text = canonical(TrialConfig())
-    assert list(json.loads(text)) == sorted(json.loads(text))
-    assert ": " not in text
 
 
 def test_a_cell_is_a_trial_without_its_seeds():

@@ -194,12 +194,6 @@ def test_a_name_that_is_no_encoding_is_one_failed_check(name):
     assert check.detail.startswith("ValueError: ")
 
 
-def test_the_report_names_every_rule_and_the_verdict():
-    lines = format_checks("rotary", checked("rotary")).splitlines()
-    assert lines[-1] == "rotary: 13 checks passed"
-    assert all(line.startswith("ok  ") for line in lines[:-1])
-
-
 # Planted faults in tasks ------------------------------------------------------------------------
 
 
@@ -360,7 +354,6 @@ class NeedsAnArgument(Addition):
         (ReversesTheQuery, "encode and decode"),
         (ParsesFlatShapes, "encode and decode"),
         (CountsWhatLiesBeyond, "examples apart"),
-        (CutsTheAnswer, "answers are whole"),
         (NeedsAnArgument, "constructs with defaults"),
     ],
 )
@@ -377,6 +370,7 @@ def test_a_planted_fault_in_a_task_is_found(cls, rule):
         (WritesASeparator, "the query holds '=', which layout places as a separator"),
         (PlacesAnUnknownSymbol, "'→', which is not in the vocabulary"),
         (AddsWithoutAnId, "with 0 relative IDs instead of 1: add(symbol, an ID for each level)"),
+        (CutsTheAnswer, "is the end of the answer cut off?"),
         (HasAnEmptyLevel, "gives level 'position' the relative IDs (-1, -1"),
         (DoesNotEndTheQuery, "does not say where the query ends: call end_query() after '='"),
         (DrawsFlatShapes, "draw returned shapes of shape (32,), expected B Z"),
@@ -391,7 +385,7 @@ def test_contents_that_do_not_fit_the_layout_are_the_one_failure(cls, why):
     failed = failures(check_task(f"{HERE}:{cls.__name__}"))
     assert list(failed) == ["contents hold the layout"]
     assert why in failed["contents hold the layout"]
-    assert "(11 more checks need this one first)" in failed["contents hold the layout"]
+    assert "(7 more checks need this one first)" in failed["contents hold the layout"]
 
 
 def test_a_table_without_a_row_for_the_largest_id_is_told_its_size():

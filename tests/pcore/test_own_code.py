@@ -90,7 +90,7 @@ def test_an_option_that_has_no_column_of_its_type_is_refused_before_anything_run
     failed = {
         check.name: check.detail for check in check_task(f"{__name__}:Clash") if not check.passed
     }
-    assert said in failed["flat options"]
+    assert said in failed["constructs with defaults"]
     assert trial_id(TrialConfig(task=Opts()))
 
 

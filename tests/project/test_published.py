@@ -20,8 +20,7 @@ from analysis.statistics.agreement import judged_unlike_trained
 from pcore.config import flatten, trial_id, unflatten
 from sweeps import packing_ablation, packing_search
 from sweeps.commands.catalogue import find_sweep
-from sweeps.engine.changes import add_changes, change_sweeps, given_changes
-from sweeps.engine.naming import is_script
+from sweeps.engine.changes import add_changes, change_sweeps, given_changes, is_script
 from sweeps.engine.search.rounds import Replay
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.sources import KIND, hash_of, is_same_code, read_modules

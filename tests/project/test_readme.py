@@ -1,5 +1,5 @@
 """The examples of README and docs run as printed (own code, rows in pandas); every link of the
-documents leads to a file.
+documents leads to a file and a heading.
 """
 
 import re
@@ -39,9 +39,7 @@ def own_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for kind, name in TEMPLATES.items():
         write_template(kind, name)
-    own_sweep, table = PYTHON_BLOCKS[1:3]
-    Path("my_sweep.py").write_text(own_sweep)
-    Path("my_table.py").write_text(table)
+    Path("my_sweep.py").write_text(PYTHON_BLOCKS[1])
     return tmp_path
 
 
@@ -72,17 +70,13 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     assert [row for row in rows if label in row], rows
 
 
-def test_the_example_with_a_table_passes_its_checks(own_code):
-    assert " checks passed" in pcore(own_code, "pcore check-encoding my_table:GatedTable")
-
-
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_the_guides_show_what_new_writes(kind):
-    template = read_template(kind)
-    shown = template.text.partition("    # Below:")[0].rstrip() + "\n"  # of a task its upper half
+    text, class_name = read_template(kind)
+    shown = text.partition("    # Below:")[0].rstrip() + "\n"  # of a task its upper half
     assert shown in PYTHON_BLOCKS
     assert f"{kind} {TEMPLATES[kind]}" in README
-    assert TEMPLATES[kind].endswith(f":{template.class_name}")
+    assert TEMPLATES[kind].endswith(f":{class_name}")
 
 
 def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, monkeypatch):
@@ -98,7 +92,6 @@ def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, m
         "position.encoding=my_encodings:Distance",
         "task.name=my_tasks:Base7",
         "model.attention=my_attention:Temperature",
-        "model.mixer=my_mixers:Mean",
         "model.mixer=my_mixers:Mean,attention",
     ],
 )
@@ -134,15 +127,18 @@ def test_the_notebook_goes_from_published_rows_to_an_own_arm_and_latex(
     assert (tmp_path / "results" / "notebook" / "own.png").is_file()
 
 
+def headings(document: Path) -> set[str]:
+    """The anchors of a Markdown file, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", document.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_to_a_file(document):
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text())
-    files = [link for link in links if not link.startswith(("http://", "https://"))]
-    assert not [link for link in files if not (document.parent / link).exists()]
-
-
-def test_every_path_of_the_tree_exists():
-    tree = [
-        line for line in README.split("## Where things are")[1].splitlines() if line[:4] == "    "
-    ]
-    assert all((ROOT / line.split()[0]).is_dir() for line in tree)
+def test_every_link_leads_to_a_file_and_a_heading(document):
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        if link.startswith(("http://", "https://")):
+            continue
+        file, _, heading = link.partition("#")
+        target = document.parent / file if file else document
+        assert target.exists(), link
+        assert not heading or heading in headings(target), link

@@ -26,6 +26,10 @@ def _at_store(*lines: str) -> Iterable[tuple[str, ...]]:
     return ((*line.split(), *AT) for line in lines)
 
 
+def _plan(sweeps: str, *flags: str) -> Iterable[tuple[str, ...]]:
+    return (("plan", *sweeps.split(), *line.split(" ")) for line in flags)
+
+
 def _split(*lines: str) -> Iterable[tuple[str, ...]]:
     return (tuple(line.split()) for line in lines)
 
@@ -54,6 +58,22 @@ REFUSED = {
         ("compare", "depth_ablation/NoPE, 3 layers/seed 0", "depth_ablation", *AT),
     ),
     "sweeps.__main__": (
+        *_plan("depth_ablation", "--set optim.learningrate=1", "--set optim.learning_rate=fast"),
+        *_plan("depth_ablation", "--axis model.norm=rms,batch", "--set model.num_layers=2"),
+        *_plan("depth_ablation", "--set seed=3", "--optim.learning_rate 1e-2", "--except three"),
+        *_plan("depth_ablation", "--set optim.beta2=1 --axis optim.beta2=2,3", "--only NOPE*"),
+        *_plan("depth_ablation", "--axis position.max_position=99,4", "--add x=RoPE+model.d_ff=8"),
+        *_plan("depth_ablation", "--set optim.beta2", "--set =1", "--axis optim.beta2=1"),
+        *_plan("depth_ablation", "--axis optim.beta2=1,1", "--add mine", "--add mine=one"),
+        *_plan("depth_ablation --set model.d_ff=8", "--name ../up", f"--name {73 * 'n'}"),
+        *_plan("depth_ablation --set model.d_ff=8", "--name x~y", "--name lr_search", "--name "),
+        *_plan("depth_ablation", "--name wide", "--seeds 1000000000", "--seeds 200x200"),
+        *_plan("depth_ablation", "--seeds 1x2x3", f"--seeds 2@1{30 * '0'}", "--seeds 2,"),
+        *_plan("depth_ablation heads_ablation", "--set model.d_ff=8 --name wide"),
+        ("plan", "depth_ablation", "--only", "coupling, 1 layer, coupling, 2 layers"),
+        ("plan", "depth_ablation", "--add", "NoPE, 3 layers=NoPE, 3 layers+model.d_ff=8"),
+        ("plan", "depth_ablation", "--add", "x=NoPE, 3 layers+model.dff=8"),
+        ("plan", "depth_ablation", "--add", "x=coupling, 1 layer+model.num_layers=2"),
         *_split("", "plan", "run", "plan depth", "plan --for table9", "list --all"),
         *_split("plan depth_ablation --seeds 0"),
         *_split("plan depth_ablation --set model.num_layer=2", "plan no/such_sweep.py"),

@@ -15,6 +15,7 @@ from typing import Any
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
 os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # Ctrl-C ends the launch, not a pass
+os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "86400")  # for its own resume, which is not used
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Tune's own table would break the progress line
 os.environ.setdefault(
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"

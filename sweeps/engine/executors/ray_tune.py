@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from pcore.config import flatten, unflatten
 from sweeps.engine.executors import Resources, Tracker
 from sweeps.engine.executors.worker import Policy, account_for_missing, run_trials
 from sweeps.engine.plan import PlannedTrial
+from sweeps.engine.spec import Trial
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.trial.attempt import Outcome, Settings, delayed_interrupt
 from sweeps.engine.trial.failures import FailurePolicy
@@ -51,18 +52,19 @@ def run_on_ray(
 ) -> None:
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
     check_own_code(planned.trial.config for planned in pending)
-    texts = [json.dumps(flatten(planned.trial.config)) for planned in pending]
+    texts = {shown_name(one.trial): json.dumps(flatten(one.trial.config)) for one in pending}
     policy = SharedPolicy(_on_this_node(FailurePolicy).remote())
     trainable = tune.with_parameters(run_one, texts=texts, settings=settings, policy=policy)
     with scratch_folder() as scratch, delayed_interrupt() as interrupted:
         tuner = tune.Tuner(
             tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
-            param_space={"number": tune.grid_search(list(range(len(pending))))},
+            param_space={"trial": tune.grid_search(list(texts))},
             tune_config=tune.TuneConfig(
                 reuse_actors=True,
                 max_concurrent_trials=None,
-                trial_name_creator=lambda trial: shown_name(pending[trial.config["number"]]),
-                trial_dirname_creator=lambda trial: str(trial.config["number"]),
+                # Tune pickles these with every trial: functions of a module are only names.
+                trial_name_creator=_name_of,
+                trial_dirname_creator=_name_of,
             ),
             run_config=tune.RunConfig(
                 name="trials",
@@ -80,11 +82,10 @@ def run_on_ray(
 
 
 def run_one(
-    parameters: dict[str, Any], texts: Sequence[str], settings: Settings, policy: Policy
+    parameters: dict[str, Any], texts: Mapping[str, str], settings: Settings, policy: Policy
 ) -> None:
     """Runs in a worker. Own code that a trial names is that of the sweep the user launched."""
-    number: int = parameters["number"]
-    config = unflatten(json.loads(texts[number]), trust_code=True)
+    config = unflatten(json.loads(texts[parameters["trial"]]), trust_code=True)
 
     def tell(outcome: Outcome) -> None:
         tune.report({"outcome": outcome})
@@ -92,10 +93,14 @@ def run_one(
     run_trials([config], settings, policy, tell)
 
 
-def shown_name(planned: PlannedTrial) -> str:
+def shown_name(trial: Trial) -> str:
     """What Ray calls a trial, in its dashboard and logs: cell and seeds, and the id."""
-    name = re.sub(r"[^\w.=-]+", "_", planned.trial.name)
-    return f"{name[:80]}-{planned.trial.id[:8]}"
+    name = re.sub(r"[^\w.=-]+", "_", trial.name)
+    return f"{name[:80]}-{trial.id}"
+
+
+def _name_of(trial: Any) -> str:
+    return trial.config["trial"]
 
 
 def _on_this_node(actor: type) -> Any:

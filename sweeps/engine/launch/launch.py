@@ -6,27 +6,28 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, load_hook
 from sweeps.engine.launch.mirror.target import Follower, find_target, is_shown
 from sweeps.engine.launch.scheduler import Scheduler
-from sweeps.engine.naming import check_names
 from sweeps.engine.options import FAILED, LaunchOptions
 from sweeps.engine.plan import (
     Plan,
     count_states,
-    describe_sweep,
     launch_order,
     make_plan,
     predict_wall,
 )
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.location import check_not_published, find_reports
+from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
+from sweeps.engine.store.views import is_same_sweep
 from sweeps.engine.trial.provenance import code_provenance
 
 BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
@@ -49,7 +50,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     store.pack()
     for plan in plans:
         store.write_view(view_rows(plan), "searches" if plan.sweep.is_search else "views")
-        print("\n  ".join(describe_sweep(plan, count_states(plan))))
+        print(f"{plan.title}\n  {count_states(plan)}")
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
     elif code_provenance()["git_commit"] is None:
@@ -112,6 +113,26 @@ def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -
         )
         for sweep in sweeps
     ]
+
+
+def check_names(sweeps: Iterable[Sweep], store: Store) -> None:
+    """Raise ValueError if a sweep has the name of another one in the store, whose view it would
+    join.
+    """
+    names = [(views, said) for views in get_args(Views) for said in store.names(views)]
+    for sweep in sweeps:
+        for views, (name, scale) in names:
+            if name != sweep.name or not (rows := store.launches(name, scale, views)):
+                continue
+            newest = max(rows, key=lambda row: row["launched_at"] or "")
+            ours = {"command": sweep.command or None, "script": sweep.script}
+            if not is_same_sweep(ours, newest):
+                command = newest["command"] and f"{newest['command']} --scale {scale}"
+                made_by = command or newest["script"] or "a script"
+                raise ValueError(
+                    f"{store.root} has another sweep {name!r} [{scale}], made by: {made_by}; "
+                    f"choose another name, or remove it first: python -m sweeps forget {name}"
+                )
 
 
 def view_rows(plan: Plan) -> list[dict[str, object]]:

@@ -5,26 +5,21 @@ configuration whose hash is its trial id. A view must hold trials of the sweep a
 name. A failed check raises BadFile with the reason.
 """
 
-import functools
-import hashlib
 import io
 import json
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from pcore.config import GROUPS, NUMERICS, RETIRED, format_numbers, known_fields
-from pcore.registry import own_code
-from pcore.tasks import TASKS
+from pcore.config import trial_id, unflatten
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import Shard, parse_view
 from sweeps.engine.store.schema import COUNTS, Record, schema, view_schema
-from sweeps.engine.store.seal import BadFile, conform, read_parquet
+from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet
 
 # What commands ask of all trials: read with what is checked, so that no file is opened twice.
 ORIGIN = ["trial_id", "status", "error", "code_hash", "git_commit", "git_dirty"]
@@ -35,14 +30,12 @@ CHECKED = [
 ]
 
 
-def read_shard(
-    folder: Folder, shard: Shard, columns: list[str] | None = None, known: bool = True
-) -> pa.Table:
-    """Rows of a shard: some columns or all, in the one schema. known: it was checked before.
+def read_shard(folder: Folder, shard: Shard, columns: list[str] | None = None) -> pa.Table:
+    """Rows of a shard that was checked before: some columns or all, in the one schema.
 
     Raises BadFile if it is unreadable, FileNotFoundError if it is gone.
     """
-    table = read_parquet(folder.read(shard.name), shard.name, columns, known)
+    table = read_parquet(folder.read(shard.name), shard.name, columns, known=True)
     return conform(table, columns_of(columns))
 
 
@@ -60,7 +53,8 @@ def rows_of(rows: pa.Table, record: str) -> pa.Table:
 
 def check_shard(folder: Folder, shard: Shard) -> dict[str, Any]:
     """The columns `ORIGIN` of its trial. Raises BadFile if the shard is damaged or impossible."""
-    rows = read_shard(folder, shard, CHECKED, known=False)
+    data = folder.read(shard.name)
+    rows = conform(read_parquet(data, shard.name, CHECKED), columns_of(CHECKED))
     for column in ("trial_id", "attempt", "status"):
         values = rows.column(column).unique().to_pylist()
         if values != [getattr(shard, column)]:
@@ -76,7 +70,8 @@ def check_shard(folder: Folder, shard: Shard) -> dict[str, Any]:
         raise BadFile("ok, but without evaluations")
     _check_counts(evaluations)
     at = records.index("trial")
-    _check_config(rows.column("config_json")[at].as_py(), shard.trial_id)
+    if not is_sealed(data, shard.name):  # a seal says whose rows these are
+        _check_config(rows.column("config_json")[at].as_py(), shard.trial_id)
     return {name: rows.column(name)[at].as_py() for name in ORIGIN}
 
 
@@ -136,53 +131,22 @@ def _refuse(
         raise BadFile(f"{counts} {verb} at length {lengths[i]}, which is impossible")
 
 
-def _check_config(text: str | None, trial_id: str) -> None:
+def _check_config(text: str | None, name: str) -> None:
+    """Refuse the configuration of another trial, as far as it can be known here: own code is not
+    imported for this, and another version may have other fields.
+    """
     try:
         flat = json.loads(text or "")
     except ValueError:
         flat = None
     if not isinstance(flat, dict) or any(isinstance(v, (dict, list)) for v in flat.values()):
         raise BadFile("its config_json is not a valid configuration")
-    ids = possible_ids(flat)
-    if ids and trial_id not in ids:
-        raise BadFile(f"its configuration is that of trial {ids[-1]}")
-
-
-def possible_ids(flat: Mapping[str, Any]) -> list[str]:
-    """The trial ids that a flat configuration has had, that of today last; nothing if it cannot be
-    known here: it names own code, which is not imported for this, or fields of another version.
-
-    The same as `pcore.config.trial_id`, without building the configuration.
-    """
-    task = flat.get("task.name")
-    if task not in TASKS or own_code(flat):
-        return []
-    absent, known = _absent(str(task))
-    if not flat.keys() <= known:
-        return []
-    kept = {k: v for k, v in flat.items() if not (k in absent and _same(v, absent[k]))}
-    texts = (
-        json.dumps(kept | {"numerics": number}, sort_keys=True, separators=(",", ":"))
-        for number in range(1, NUMERICS + 1)
-    )
-    return [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts]
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a == b and isinstance(a, bool) == isinstance(b, bool)
-
-
-@functools.cache
-def _absent(task: str) -> tuple[dict[str, Any], frozenset[str]]:
-    """The fields that do not count at a certain value, with it; and all fields there are."""
-    values = {
-        f"{group}.{f.name}": f.metadata["absent"]
-        for group, cls in {"task": TASKS[task], **GROUPS}.items()
-        for f in fields(cls)
-        if "absent" in f.metadata
-    }
-    flat = {k: format_numbers(v) if isinstance(v, tuple) else v for k, v in values.items()}
-    return flat | RETIRED, frozenset([*known_fields(TASKS[task]), *RETIRED])
+    try:
+        config = unflatten(flat)
+    except ValueError:
+        return
+    if (other := trial_id(config)) != name:
+        raise BadFile(f"its configuration is that of trial {other}")
 
 
 def read_view(data: bytes, name: str) -> pa.Table:

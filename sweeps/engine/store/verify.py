@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
+from pcore.checkpoint import read_progress
 from sweeps.engine.store.beside import MECHANISMS, METRICS
 from sweeps.engine.store.checks import check_checkpoint, check_shard, read_view
 from sweeps.engine.store.folder import Folder
@@ -58,8 +59,10 @@ def find_problem(folder: Folder, name: str) -> str:
             MECHANISMS.check(folder.read(name), name)
         elif kind == "metric file":
             METRICS.check(folder.read(name), name)
-        elif kind in ("state", "weights"):
+        elif kind == "weights":
             check_checkpoint(folder.read(name))
+        elif kind == "state" and read_progress(folder.read(name))[0] < 0:
+            raise BadFile("no readable state")
         elif kind and name.endswith(".json") and not _is_object(folder.read(name)):
             raise BadFile("not a JSON object")
     except FileNotFoundError:

@@ -26,11 +26,11 @@ from pcore.flops import count_train_flops, count_train_tokens
 from pcore.model import make_model
 from pcore.training import Diverged, Report, train
 from sweeps.engine.arithmetic import process_settings
-from sweeps.engine.store.checks import check_checkpoint
 from sweeps.engine.store.folder import StorageFailed
 from sweeps.engine.store.schema import REPORT, Status
 from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.seal import BadFile
+from sweeps.engine.store.sources import hash_sources
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 from sweeps.engine.trial.lost import GIVEN_UP, MAX_LOST, count_lost, record_lost
@@ -172,6 +172,12 @@ class Attempt:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
+    @property
+    def maker(self) -> dict[str, str]:
+        """Who can go on from a state: this code on this kind of device."""
+        device = torch.device(self.settings.device).type
+        return {"code": hash_sources(), "device": device}
+
     def tell(self) -> dict[str, Any]:
         """What the file of a running attempt says of it."""
         results = self.last.results if self.last else ()
@@ -202,15 +208,12 @@ class Attempt:
         """The state of an earlier attempt, if any."""
         try:
             data = self.store.folder.read(f"{self.folder}/state.pt")
-            check_checkpoint(data)
         except (FileNotFoundError, BadFile):
             return None
         state = unpack_state(data, self.config)
-        curve = state.pop("curve", None) if state else None
-        if not isinstance(curve, list) or any(set(row) != set(REPORT) for row in curve):
+        if state is None or state.pop("made_by", None) != self.maker:
             return None
-        assert state is not None
-        self.first_step, self.curve = state["step"], curve
+        self.first_step, self.curve = state["step"], state.pop("curve")
         return state
 
     def take(self, report: Report) -> None:
@@ -238,7 +241,9 @@ class Attempt:
     def save(self) -> None:
         """Write the state after the last report."""
         assert self.last is not None
-        data = pack_state(self.config, self.last.state() | {"curve": self.curve})
+        data = pack_state(
+            self.config, self.last.state() | {"curve": self.curve, "made_by": self.maker}
+        )
         self.store.folder.write(f"{self.folder}/state.pt", data)
 
     def fail(self, error: Exception) -> Outcome:

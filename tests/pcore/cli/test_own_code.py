@@ -12,8 +12,6 @@ FIELDS = {
 }
 MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
     "ten": ("carry, 7)", "carry, 10)", "not all of the answer is in 0123456"),
-    "borrow": ("int(a) + int(b)", "int(a) - int(b)", "-1: answer_length says 2 symbols"),
-    "sign": ("written + str(carry)", 'written + "-"', "not all of the answer is in 0123456"),
     "separator": (
         'EXTRA = ""',
         'EXTRA = "+"',
@@ -25,7 +23,6 @@ MISTAKES = {  # in the template of a task: how a line is changed, and what the c
         "is the end of the answer cut off?",
     ),
     "longer": ("return length + 1", "return length", "answer_length says 1 symbols"),
-    "shorter": ("written + str(carry)", "written", "answer_length says 2 symbols"),
     "uncut": (
         "shape = (NUM_STRINGS, length)",
         "shape = (NUM_STRINGS, int(sizes.max()))",
@@ -102,7 +99,7 @@ def test_answers_are_compared_with_those_expected(pcore):
     wrong_answers = ["653+046=1032", "653+046=2302", "653-046=2301", "653+046=230", "653+046=2381"]
     code, wrong, _ = pcore(*check, *wrong_answers, "653+046=2301")
     assert code == 1
-    assert wrong.endswith("answered:Mine: 5 of 20 checks failed\n")
+    assert wrong.endswith("answered:Mine: 5 of 16 checks failed\n")
     told = "the task says 653+046=2301"
     assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
     assert f"expected 2302, but {told}\n" in wrong
@@ -170,7 +167,7 @@ def test_other_tasks_take_a_few_changed_lines(pcore, tmp_path, kind):
     assert out.splitlines()[-1].startswith("Its row in a table: python -m sweeps run ")
 
 
-@pytest.mark.parametrize(("more", "rows"), [(1, None), (2, 203), (5, 206)])
+@pytest.mark.parametrize(("more", "rows"), [(1, None), (5, 206)])
 def test_the_command_for_the_row_has_a_table_that_is_large_enough(pcore, tmp_path, more, rows):
     pcore("new", "task", f"long_{more}:Mine")
     file = tmp_path / f"long_{more}.py"
@@ -207,11 +204,10 @@ def test_queries_that_one_layer_cannot_tell_apart_are_named(pcore, tmp_path):
 
 
 @pytest.mark.parametrize("example", ["653+046", "=1", "653+046="])
-@pytest.mark.parametrize(("task", "shown"), [("addition", "352+502=4580"), ("copy", "257=257")])
-def test_an_example_without_query_or_answer_is_refused(pcore, task, shown, example):
-    code, out, err = pcore("check-task", task, example)
+def test_an_example_without_query_or_answer_is_refused(pcore, example):
+    code, out, err = pcore("check-task", "addition", example)
     assert (code, out) == (2, "")
-    assert err == f"pcore: {example!r} is not QUERY=ANSWER, such as {shown}\n"
+    assert err.startswith(f"pcore: {example!r} is not QUERY=ANSWER, such as 653+49=2070")
 
 
 @pytest.mark.parametrize("words", ["check-task {}", "check-mixer {}", "show {} 1+1"])
@@ -261,14 +257,3 @@ def test_new_refuses_and_changes_nothing(pcore, tmp_path, kind, name, reason):
     assert reason in err
     assert [path.name for path in tmp_path.iterdir()] == ["there.py"]
     assert (tmp_path / "there.py").read_text() == "mine = 1\n"
-
-
-def test_own_code_beside_the_person_is_found_and_its_failure_is_exit_code_1(pcore, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import torch\nfrom pcore.encodings import Encoding\n"
-        "class Leaky(Encoding):\n    uses_ids = True\n"
-        "    def embed(self, ids):\n        return torch.rand(*ids.shape[:2], 32)\n"
-    )
-    code, out, _ = pcore("check-encoding", "mine:Leaky")
-    assert code == 1
-    assert "FAIL" in out

@@ -37,12 +37,11 @@ def examples(config, length=3):
     return batch.tokens[:, :-1], positions.test_position_ids(relative_ids, config.position)[:, :-1]
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.6])
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_weights_mix_values_as_the_fused_kernel_does(tiny_config, changes, factor, monkeypatch):
+def test_weights_mix_values_as_the_fused_kernel_does(tiny_config, changes, monkeypatch):
     config = override(tiny_config, changes)
     model = make_model(config)
-    model.attention_factor = factor
+    model.attention_factor = 1.6
     tokens, ids = examples(config)
     fused = model(tokens, ids)
     weights = iter(attention_weights(model, tokens, ids))

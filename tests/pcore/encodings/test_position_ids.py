@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pcore.config import PositionConfig, TrialConfig, make_generator, override
+from pcore.config import TrialConfig, make_generator, override
 from pcore.encodings import position_ids as positions
+from pcore.settings import PositionConfig
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
 from pcore.validation import validate

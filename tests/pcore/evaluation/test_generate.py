@@ -1,5 +1,7 @@
 """Free decoding with a cache gives exactly what the teacher-forced pass measures."""
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from pcore.tasks.base import Batch
 from pcore.training import train
 
 
+@cache
 def train_halfway(config):
     """A model that answers some queries right and some wrong."""
     *_, last = train(config, report_every=10_000)
@@ -53,8 +56,6 @@ COPYING = {
     [
         {"model.num_layers": 1},
         {"model.num_layers": 2, "position.encoding": "rotary"},
-        {"model.num_layers": 3, "position.encoding": "none"},
-        {"model.num_layers": 2, "position.encoding": "alibi"},
         {
             "model.num_layers": 1,
             "model.attention_scale": "log-length",
@@ -128,12 +129,3 @@ def test_solve_reports_response_truth_and_stop(tiny_config):
 def test_solve_answers_queries_with_other_options_than_training(tiny_config):
     model = make_model(tiny_config)
     assert solve(model, tiny_config, "1+22+3").truth == ("6", "2", "0")
-
-
-def test_a_query_beyond_the_table_is_refused_in_one_sentence(tiny_config):
-    model = make_model(tiny_config)
-    query = "1" * 19 + "+2"
-    with pytest.raises(ValueError, match=r"IDs up to 20, below 21, which '1{19}"):
-        solve(model, tiny_config, query)
-    config = override(tiny_config, {"position.encoding": "rotary"})
-    assert solve(make_model(config), config, query).truth

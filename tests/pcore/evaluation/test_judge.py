@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from pcore import evaluation
 from pcore.batch import target_places
-from pcore.config import PositionConfig, TrialConfig, make_generator, override
+from pcore.config import TrialConfig, make_generator, override
 from pcore.encodings import ENCODINGS
 from pcore.encodings.position_ids import draw_position_ids, num_levels
 from pcore.evaluation import evaluation_ids, judge, predict_targets
 from pcore.model import Transformer, make_model
+from pcore.settings import PositionConfig
 from sweeps.baseline import addition
 from tests.support.obvious import judge_plainly, outcomes
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from pcore import mixing
 from pcore.batch import cut_batch
-from pcore.config import ModelConfig, TrialConfig, canonical, override, trial_id
+from pcore.config import TrialConfig, canonical, override, trial_id
 from pcore.data import TrainingData
 from pcore.diagnosis.attention import attention_weights
 from pcore.diagnosis.mechanism import mechanism_rows
@@ -22,6 +22,7 @@ from pcore.mixing import (
     find_attention,
 )
 from pcore.model import make_model
+from pcore.settings import ModelConfig
 from pcore.training import mean_loss, train
 from pcore.validation import validate
 
@@ -197,12 +198,6 @@ def test_own_code_that_promises_nothing_takes_the_plain_path(tiny_config, monkey
     assert model.share(*rows) is None
     monkeypatch.setattr("pcore.training.cut_batch", None)  # would raise if it were called
     assert list(train(config))[-1].finished
-
-
-def test_own_softmax_is_the_softmax(tiny_config):
-    own = make_model(override(tiny_config, {"model.attention": f"{HERE}:Undeclared"}))
-    plain, batch = make_model(tiny_config), TrainingData(tiny_config).next_batch()
-    torch.testing.assert_close(own(*batch[:2]), plain(*batch[:2]), atol=1e-5, rtol=1e-5)
 
 
 # What looks at models -----------------------------------------------------------------------------

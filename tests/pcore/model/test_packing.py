@@ -9,12 +9,13 @@ from collections import Counter
 import pytest
 import torch
 
-from pcore.batch import NO_TARGET, cut_batch, find_rows, phases
+from pcore.batch import NO_TARGET, cut_batch
 from pcore.config import make_generator, override
 from pcore.data import TrainingData
-from pcore.encodings.position_ids import GAP, draw_apart, needed_ids
+from pcore.encodings.apart import GAP, draw_apart, needed_ids
 from pcore.flops import count_train_flops
 from pcore.model import make_model
+from pcore.packing import find_rows, phases
 from pcore.training import mean_loss
 from pcore.validation import validate
 from tests.support.obvious import mean_loss as obvious_loss

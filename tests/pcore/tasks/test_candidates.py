@@ -5,17 +5,17 @@ import torch
 
 from pcore.checkpoint import save_model
 from pcore.cli import main
-from pcore.config import PositionConfig, TrialConfig, make_generator, override, trial_id
+from pcore.config import TrialConfig, make_generator, override
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
 from pcore.model import make_model
+from pcore.settings import PositionConfig
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
 from pcore.tasks.candidates import CANDIDATES, candidate_ids
 from pcore.tasks.commands import Commands
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.strings import Copy, Mirror, Parity, Reverse
-from pcore.training import train
+from pcore.tasks.strings import Copy, Parity, Reverse
 from pcore.validation import validate
 from tests.support.task_oracles import VARIANTS, make_rng
 
@@ -92,14 +92,6 @@ def test_no_id_depends_on_what_is_not_yet_written(task):
         )
 
 
-@pytest.mark.parametrize("task", [Copy(), Mirror(), Parity(scratchpad=True)], ids=str)
-def test_a_query_of_one_segment_has_mirrored_candidates(task):
-    batch = task.sample_length(1, 6, make_rng())
-    found = candidate_ids(batch, task, CANDIDATES)[0, 1:-1]
-    up, back, down, mirrored = (found[:, level] for level in range(4))
-    assert len((up + mirrored).unique()) == len((back + down).unique()) == 1
-
-
 @pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
 def test_no_candidate_exceeds_its_stated_limit_and_all_reach_it_at_full_length(task):
     for length in [n for n in range(1, 12) if _possible(task, n)][:3]:
@@ -128,13 +120,6 @@ def test_one_candidate_is_its_level_alone():
 # Configuration ------------------------------------------------------------------------------------
 
 
-def test_the_new_field_leaves_identities_alone_until_it_is_used():
-    base = override(TrialConfig(), {"position.ids": "candidates"})
-    assert trial_id(override(TrialConfig(), {"position.candidate": "all"})) == "71cb9a9faf807fb6"
-    ids = {trial_id(override(base, {"position.candidate": name})) for name in ("all", *CANDIDATES)}
-    assert len(ids) == 6
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -154,11 +139,6 @@ def test_the_new_field_leaves_identities_alone_until_it_is_used():
 def test_what_cannot_work_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         validate(override(TrialConfig(), changes))
-
-
-def test_one_candidate_serves_an_encoding_of_one_level():
-    changes = {"position.ids": "candidates", "position.encoding": "rotary"}
-    validate(override(TrialConfig(), changes | {"position.candidate": "backward-up"}))
 
 
 # The mixture --------------------------------------------------------------------------------------
@@ -187,15 +167,6 @@ def test_levels_weigh_the_same_at_first_and_their_sum_has_the_size_of_a_row():
     ids = torch.randint(0, 31, (40, 9, 5), generator=make_rng())
     rows = mixture.table.pow(2).mean()
     assert mixture.embed(ids).pow(2).mean() == pytest.approx(float(rows), rel=0.05)
-
-
-def test_training_moves_the_gate_and_the_weights_add_up_to_one(tiny_config):
-    report = list(train(override(tiny_config, ALL)))[-1]
-    model = make_model(override(tiny_config, ALL))
-    model.load_state_dict(report.checkpoints["last"])
-    weights = model.encoding.weights().detach()
-    assert float(weights.sum()) == pytest.approx(1)
-    assert weights.max() - weights.min() > 1e-3
 
 
 def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, capsys):

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
-from pcore.tasks.base import add_digits, draw_numbers
 from pcore.tasks.commands import Commands
+from pcore.tasks.digits import add_digits, draw_numbers
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.strings import Copy

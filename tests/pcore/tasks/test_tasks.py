@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcore.config import PositionConfig
 from pcore.encodings import position_ids as positions
+from pcore.settings import PositionConfig
 from pcore.tasks import TASKS, Task
 from pcore.tasks.addition import Addition, response_width
 from pcore.tasks.commands import Commands

@@ -1,7 +1,7 @@
 """The theorems' models, written by hand, are exact; and the weights do it, not the harness."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 import torch
@@ -9,27 +9,22 @@ import torch
 from pcore.batch import target_places
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
-from pcore.theory import formal
 from pcore.theory.addition import make_addition, make_scratchpad
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
+    Construction,
     Score,
     addition_with_rings,
     addition_with_scratchpad,
     check,
     check_hard,
     check_random,
-    exact_lengths,
     position_ids,
 )
 from pcore.theory.formal import (
     FormalTransformer,
-    ReluLayer,
-    Rows,
     default_scale,
     least_scale,
-    sign_vectors,
-    to_matrix,
 )
 from pcore.theory.multiplication import make_multiplication
 
@@ -66,6 +61,25 @@ def decode_freely(model: FormalTransformer, batch: Batch) -> torch.Tensor:
         token = model(tokens, ids[:, :end])[:, -1:].argmax(dim=2)
         tokens = torch.cat([tokens, token], dim=1)
     return tokens[:, first + 1 :]
+
+
+def exact_lengths(
+    construction: Construction, num_bits: int, dtype: torch.dtype, num_examples: int
+) -> Iterator[tuple[int, Score]]:
+    """(length, what was right) for rising lengths up to the first failure: up to 8 one by one, then
+    by steps of a quarter, the bound of the theorem and one beyond it.
+    """
+    bound = construction.max_digits(num_bits)
+    model = construction.make(num_bits, num_ids=2**num_bits + 1).to(dtype)
+    length = 1
+    while length <= bound + 1:
+        score = check_hard(model, construction, length)
+        score += check_random(model, construction.task, length, num_examples)
+        yield length, score
+        if not score.exact:
+            return
+        step = max(1, length // 4)
+        length = min(length + step, bound) if length < bound else length + 1
 
 
 # What the papers print --------------------------------------------------------------------------
@@ -114,18 +128,11 @@ def test_the_scratchpad_has_the_rows_of_its_docstring():
     assert last[3::4] == [0.333, 0.333, 0.333, 0.5]
 
 
-def test_addition_has_two_heads_one_layer_and_82_hidden_units():
-    (block,) = make_addition(4).blocks
-    assert len(block.attention.q) == 2
-    assert [len(bias) for bias in block.feed_forward.biases] == [82, 17 + 2 * 4]
-
-
 # Exactness --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("num_bits", "dtype"), [(4, torch.float32), (3, torch.float64)])
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("num_bits", [3, 4])
 def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bits, dtype):
     construction = CONSTRUCTIONS[name]
     *exact, (length, beyond) = exact_lengths(construction, num_bits, dtype, 20)
@@ -135,14 +142,13 @@ def test_exact_up_to_the_bound_and_wrong_everywhere_right_behind_it(name, num_bi
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("moduli", [(2, 3), (3, 4), (2, 3, 5), (5, 7)])
+@pytest.mark.parametrize("moduli", [(3, 4), (2, 3, 5)])
 def test_rings_add_exactly_up_to_their_product_less_two_and_nothing_beyond(moduli, dtype):
     construction, bound = addition_with_rings(moduli), math.prod(moduli) - 2
     model = make_addition(0, moduli=moduli, num_ids=bound + 3).to(dtype)
     assert model.embedding.shape[1] == 17 + sum(moduli)
     scores = [
-        check_hard(model, construction, length)
-        + check_random(model, construction.task, length, 20, name="rings")
+        check_hard(model, construction, length) + check_random(model, construction.task, length, 20)
         for length in range(1, bound + 2)
     ]
     assert all(score.exact for score in scores[:-1])
@@ -235,42 +241,6 @@ def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
 # Parts ------------------------------------------------------------------------------------------
 
 
-def test_position_vectors_are_far_apart():
-    for num_bits in (2, 5, 8):
-        products = sign_vectors(num_bits) @ sign_vectors(num_bits).T
-        same = torch.eye(2**num_bits, dtype=torch.bool)
-        assert (products[same] == num_bits).all()
-        assert products[~same].max() == num_bits - 2
-
-
-def test_small_circuits_compute_what_they_say():
-    rows = Rows()
-    a, b = rows.one("A"), rows.one("B")
-    layer = ReluLayer()
-    forms = [
-        layer.product(a, b),
-        layer.equal(a + b, 7),
-        layer.at_least(a - b, 2),
-        layer.square(a, 9),
-    ]
-    pairs = torch.cartesian_prod(torch.arange(10.0), torch.arange(10.0)).double()
-    pairs += 0.01 * torch.rand(pairs.shape, generator=torch.Generator().manual_seed(3))
-    weight, bias = to_matrix(layer.units, rows.width)
-    read, offset = to_matrix(forms, len(layer.units))
-    found = (pairs @ weight.T + bias).relu() @ read.T + offset
-    x, y = pairs.floor().unbind(1)
-    truth = torch.stack([x * y, (x + y == 7).double(), (x - y >= 2).double(), x * x], dim=1)
-    assert (found - truth).abs().max() < 0.5
-
-
-def test_attention_in_pieces_is_attention(monkeypatch):
-    model = make_multiplication(3)
-    batch = CONSTRUCTIONS["multiplication"].task.encode("77777*89")
-    whole = model(batch.tokens, position_ids(batch))
-    monkeypatch.setattr(formal, "MAX_SCORES", 3 * 7 * batch.tokens.shape[1])  # 3 queries of 7 heads
-    torch.testing.assert_close(model(batch.tokens, position_ids(batch)), whole)
-
-
 # The checks can fail ----------------------------------------------------------------------------
 
 
@@ -327,19 +297,6 @@ def test_published_end_flags_fail_on_first_operands_of_one_digit_only():
 
 
 # Large ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", NAMES)
-def test_ten_thousand_random_examples_are_right(name):
-    construction = CONSTRUCTIONS[name]
-    model = construction.make(8).float()
-    score, longest = Score(), 40 if name == "scratchpad" else 100  # whose sequences are longer
-    for length, num_examples in ((1, 1000), (2, 2000), (10, 3000), (30, 3000), (longest, 1000)):
-        score += check_random(model, construction.task, length, num_examples)
-    assert score.exact, score
-    assert score.num_examples == 10_000
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Training: exact resume, isolated randomness, and the arithmetic of the loop."""
 
+import io
 import itertools
 import math
 
@@ -9,15 +10,14 @@ import torch
 from pcore.checkpoint import (
     load_model,
     load_state,
-    pack_state,
     save_model,
     save_state,
-    unpack_state,
 )
-from pcore.config import OptimConfig, override
+from pcore.config import override
 from pcore.data import TrainingData
 from pcore.evaluation import judge, make_held_out_set
 from pcore.model import make_model
+from pcore.settings import OptimConfig
 from pcore.training import Candidate, Diverged, Run, learning_rate, train, weight_decay
 from tests.support.same import ALL_POLICIES, assert_same, facts
 
@@ -84,8 +84,12 @@ def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config, tmp
     save_state(file, tiny_config, next(train(tiny_config, report_every=5)).state())
     assert load_state(file, tiny_config) is not None
     assert load_state(file, override(tiny_config, {"seed": 1})) is None
-    file.write_bytes(file.read_bytes()[:-100])
-    assert load_state(file, tiny_config) is None
+    whole = file.read_bytes()
+    written_by_others = io.BytesIO()
+    torch.save(torch.load(io.BytesIO(whole)), written_by_others)
+    for data in (b"", whole[:-100], whole[100:], written_by_others.getvalue()):
+        file.write_bytes(data)
+        assert load_state(file, tiny_config) is None
     assert load_state(tmp_path / "absent.pt", tiny_config) is None
     assert list(tmp_path.iterdir()) == [file], "no temporary file is left"
 
@@ -289,35 +293,6 @@ def test_seconds_are_those_of_training_not_of_whoever_reads_reports(tiny_config,
         next(clock)
     assert found[:3] == [1.0, 2.0, 3.0]
     assert set(found[3:]) == {3.0}
-
-
-WRONG = {
-    "nothing": lambda state: state.clear(),
-    "a step too far": lambda state: state.update(step=10**9),
-    "no number": lambda state: state.update(step="5"),
-    "weights of another shape": lambda state: state["model"].update(embedding=torch.zeros(2, 2)),
-    "a weight too many": lambda state: state["model"].update(other=torch.zeros(2)),
-    "weights that are not finite": lambda state: state["model"]["embedding"].fill_(math.nan),
-    "moments of another shape": lambda state: state["optimizer"]["state"][0].update(
-        exp_avg=torch.zeros(3)
-    ),
-    "no optimizer": lambda state: state["optimizer"].clear(),
-    "a stream of numbers": lambda state: state["data"].update(start=torch.zeros(5)),
-    "half a stream": lambda state: state["data"].update(order=state["data"]["order"][:99]),
-    "a cursor behind the list": lambda state: state["data"].update(cursor=10**6),
-    "results that are none": lambda state: state.update(results=[{"length": 3}]),
-    "candidates of another policy": lambda state: state.update(candidates={"oracle": {}}),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_state_of_the_trial_with_wrong_contents_is_no_state(tiny_config, wrong):
-    config = override(tiny_config, {"data.num_examples": 40, "eval.checkpoints": "last,best"})
-    state = next(train(config, report_every=5)).state()
-    assert unpack_state(pack_state(config, state), config) is not None
-    WRONG[wrong](state)
-    assert unpack_state(pack_state(config, state), config) is None
-    assert unpack_state(pack_state(config, [state]), config) is None
 
 
 def test_best_and_oracle_are_chosen_as_they_are_evaluated(tiny_config):

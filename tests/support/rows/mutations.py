@@ -67,7 +67,7 @@ def make_store(root: Path) -> Store:
         ]
         kept = {"sweep": sweep, "scale": "smoke", "title": "T", "claim": "C", "seed": 0}
         store.write_view([kept | {"data_seed": 0} | cell for cell in cells])
-    state = pack_state(CONFIGS[0], {"step": 1, "weights": torch.arange(50.0)})
+    state = pack_state(CONFIGS[0], {"step": 1, "results": [], "weights": torch.arange(50.0)})
     folder.write(f"checkpoints/{IDS[0]}/state.pt", state)
     process = this_process().as_dict()
     marker = {"process": process, "launch": "x", "started_at": "2026-01-01T00:00:00+00:00"}

@@ -16,6 +16,7 @@ Only this script reads the variables, the engine knows nothing of them:
     FAULT_CLOCK=86400       the wall clock jumps by so much, forwards and back, twice a second
     FAULT_COUNT=FILE        where the number of writes so far is noted
     FAULT_LOOSE=5           shards from which on they are packed
+    FAULT_PATIENCE=8        seconds that the end of a launch waits for a silent mirror
 """
 
 import dataclasses
@@ -34,6 +35,7 @@ from pcore.config import override
 from sweeps.baseline import addition
 from sweeps.engine.launch import scheduler as runner
 from sweeps.engine.launch.cli import main
+from sweeps.engine.launch.mirror import target
 from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store import store
 from sweeps.engine.store.folder import Folder
@@ -95,6 +97,7 @@ def plant() -> None:
     runner.make_settings, attempt.train = settings, slow_train
     if loose := fault("LOOSE"):
         store.CHUNK = int(loose)
+    target.PATIENCE = float(fault("PATIENCE", str(target.PATIENCE)))
     _plant_kill()
     if jump := float(fault("CLOCK", "0")):
         threading.Thread(target=_jump, args=(jump,), daemon=True).start()

@@ -63,9 +63,10 @@ def on_ray(results: Path, *flags: str, **variables: str) -> subprocess.Popen:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path, number):
-    """What ran is continued from its state."""
+def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
+    """What ran is continued from its state. SIGTERM, which has the same handler, is what Slurm
+    sends (tests/cluster/test_slurm.py).
+    """
     longer = ["--name", "longer", "--set", "optim.num_steps=600", "--only", "coupling*"]
     driver = on_ray(tmp_path, *longer)
     tree: list[psutil.Process] = []
@@ -73,7 +74,7 @@ def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path, numb
         wait_until(lambda: ok_shards(tmp_path) or driver.poll() is not None, 300)
         assert driver.poll() is None, finish_fresh(driver)
         tree = psutil.Process(driver.pid).children(recursive=True)
-        driver.send_signal(number)
+        driver.send_signal(signal.SIGINT)
         output = finish_fresh(driver, patience=100)
     finally:
         driver.kill()
@@ -93,7 +94,7 @@ def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path, numb
 
 def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_next_launch(tmp_path):
     """Its worker is killed as often as it claims the trial; all others are finished meanwhile."""
-    driver, victim, kills = on_ray(tmp_path, "--seeds", "2"), "", set[int]()
+    driver, victim, kills = on_ray(tmp_path, "--seeds", "1"), "", set[int]()
     while driver.poll() is None:
         for marker in sorted((tmp_path / "running").glob("*.json")):
             victim = victim or marker.stem[:16]
@@ -108,13 +109,13 @@ def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_ne
     assert f"({victim})" in output[output.index("lost: ") :]
     assert f"its worker died {MAX_LOST} times" in output
     statuses = Counter(shard.status for shard in Store(tmp_path).shards())
-    assert statuses == {"ok": 11, "lost": len(kills)}
+    assert statuses == {"ok": 5, "lost": len(kills)}
     # One more worker may claim it, only to find it given up; it is killed if it is seen.
     assert len(kills) in (MAX_LOST, MAX_LOST + 1)
-    driver = on_ray(tmp_path, "--seeds", "2", "--executor", "inline")
+    driver = on_ray(tmp_path, "--seeds", "1", "--executor", "inline")
     assert finish_fresh(driver)
     assert driver.returncode == 0
-    check_once(tmp_path, 12)
+    check_once(tmp_path, 6)
 
 
 # The tracking server and its database
@@ -182,26 +183,24 @@ def test_a_killed_tracking_server_costs_the_sweep_nothing_and_is_caught_up_with(
         catch_up(results, uri, database)
 
 
-def test_a_dead_or_silent_tracking_server_makes_no_trial_slower(tmp_path):
-    """Trials take as long as without a mirror; a silent server is waited for once, at the end."""
+def test_a_silent_tracking_server_makes_no_trial_slower(tmp_path):
+    """Trials take as long as without a mirror; the server is waited for once, at the end."""
     driver = start_fresh(tmp_path / "none", "--no-report", "--no-mlflow", **SLOW)
     output = finish_fresh(driver)
     assert driver.returncode == 0, output
-    plain = launch_seconds(output)
+    plain, patience, results = launch_seconds(output), 8, tmp_path / "silent"
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(64)
-        for name, port in {"dead": 9, "silent": silent.getsockname()[1]}.items():
-            results = tmp_path / name
-            driver = sweep(results, f"http://127.0.0.1:{port}")
-            output = finish_fresh(driver)
-            assert driver.returncode == 0, output
-            assert INCOMPLETE in output
-            check_once(results, 8)
-            took = launch_seconds(output)
-            print(f"{name}: {took:.0f} s, without a mirror {plain:.0f} s")
-            assert trial_seconds(results) < 1.5 * trial_seconds(tmp_path / "none") + 5
-            assert took < plain + (15 if name == "dead" else 75)
+        driver = sweep(results, f"http://127.0.0.1:{silent.getsockname()[1]}", patience=patience)
+        output = finish_fresh(driver)
+    assert driver.returncode == 0, output
+    assert INCOMPLETE in output
+    check_once(results, 8)
+    took = launch_seconds(output)
+    print(f"silent: {took:.0f} s, without a mirror {plain:.0f} s")
+    assert trial_seconds(results) < 1.5 * trial_seconds(tmp_path / "none") + 5
+    assert took < plain + patience + 15
 
 
 def trial_seconds(results: Path) -> float:

@@ -16,7 +16,7 @@ from sweeps.engine.plan import make_plan
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import attempt, provenance
-from sweeps.engine.trial.attempt import Settings, run_attempt
+from sweeps.engine.trial.attempt import Attempt, Settings, run_attempt
 from sweeps.engine.trial.lost import MAX_LOST, count_lost, record_lost
 from sweeps.engine.trial.processes import this_process
 from sweeps.engine.trial.running import attempts_at
@@ -92,6 +92,16 @@ def test_an_interrupted_trial_continues_exactly(tmp_path, number):
     ]
     for a, b in zip(weights[0].parameters(), weights[1].parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_other_code_starts_an_interrupted_trial_anew(tmp_path, monkeypatch):
+    config = override(CONFIG, {"optim.num_steps": 170})
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_attempt(config, tmp_path)
+    attempt = Attempt(config, Settings(results=str(tmp_path)), Store(tmp_path))
+    assert attempt.resume() is not None
+    monkeypatch.setattr("sweeps.engine.trial.attempt.hash_sources", lambda: "a2:000000000000")
+    assert attempt.resume() is None
 
 
 def test_a_second_interrupt_ends_at_once_and_one_at_the_end_begins_no_other_trial(tmp_path):

@@ -1,20 +1,21 @@
-"""`--set`, `--axis`, `--only`, `--add`: other cells without editing, under a name of their own."""
+"""`--set`, `--axis`, `--only`, `--add`, `--except`: other cells without editing, under a name of
+their own. What cannot work is refused in tests/snapshots/refusals/sweeps.txt.
+"""
 
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import pytest
 
+from analysis.load import load_sweep
 from pcore.config import override, trial_id
 from sweeps.__main__ import main as sweeps_command
 from sweeps.commands.catalogue import find_sweep
+from sweeps.commands.merge import merge_stores
 from sweeps.engine.changes import (
-    Change,
     Changes,
     change_sweeps,
-    describe_replaced,
     parse_added,
     parse_axis,
     parse_set,
@@ -25,47 +26,34 @@ from tests.support.sweeps.processes import ROOT, environment
 from tests.support.sweeps.tiny import CONFIG, make_sweep, run
 
 RATE = "optim.learning_rate"
-Texts = Sequence[str]
+SET = ("--set", "model.d_ff=16")
 
 
-def changed(
-    sweep: Sweep,
-    *,
-    sets: Texts = (),
-    axes: Texts = (),
-    only: Texts = (),
-    added: Texts = (),
-    name: str | None = None,
-) -> Sweep:
-    changes = Changes(
-        sets=[*map(parse_set, sets)],
-        axes=[*map(parse_axis, axes)],
-        only=only,
-        added=[*map(parse_added, added)],
-        name=name,
-    )
-    (result,) = change_sweeps([sweep], changes)
+def changed(sweep: Sweep, name: str | None = None, **texts: list[str]) -> Sweep:
+    """texts: of the flags sets, axes, only, added, without."""
+    parsers = {"sets": parse_set, "axes": parse_axis, "added": parse_added}
+    given = {key: [parsers.get(key, str)(text) for text in texts[key]] for key in texts}
+    (result,) = change_sweeps([sweep], Changes(name=name, **given))
     return result
 
 
-def test_a_set_changes_every_cell_and_is_said_once_in_the_title():
+def labels(sweep: Sweep, scale: str = "smoke") -> list[str]:
+    return [cell.label for cell in sweep.cells(scale)]
+
+
+def command(name: str, results, *words: str) -> int:
+    return sweeps_command([name, *words, "--results", str(results)])
+
+
+def test_a_set_changes_every_cell_and_labels_say_so():
     sweep = changed(make_sweep(), sets=[f"{RATE}=1e-2", "model.d_ff=16"])
     cells = sweep.cells("smoke")
-    assert [cell.label for cell in cells] == ["one", "two"]
+    assert labels(sweep) == [f"{c}, learning_rate=0.01, d_ff=16" for c in ("one", "two")]
     assert {(c.config.optim.learning_rate, c.config.model.d_ff) for c in cells} == {(0.01, 16)}
     assert [cell.config.model.num_layers for cell in cells] == [1, 2]
-    assert sweep.title == "A tiny sweep; d_ff=16, learning_rate=0.01"
-
-
-def test_a_label_says_what_the_script_varies_and_a_set_makes_one():
-    """Else "coupling, 1 layer" would have two."""
-    script = find_sweep("depth_ablation")
-    sweep = changed(script, only=["coupling, 1 layer"], sets=["model.num_layers=2"])
-    assert [c.label for c in sweep.cells("laptop")] == ["coupling, 1 layer, num_layers=2"]
-    sweep = changed(script, sets=[f"{RATE}=1e-3", "model.d_ff=64"])  # rates are of recipes
-    assert [c.label for c in sweep.cells("smoke")] == [c.label for c in script.cells("smoke")]
-    wide = [c.label for c in sweep.cells("laptop")]  # there the script has two widths
-    assert wide == [f"{c.label}, d_ff=64" for c in script.cells("laptop")]
+    (cell, _) = changed(make_sweep(), sets=[f"{RATE}={CONFIG.optim.learning_rate}"]).cells("smoke")
+    assert cell.id == trial_id(CONFIG), "a change is of the identity of its configuration"
+    assert change_sweeps([make_sweep()], Changes())[0].command == ""
 
 
 def test_axes_cross_every_cell_the_last_fastest_and_are_coordinates():
@@ -76,41 +64,35 @@ def test_axes_cross_every_cell_the_last_fastest_and_are_coordinates():
     assert cells[1].axes == {"arm": "one", "learning_rate": 0.001, "norm": "layer"}
 
 
-def test_a_title_does_not_name_the_task_that_was_replaced():
-    script = find_sweep("encoding_ablation")
-    assert script.title == "Addition: position encodings at equal depth"
-    sweep = changed(script, sets=["task.name=sorting"])
-    assert sweep.title == "Position encodings at equal depth; name=sorting"
-    sweep = changed(script, sets=["model.d_ff=64"])
-    assert sweep.title == f"{script.title}; d_ff=64"
-
-
 def test_values_with_commas_are_separated_by_semicolons():
-    sweep = changed(make_sweep(one={}), axes=["eval.test_lengths=5;5,6"])
-    assert [c.config.eval.test_lengths for c in sweep.cells("smoke")] == [(5,), (5, 6)]
+    sweep = changed(make_sweep(), axes=["eval.test_lengths=5;5,6"])
+    assert [c.config.eval.test_lengths for c in sweep.cells("smoke")[:2]] == [(5,), (5, 6)]
 
 
-def test_two_fields_of_one_name_are_told_apart_by_their_groups():
-    sweep = changed(make_sweep(one={}), sets=["data.max_length=2"], axes=["model.num_layers=1,2"])
-    assert sweep.cells("smoke")[0].label == "one, num_layers=1"
-    of_its_own = grid(CONFIG, num_layers=axis("model.d_ff", 16, 32))
-    sweep = Sweep(name="s", title="", claim="", cells=lambda _: of_its_own, seeds={})
-    (_, cell, *_) = changed(sweep, axes=["model.num_layers=1,2"]).cells("smoke")
-    assert cell.axes == {"num_layers": 16, "model.num_layers": 2}
+def test_an_axis_that_the_sweep_has_already_gets_its_whole_name():
+    cells = grid(CONFIG, num_layers=axis("model.num_layers", 1))
+    sweep = Sweep(name="s", title="S", claim="c", cells=lambda scale: cells, seeds={"smoke": "1"})
+    sweep = changed(sweep, axes=["model.num_layers=1,2"])
+    assert [sorted(c.axes) for c in sweep.cells("smoke")] == [
+        ["model.num_layers", "num_layers"]
+    ] * 2
 
 
-def test_only_keeps_the_cells_of_its_labels_in_their_order():
-    script = find_sweep("depth_ablation")
-    labels = [cell.label for cell in script.cells("smoke")]
-    sweep = changed(script, only=["NoPE*", labels[0]])
-    kept = [label for label in labels if label.startswith("NoPE") or label == labels[0]]
-    assert [cell.label for cell in sweep.cells("smoke")] == kept
-    assert 1 < len(kept) < len(labels)
-    assert sweep.title.endswith(f"; only NoPE* and {labels[0]!r}"), "it has a comma"
-    grown = changed(script, only=[labels[0]], axes=[f"{RATE}=1e-3,2e-3"])
-    assert [c.label for c in grown.cells("smoke")] == [
-        f"{labels[0]}, learning_rate={rate}" for rate in (0.001, 0.002)
-    ]
+def test_only_and_except_choose_by_label_or_pattern_and_may_name_what_add_makes():
+    mine = ["mine=one+model.norm=layer"]
+    assert labels(changed(make_sweep(), only=["t*"])) == ["two"]
+    assert labels(changed(make_sweep(), without=["t*"])) == ["one"]
+    assert labels(changed(make_sweep(), only=["mi*"], added=mine)) == ["mine"]
+    assert labels(changed(make_sweep(), only=["mi*", "two"], added=mine)) == ["two", "mine"]
+    wide = changed(make_sweep(), added=mine, sets=["model.d_ff=16"])
+    assert labels(wide)[-1] == "mine, d_ff=16"
+    assert {c.config.model.d_ff for c in wide.cells("smoke")} == {16}
+    without = changed(make_sweep(), axes=["position.max_position=12,4"], without=["*=4"])
+    assert len(without.trials("smoke", "1")) == 2, "a bad combination is left out of a grid"
+    there = changed(find_sweep("depth_ablation"), only=["NoPE, 3 layers"])
+    assert there.cells("laptop")
+    with pytest.raises(ValueError, match=r"has no such cell\. There is one at scale laptop\."):
+        there.cells("smoke")
 
 
 def test_an_added_cell_is_like_the_one_it_names_and_keeps_its_recipe():
@@ -123,46 +105,6 @@ def test_an_added_cell_is_like_the_one_it_names_and_keeps_its_recipe():
     expected = {"position.encoding": "rotary", "position.start": "random"}
     assert mine.config == override(cells["coupling"].config, expected)
     assert (mine.label, mine.axes) == ("mine", {"method": "mine"})
-    assert sweep.title.endswith("; only coupling and NoPE, with mine")
-    other = changed(script, added=[own.replace("mine", "yours")])
-    assert [c.label for c in other.cells("laptop")] == [*cells, "yours"]
-
-
-@pytest.mark.parametrize("pattern", ["mine", "mi*"])
-def test_only_may_name_what_add_makes(pattern):
-    sweep = changed(make_sweep(), only=[pattern], added=["mine=one+model.norm=layer"])
-    assert [c.label for c in sweep.cells("smoke")] == ["mine"]
-    sweep = changed(make_sweep(), only=[pattern, "t*"], added=["mine=one+model.norm=layer"])
-    assert [c.label for c in sweep.cells("smoke")] == ["two", "mine"]
-
-
-def test_titles_name_the_task_of_the_script_unless_all_cells_have_another():
-    script = find_sweep("encoding_ablation")
-    copies = ["copy=coupling+task.name=copy", "copy, NoPE=NoPE+task.name=copy"]
-    title = changed(script, only=["copy*"], added=copies).title
-    assert title == "Position encodings at equal depth; only copy*, with copy and 'copy, NoPE'"
-    named = changed(script, only=["copy*"], added=copies, name="Copies", sets=["model.d_ff=64"])
-    assert named.title == "Position encodings at equal depth; d_ff=64, Copies"
-    for only in ((), ["copy*", "NoPE"]):
-        assert changed(script, only=only, added=copies).title.startswith("Addition: ")
-
-
-def test_sets_and_axes_change_added_cells_too():
-    sweep = changed(make_sweep(), added=["mine=one+model.norm=layer"], sets=["model.d_ff=16"])
-    assert [c.label for c in sweep.cells("smoke")][-1] == "mine"
-    assert {c.config.model.d_ff for c in sweep.cells("smoke")} == {16}
-
-
-def test_what_a_change_replaces_is_said(tmp_path, capsys):
-    assert run(make_sweep(), tmp_path, "--set", "model.d_ff=16", "--plan") == 0
-    assert f"replaces model.d_ff={CONFIG.model.d_ff}\n" in capsys.readouterr().out
-    hints = changed(
-        find_sweep("encoding_ablation"),
-        only=["coupling", "index hints"],
-        sets=["optim.batch_size=100"],
-    )
-    assert describe_replaced(hints.cells("paper")) == "replaces optim.batch_size=1000 or 400"
-    assert describe_replaced(find_sweep("encoding_ablation").cells("paper")) == ""
 
 
 def test_trials_that_equal_a_baseline_are_not_run_again(tmp_path, capfd):
@@ -182,99 +124,85 @@ def test_trials_that_equal_a_baseline_are_not_run_again(tmp_path, capfd):
     assert "table rates" in capfd.readouterr().out
 
 
-def test_without_changes_a_sweep_is_itself():
-    sweep = make_sweep()
-    assert change_sweeps([sweep], Changes()) == [sweep]
-
-
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        (["--set", "optim.learningrate=1"], "Did you mean 'optim.learning_rate'?"),
-        (["--set", f"{RATE}=fast"], f"{RATE}='fast' is not a valid float"),
-        (["--axis", "model.norm=rms,batch"], "model.norm='batch' is not one of: rms, layer"),
-        (
-            ["--set", "model.num_layers=2"],
-            "configuration: its own cells differ in model.num_layers;",
-        ),
-        (["--set", "seed=3"], "--seeds"),
-        ([f"--{RATE}", "1e-2"], f"a field is changed with --set {RATE}=VALUE"),
-        (["--set", f"{RATE}=1", "--axis", f"{RATE}=2,3"], "changed twice"),
-        (
-            ["--axis", "position.max_position=12,4"],
-            "leave it out with --except 'one, max_position=4', and 1 more",
-        ),
-        (["--except", "three"], "--except 'three': tiny has no such cell."),
-        (
-            ["--set", "model.dropout=0.1"],
-            "unknown field 'model.dropout'. pcore has none like it: `python -m pcore train --help`",
-        ),
-        (["--only", "one, two"], "tiny has no such cell. Repeat the flag for each label."),
-        (["--only", "ONE"], "--only 'ONE': tiny has no such cell. Did you mean 'one'?"),
-        (["--only", "on"], "--only 'on': tiny has no such cell. Did you mean 'one'?"),
-        (["--add", "x=on+model.d_ff=8"], "--add 'on': tiny has no such cell. Did you mean 'one'?"),
-        (["--add", "two=one+model.d_ff=8"], "--add 'two': tiny has a cell of this label"),
-        (["--add", "x=one+model.dff=8"], "Did you mean 'model.d_ff'?"),
-        (["--add", "x=one+model.num_layers=2"], "cells 'two' and 'x' are the same configuration"),
-    ],
-)
-def test_what_cannot_work_is_refused_in_a_sentence(tmp_path, capsys, flags, sentence):
-    assert run(make_sweep(), tmp_path, *flags, "--name", "mine") == 2
-    assert sentence in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_changed_sweep_needs_a_name_to_run_and_none_to_be_planned(tmp_path, capsys):
+def test_a_changed_sweep_needs_a_name_to_run_and_none_to_be_shown(tmp_path, capsys):
     assert run(make_sweep(), tmp_path, "--only", "one") == 2
     assert "a changed sweep needs a name" in capsys.readouterr().err
     assert run(make_sweep(), tmp_path, "--only", "one", "--plan") == 0
-    assert "tiny, changed [smoke]: A tiny sweep; only one" in capsys.readouterr().out
+    assert "tiny, changed [smoke]: A tiny sweep; changed" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
-
-
-def test_a_bad_combination_is_left_out_of_a_grid(tmp_path, capsys):
-    flags = ["--plan", "--seeds", "1", "--axis", "position.max_position=12,4"]
-    assert run(make_sweep(), tmp_path, *flags, "--except", "*=4") == 0
-    printed = capsys.readouterr().out
-    assert "max_position=12" in printed
-    assert "2 trials, 0 finished, 2 to run" in printed
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--set", RATE],
-        ["--set", "=1"],
-        ["--axis", f"{RATE}=1"],
-        ["--axis", f"{RATE}=1,1"],
-        ["--add", "mine"],
-        ["--add", "mine=one"],
-    ],
-)
-def test_what_is_no_change_is_a_mistake_of_the_command_line(tmp_path, capsys, flags):
-    assert run(make_sweep(), tmp_path, *flags) == 2
-    assert f"argument {flags[0]}" in capsys.readouterr().err
-
-
-def test_the_commands_take_changes(tmp_path, capsys):
-    flags = ["--scale", "smoke", "--seeds", "1", "--results", str(tmp_path)]
-    head = "depth_ablation, changed [smoke]"
     for name in ("plan", "status"):
-        assert sweeps_command([name, "depth_ablation", *flags, "--set", f"{RATE}=1e-2"]) == 0
-        assert capsys.readouterr().out.startswith(head)
+        flags = ["--scale", "smoke", "--seeds", "1", "--set", f"{RATE}=1e-2"]
+        assert command(name, tmp_path, "depth_ablation", *flags) == 0
+        assert capsys.readouterr().out.startswith("depth_ablation, changed [smoke]")
 
 
-def test_a_change_is_of_the_identity_of_its_configuration():
-    (cell, _) = changed(make_sweep(), sets=[f"{RATE}={CONFIG.optim.learning_rate}"]).cells("smoke")
-    assert cell.id == trial_id(CONFIG)
-    assert Change(field=RATE, values=("1",)).leaf == "learning_rate"
+def test_a_sweep_with_a_name_is_found_under_it_with_its_command(tmp_path, capfd):
+    flags = [*SET, "--axis", "eval.test_lengths=5;5,6", "--only", "o*"]
+    flags += ["--add", "mine=one+model.d_model=16", "--except", "mine*", "--name", "wide"]
+    for seeds in ("1", "1", "2"):  # the same command runs again and takes more seeds
+        assert run(make_sweep(), tmp_path, *flags, "--seeds", seeds) == 0
+    assert "analysis table wide --scale smoke" in capfd.readouterr().out
+    assert len(Store(tmp_path).shards()) == 4
+    where = ["--scale", "smoke"]
+    for name in ("status", "trials"):
+        assert command(name, tmp_path, "wide", *where) == 0
+        printed = capfd.readouterr().out
+        assert printed.startswith("wide [smoke]: A tiny sweep; wide\n")
+        assert "  one, d_ff=16, test_lengths=5,6  " in printed
+    assert command("why", tmp_path, "wide/one, d_ff=16, test_lengths=5/seed 0") == 0
+    assert "wide [smoke]/one, d_ff=16, test_lengths=5/seed 0" in capfd.readouterr().out
+    results = load_sweep(tmp_path, "wide", "smoke")
+    assert len(results.view) == 4
+    again = (
+        "python -m sweeps run tiny --set model.d_ff=16 --axis 'eval.test_lengths=5;5,6' "
+        "--only 'o*' --add mine=one+model.d_model=16 --except 'mine*' --name wide --scale smoke"
+    )
+    assert results.command == again
+    for words in (["run", *where], ["plan", *where], ["status", *where, "--seeds", "2"]):
+        assert command(words[0], tmp_path, "wide", *words[1:]) == 2
+        told = f"'wide' is a changed sweep; repeat the command that made it: {again}\n"
+        assert told in capfd.readouterr().err
+    assert command("status", tmp_path, "wide") == 2
+    assert f"{tmp_path} has 'wide' at --scale smoke only" in capfd.readouterr().err
 
 
-def test_a_label_of_another_scale_is_found_there(capsys):
-    sweep = changed(find_sweep("depth_ablation"), only=["NoPE, 3 layers"])
-    assert sweep.cells("laptop")
-    with pytest.raises(ValueError, match=r"has no such cell\. There is one at scale laptop\."):
-        sweep.cells("smoke")
+@pytest.mark.parametrize("flag", ["--plan", "--no-report"])
+def test_the_name_of_another_sweep_in_the_store_is_refused_before_any_trial(
+    tmp_path, capsys, monkeypatch, flag
+):
+    assert run(make_sweep(one={}), tmp_path, *SET, "--name", "wide", "--seeds", "1") == 0
+    before = _rows(tmp_path)
+    monkeypatch.setattr("sweeps.engine.launch.launch.make_plan", pytest.fail)
+    capsys.readouterr()
+    other = ["--set", "model.d_ff=32", "--name", "wide"]
+    assert run(make_sweep(one={}), tmp_path, *other, flag) == 2
+    assert (
+        f"{tmp_path} has another sweep 'wide' [smoke], made by: python -m sweeps run tiny "
+        "--set model.d_ff=16 --name wide --scale smoke; choose another name"
+    ) in capsys.readouterr().err
+    assert _rows(tmp_path) == before
+    Store(tmp_path).write_view([row | {"sweep": "own", "command": None} for row in _rows(tmp_path)])
+    assert run(make_sweep(one={}), tmp_path, *other[:3], "own", flag) == 2
+    assert "made by: a script; choose another name" in capsys.readouterr().err
+
+
+def _rows(folder) -> list[dict]:
+    return Store(folder).load_view("wide", "smoke").to_pylist()
+
+
+def test_views_of_one_name_and_other_cells_are_not_joined(tmp_path, capsys):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, width in ((one, 16), (other, 32)):
+        flags = ["--set", f"model.d_ff={width}", "--name", "wide", "--seeds", "1"]
+        assert run(make_sweep(one={}), folder, *flags) == 0
+    before = _rows(other)
+    assert merge_stores(str(one), str(other)) == 0
+    assert "wide-smoke: INTO has another sweep of this name" in capsys.readouterr().out
+    assert _rows(other) == before
+    assert run(make_sweep(one={}), tmp_path / "more", *SET, "--name", "wide", "--seeds", "1@7") == 0
+    assert merge_stores(str(tmp_path / "more"), str(one)) == 0
+    assert "views: 1 grew" in capsys.readouterr().out
+    assert len(_rows(one)) == 2
 
 
 def test_own_code_is_found_in_the_working_directory(tmp_path):

@@ -24,7 +24,6 @@ from urllib.parse import quote
 
 from pcore.cli.parser import first_line
 from pcore.config import SEEDS, TrialConfig, flatten
-from sweeps.engine.launch.mirror.charts import SHARED_VIEW, shared_view
 from sweeps.engine.launch.mirror.target import Shown, Target, stamp
 from sweeps.engine.spec import seeds_text
 from sweeps.engine.store.names import Shard
@@ -134,9 +133,7 @@ class Experiment:
     ):
         self.client, self.shown, self.store, self.tick = client, shown, store, tick
         self.id = self._find_experiment(target)
-        kind = {"mlflow.experimentKind": "custom_model_development"}
-        for key, value in (kind | {SHARED_VIEW: shared_view()}).items():
-            client.set_experiment_tag(self.id, key, value)
+        client.set_experiment_tag(self.id, "mlflow.experimentKind", "custom_model_development")
         self.written = dict[str, str]()  # shard that MLflow shows, by trial
         self.parent, self.report = "", ""
         for run in self._runs():
