@@ -115,6 +115,7 @@ def compare(options: argparse.Namespace) -> int:
     from analysis.tables.comparison_table import change_table, count_cells
 
     (a, name_a), (b, name_b) = _operands(options)
+    a, b = load.unchanged_labels(a, b.cells), load.unchanged_labels(b, a.cells)
     if not set(a.cells) & set(b.cells):
         hint = "name a cell of each: SWEEP/CELL"
         raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")

@@ -201,6 +201,23 @@ def select_cell(results: Results, cell: str, label: str) -> Results:
     return replace(results, **{k: f.assign(cell=label) for k, f in kept.items()})
 
 
+def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
+    """The sweep under these labels, if its own are these and one and the same ending, as
+    those of sweeps with `--set` are; else as it is.
+    """
+    cells = results.cells
+    endings = {cell.removeprefix(label) for cell in cells[:1] for label in labels} - set(cells)
+    for ending in endings:
+        short = [cell.removesuffix(ending) for cell in cells]
+        if all(cell.endswith(ending) for cell in cells) and set(short) <= set(labels):
+            names, frames = dict(zip(cells, short, strict=True)), dict[str, pd.DataFrame]()
+            for name in FRAMES:
+                frame = getattr(results, name)
+                frames[name] = frame.assign(cell=frame["cell"].map(names))
+            return replace(results, **frames)
+    return results
+
+
 def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     """A row per configuration that a search tried: arm, each searched field, near_score,
     num_steps (of its longest training) and is_best.

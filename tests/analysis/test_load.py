@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import load_sweep, trained_ranges
+from analysis.load import FRAMES, load_sweep, trained_ranges, unchanged_labels
 from analysis.rows import read_rows
 from pcore.config import trial_id
 from pcore.tasks import Copy
@@ -86,6 +86,17 @@ def test_a_trial_may_serve_two_cells(tmp_path: Path):
     store.write_view(view_rows({"a": [config], "b": [config]}))
     results = load_sweep(tmp_path, "depth_ablation", "laptop")
     assert results.evaluation.groupby("cell").size().to_dict() == {"a": 14, "b": 14}
+
+
+def test_a_sweep_changed_by_set_is_compared_under_the_labels_of_its_script():
+    results = example()
+    frames = {n: getattr(results, n) for n in FRAMES}
+    longer = {n: f.assign(cell=f["cell"].astype(str) + ", d_ff=64") for n, f in frames.items()}
+    changed = dataclasses.replace(results, **longer)
+    assert unchanged_labels(changed, results.cells).cells == results.cells
+    assert unchanged_labels(changed, results.cells[1:]).cells == changed.cells  # one is another's
+    assert unchanged_labels(results, changed.cells).cells == results.cells
+    assert len(unchanged_labels(changed, results.cells).evaluation) == len(results.evaluation)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
