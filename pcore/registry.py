@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 LETTERS = frozenset(string.ascii_letters + "_")  # ranges of lengths, 5-200:5, have none
@@ -52,11 +52,22 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
     """
     if name in table:
         return table[name]
-    module_name, colon, class_name = name.partition(":")
-    if not colon:
-        raise ValueError(
-            f"unknown {kind} {name!r}.{nearest(name, table)} Own code: 'package.module:Class'."
-        )
+    if ":" not in name:
+        hint = f"{nearest(name, table)} Own code: 'package.module:Class'."
+        if "." in name:
+            hint = f" Did you mean {':'.join(name.rsplit('.', 1))!r}?"
+        raise ValueError(f"unknown {kind} {name!r}.{hint}")
+    cls = import_named(name, kind)
+    base = _common_base(table)
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        wanted = "a class" if base is object else f"a subclass of {base.__module__}:{base.__name__}"
+        raise ValueError(f"{kind} {name!r} is not {wanted}")
+    return cls
+
+
+def import_named(name: str, kind: str) -> Any:
+    """What `package.module:Name` stands for. Raises ValueError as `resolve`."""
+    module_name, _, member = name.partition(":")
     if (file := _READING.get()) and module_name not in sys.modules:
         raise ValueError(
             f"{file} names own code, {kind} {name!r}, which would be imported and run: "
@@ -67,17 +78,12 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
     except Exception as error:  # own code may raise anything
         message = f"{type(error).__name__}: {error}"
         raise ValueError(f"{kind} {name!r}: cannot import {module_name!r}: {message}") from error
-    if not hasattr(module, class_name):
-        raise ValueError(
-            f"{kind} {name!r}: module {module_name!r} has no {class_name!r}."
-            f"{nearest(class_name, dir(module))}"
-        )
-    cls = getattr(module, class_name)
-    base = _common_base(table)
-    if not (isinstance(cls, type) and issubclass(cls, base)):
-        wanted = "a class" if base is object else f"a subclass of {base.__module__}:{base.__name__}"
-        raise ValueError(f"{kind} {name!r} is not {wanted}")
-    return cls
+    if not hasattr(module, member):
+        public = {n: v for n, v in vars(module).items() if not n.startswith("_")}
+        own = [n for n, v in public.items() if getattr(v, "__module__", "") == module_name]
+        hint = nearest(member, sorted(own or public))
+        raise ValueError(f"{kind} {name!r}: module {module_name!r} has no {member!r}.{hint}")
+    return getattr(module, member)
 
 
 @contextmanager

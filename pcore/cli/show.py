@@ -7,7 +7,6 @@ position ID  . 4 3 2 1 4 3 2 1 2 3 4 5 .
 """
 
 import dataclasses
-import importlib
 import inspect
 import json
 import shutil
@@ -151,30 +150,9 @@ def format_example(
 
 def find_task(name: str) -> type[Task]:
     """The class of a task. Raises ValueError if none can be made with its default options."""
-    check_class("task", name)
     cls = resolve(name, TASKS, "task")
     try:
         cls()
     except Exception as error:  # own code may raise anything
         raise ValueError(f"{name} is not a valid task: {describe_error(error)}") from error
     return cls
-
-
-def check_class(kind: str, name: str) -> None:
-    """Raise ValueError with the classes of a module if it lacks the one that is named, and for a
-    name that has a dot instead of the colon.
-    """
-    module_name, colon, class_name = name.partition(":")
-    if not colon and "." in name:
-        raise ValueError(f"{kind} {name!r}: did you mean {':'.join(name.rsplit('.', 1))}?")
-    try:
-        module = importlib.import_module(module_name) if colon else None
-    except Exception:  # own code may raise anything; `resolve` says what
-        return
-    if module is None or hasattr(module, class_name):
-        return
-    own = {
-        n for n, c in vars(module).items() if isinstance(c, type) and c.__module__ == module_name
-    }
-    hint = nearest(class_name, sorted(own)) if own else " It defines no class."
-    raise ValueError(f"{kind} {name!r}: module {module_name!r} has no {class_name!r}.{hint}")

@@ -7,6 +7,7 @@ import time
 from pcore.cli.models import choose_device
 from pcore.cli.parser import add_device, command_parser
 from pcore.cli.text import format_seconds
+from pcore.config import coerce
 from pcore.encodings.embeddings import check_moduli
 from pcore.registry import nearest
 from pcore.theory import ceilings
@@ -91,23 +92,16 @@ def _find_construction(args: argparse.Namespace) -> Construction:
         return addition_with_scratchpad(args.operands)
     if args.moduli is None:
         return CONSTRUCTIONS[name]
-    moduli = parse_moduli(args.moduli)
+    moduli = coerce(args.moduli, tuple[int, ...], "--moduli")
+    if not moduli:
+        raise ValueError("--moduli needs a value, such as 5,7,9")
+    check_moduli(moduli, "--moduli")
+    if math.prod(moduli) > MAX_IDS:
+        raise ValueError(f"--moduli {args.moduli} distinguishes more than {MAX_IDS:,} IDs")
     construction = addition_with_rings(moduli)
     if args.digits > (most := construction.max_digits(0)):
         raise ValueError(f"--moduli {args.moduli} adds up to {most:,} digits, not {args.digits:,}")
     return construction
-
-
-def parse_moduli(text: str) -> tuple[int, ...]:
-    """Pairwise coprime numbers above 1. Raises ValueError."""
-    try:
-        moduli = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"--moduli {text!r} is not numbers like 5,7,9") from None
-    check_moduli(moduli, "--moduli")
-    if math.prod(moduli) > MAX_IDS:
-        raise ValueError(f"--moduli {text} distinguishes more than {MAX_IDS:,} IDs")
-    return moduli
 
 
 def _format_score(score: Score, what: str) -> str:

@@ -7,7 +7,6 @@ What it returns is a number, a truth value, or None where the metric does not ap
 """
 
 import hashlib
-import importlib
 import inspect
 import itertools
 import math
@@ -26,7 +25,7 @@ from pcore.config import TrialConfig
 from pcore.decoding import decode_freely
 from pcore.evaluation import evaluation_lengths, hash_batch, make_test_set, with_examples
 from pcore.model import Transformer
-from pcore.registry import describe_error, nearest
+from pcore.registry import describe_error, import_named
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
 
@@ -77,18 +76,9 @@ def find_metric(name: str) -> Metric:
     """The metric of this name; importing its module runs it. Raises ValueError, in one sentence, if
     there is none.
     """
-    module_name, colon, function_name = name.partition(":")
-    if not (module_name and colon and function_name):
+    if not all(name.partition(":")):
         raise ValueError(f"metric {name!r} is not of the form package.module:function")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        raise ValueError(f"metric {name!r}: cannot import {module_name!r}: {message}") from error
-    function = getattr(module, function_name, None)
-    if function is None:
-        hint = nearest(function_name, (n for n in dir(module) if not n.startswith("_")))
-        raise ValueError(f"metric {name!r}: {module_name!r} has no {function_name!r}.{hint}")
+    function = import_named(name, "metric")
     if not inspect.isfunction(function):  # what Python's own modules offer may do anything
         kind = type(function).__name__
         raise ValueError(f"metric {name!r} is a {kind}, not a function written in Python")

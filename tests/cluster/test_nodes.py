@@ -105,14 +105,14 @@ def test_a_stranger_without_the_token_is_refused(cluster):
 
 
 def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
-    """`ray job submit`, then SIGKILL of one node's raylet while a trial runs there: all trials are
-    finished on the other node.
+    """`ray job submit sweeps/depth_ablation.py`, which runs by its shebang, then SIGKILL of one
+    node's raylet while a trial runs there: all trials are finished on the other node.
     """
     (head, left, _), users = cluster
     results = tmp_path / "results"
     command = [str(BIN / "ray"), "job", "submit"]
     command += ["--runtime-env-json", job_environment(results), "--"]
-    command += [*sweep_command("--no-mlflow")]
+    command += sweep_command("--no-mlflow")[1:]
     submitted = subprocess.Popen(
         head.command(*command),
         cwd=ROOT,

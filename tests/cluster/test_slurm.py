@@ -195,7 +195,8 @@ def test_a_job_out_of_time_continues_on_two_nodes_and_leaves_nothing_behind(slur
     deadline = time.time() + 400
     while not store.shards():
         assert time.time() < deadline, (tmp_path / "job.out").read_text()
-        time.sleep(0.05)
+        assert slurm.state(job) in ("PENDING", "CONFIGURING", "RUNNING")
+        time.sleep(0.2)
     slurm.run("scancel", "--batch", "--signal=TERM", job)
     slurm.wait(job, "PENDING", seconds=180)
     finished = {shard.trial_id for shard in store.shards() if shard.status == "ok"}

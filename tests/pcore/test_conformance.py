@@ -210,12 +210,6 @@ class UnderstatesIds(Addition):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnderstatesTokens(Addition):
-    def num_tokens(self, length, second=None):
-        return super().num_tokens(length, second) - 1
-
-
-@dataclass(frozen=True, kw_only=True)
 class MissesEOS(Addition):
     def sample(self, sizes, rng):
         tokens, ids, mask = super().sample(sizes, rng)
@@ -349,7 +343,6 @@ class NeedsAnArgument(Addition):
     [
         (UnseededDigits, "deterministic under seed"),
         (UnderstatesIds, "num_tokens and max_relative_ids"),
-        (UnderstatesTokens, "num_tokens and max_relative_ids"),
         (MissesEOS, "sample = layout"),
         (ReversesTheQuery, "encode and decode"),
         (ParsesFlatShapes, "encode and decode"),

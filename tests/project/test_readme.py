@@ -43,8 +43,8 @@ def own_code(tmp_path, monkeypatch):
     return tmp_path
 
 
-def pcore(folder: Path, command: str) -> str:
-    run = [sys.executable, "-m", "pcore", *shlex.split(command, comments=True)[1:]]
+def pcore(folder: Path, command: str, *more: str) -> str:
+    run = [sys.executable, "-m", "pcore", *shlex.split(command, comments=True)[1:], *more]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -58,7 +58,7 @@ def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     check, train = (line for line in lines if line.startswith(commands))
     assert " checks passed" in pcore(own_code, check)
     if train.startswith("pcore "):
-        assert "exact match" in pcore(own_code, train).lower()
+        assert "exact match" in pcore(own_code, train, "--optim.num_steps", "20").lower()
         return
     words = shlex.split(train, comments=True)[1:]
     script, *flags = words if words[0] != "-m" else [f"sweeps/{words[3]}.py", *words[4:]]

@@ -1,7 +1,6 @@
 """Every sweep script expands at every scale, and its claim says something."""
 
 import importlib
-import time
 from itertools import product
 from pathlib import Path
 
@@ -55,7 +54,7 @@ def test_every_sweep_expands_at_every_scale(name, scale):
     assert sweep.name == name
     assert len(sweep.claim) > 100
     assert len({trial.id for trial in trials}) == len(trials) >= 2
-    for config in (cell.config for cell in sweep.cells(scale)):
+    for config in {trial.cell.id: trial.cell.config for trial in trials}.values():
         if config.position.encoding != "none":
             config.position.level_limits(num_levels(config.task, config.position))
 
@@ -83,14 +82,6 @@ def test_every_sweep_is_executable_by_itself(name):
     assert path.stat().st_mode & 0o111
 
 
-def test_all_sweeps_together_expand_in_little_time():
-    """`--plan` and `status` expand every sweep before they say anything."""
-    start = time.process_time()
-    for name, scale in product(SWEEPS, SCALES):
-        find_sweep(name).trials(scale)
-    assert time.process_time() - start < 15  # shapes are checked here: about ten times slower
-
-
 # Tables -------------------------------------------------------------------------------------------
 
 
@@ -106,13 +97,6 @@ def test_the_other_tables_are_the_parts_of_the_paper_table_in_its_order():
 
 
 # Reference arms -----------------------------------------------------------------------------------
-
-OUTSIDE = sorted(set(SWEEPS) - set(TABLES["core"]) - set(TABLES["headline"]))
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_the_claim_says_that_the_first_cell_is_the_reference(name):
-    assert "All cells are compared with the first" in " ".join(find_sweep(name).claim.split())
 
 
 @pytest.mark.parametrize("scale", SCALES)

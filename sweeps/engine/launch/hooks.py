@@ -1,9 +1,9 @@
 """Hooks: user code that is told what happens to the trials of a launch.
 
 A hook is a class derived from `Hook`, named on the command line (`--hook my_hooks:Telegram`) or
-given to `run_sweeps`. Each runs in its own thread of the launching process and reads the results
-folder (see `watch`): a slow hook delays neither trials nor other hooks, and an exception in one is
-reported once and stops nothing.
+given to `run_sweeps`. Each runs in its own thread of the launching process, which looks at the
+results folder again and again: a slow hook delays neither trials nor other hooks, and an exception
+in one is reported once and stops nothing.
 """
 
 import math
@@ -11,19 +11,51 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import get_args
 
 from pcore.cli.parser import find_own_code
 from pcore.registry import describe_error, resolve
-from sweeps.engine.launch.watch import Change, Reports, TrialReport, Watch
 from sweeps.engine.plan import Plan
 from sweeps.engine.spec import Trial
+from sweeps.engine.store.names import Shard
+from sweeps.engine.store.schema import REPORT, Record
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.running import Observer, Row
 
-__all__ = ["Hook", "Hooks", "Launch", "TrialReport", "load_hook"]
-
+UNTRAINED: Row = dict.fromkeys(REPORT, 0) | {"loss": math.nan}  # a constructed model
 LOOK = 2.0  # seconds between two looks at the results folder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """Exact match at one length, under one checkpoint policy."""
+
+    checkpoint: str  # policy
+    length: int
+    second_length: int | None
+    range: str  # train, near, test
+    num_correct: int
+    num_examples: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialReport:
+    """The progress of a running trial."""
+
+    step: int
+    num_steps: int
+    loss: float  # mean training loss since the report before, nats per target
+    learning_rate: float
+    grad_norm: float  # before clipping
+    seconds: float  # in training steps so far, of this attempt
+    measured: tuple[Measured, ...] = ()  # lengths measured since the report before
+
+    @property
+    def share(self) -> float:
+        """Share of training steps done, 0 to 1."""
+        return self.step / self.num_steps if self.num_steps else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,9 +123,11 @@ class _Listener:
 
     def __init__(self, launch: Launch, hook: Hook):
         self.launch, self.hook, self.name, self.failed = launch, hook, type(hook).__name__, False
-        store = Store(launch.store.root)  # its own: stores are not shared between threads
-        self.watch, self.reports = Watch(store), Reports(store)
+        self.store = Store(launch.store.root)  # its own: stores are not shared between threads
+        self.observer = Observer(self.store.folder)
+        self.known = {shard.name for shard in self.store.shards()}  # what was there is no news
         self.begun: dict[str, str] = {}  # the attempt that the hook knows of, by trial
+        self.told: dict[str, tuple[int, int]] = {}  # last step and number of lengths, by trial
         self.code: int | None = None
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._work, daemon=True)
@@ -104,7 +138,7 @@ class _Listener:
         over = False
         while not over:
             over = self.over.wait(LOOK)
-            self._call(lambda hook: self._pass_on())
+            self._call(lambda hook: self._look())
         self._call(lambda hook: hook.on_end(self.launch, self.code))
 
     def _call(self, call: Callable[[Hook], None]) -> None:
@@ -115,37 +149,66 @@ class _Listener:
                 _say(f"hook {self.name}: {describe_error(error)} (reported once)")
             self.failed = True
 
-    def _pass_on(self) -> None:
-        """Tell the hook what has changed, each attempt from its start on."""
+    def _look(self) -> None:
+        """Tell the hook what has changed, an end before a new start. Of an attempt that was over
+        between two looks only its shard is seen, which has all that it reported.
+        """
         trials = {p.trial.id: p.trial for plan in self.launch.plans for p in plan.trials}
-        for change in self.watch.look():
-            if trial := trials.get(change.trial_id):
-                self._tell(trial, change)
+        running = self.observer.look()  # before the shards: what ends in between is seen twice
+        new = [shard for shard in self.store.shards() if shard.name not in self.known]
+        self.known.update(shard.name for shard in new)
+        for shard in new:
+            if shard.trial_id in trials:
+                self._end(trials[shard.trial_id], shard)
+        for name in trials.keys() & running.keys() - {shard.trial_id for shard in new}:
+            one = running[name]
+            if self.begun.get(name, one.attempt) != one.attempt:
+                self._interrupt(trials[name])
+            self._begin(trials[name], one.attempt)
+            self._report(trials[name], one.curve, one.results)
+        for name in self.begun.keys() - running.keys():
+            self._interrupt(trials[name])
 
-    def _tell(self, trial: Trial, change: Change) -> None:
-        attempt = change.running.attempt if change.running else self.begun.get(trial.id, "unseen")
-        if self.begun.get(trial.id) != attempt:
-            self.begun[trial.id] = attempt
+    def _begin(self, trial: Trial, attempt: str) -> None:
+        if trial.id not in self.begun:
             self._call(lambda hook: hook.on_start(trial))
-        for report in self.reports.read(change):
-            self._call(lambda hook, report=report: hook.on_report(trial, report))
-        if change.running is None:
-            self.begun.pop(trial.id)
-            outcome = self._outcome(change)
-            self._call(lambda hook: hook.on_finish(trial, outcome))
+        self.begun[trial.id] = attempt
 
-    def _outcome(self, change: Change) -> Outcome:
-        if change.shard is None:
-            return Outcome(trial_id=change.trial_id, status="interrupted", seconds=0.0)
-        columns = ["status", "error", "wall_seconds", "first_step"]
-        (row,) = self.reports.store.load_shards([change.shard], "trial", columns).to_pylist()
-        return Outcome(
-            trial_id=change.trial_id,
-            status=row["status"],
-            seconds=row["wall_seconds"] or 0.0,
-            first_step=row["first_step"] or 0,
-            error=row["error"] or "",
+    def _report(self, trial: Trial, curve: Sequence[Row], results: Sequence[Row]) -> None:
+        """What it has reported since the hook last heard of it."""
+        last, count = self.told.get(trial.id, (-1, 0))
+        self.told[trial.id] = (curve[-1]["step"] if curve else last, len(results))
+        facts = [{key: row[key] for key in REPORT} for row in curve]
+        new = [row for row in facts if row["step"] > last]
+        if measured := [
+            Measured(**{f.name: row[f.name] for f in fields(Measured)}) for row in results[count:]
+        ]:
+            new.append({**(facts[-1] if facts else UNTRAINED), "measured": tuple(measured)})
+        for row in new:
+            report = TrialReport(num_steps=trial.config.optim.num_steps, **row)
+            self._call(lambda hook, report=report: hook.on_report(trial, report))
+
+    def _end(self, trial: Trial, shard: Shard) -> None:
+        self._begin(trial, self.begun.get(trial.id, ""))
+        rows = self.store.load_shards([shard]).to_pylist()
+        of = {kind: [row for row in rows if row["record"] == kind] for kind in get_args(Record)}
+        self._report(trial, of["report"], of["evaluation"])
+        (head,) = of["trial"]
+        outcome = Outcome(
+            trial_id=trial.id,
+            status=head["status"],
+            seconds=head["wall_seconds"] or 0.0,
+            first_step=head["first_step"] or 0,
+            error=head["error"] or "",
         )
+        self._finish(trial, outcome)
+
+    def _interrupt(self, trial: Trial) -> None:
+        self._finish(trial, Outcome(trial_id=trial.id, status="interrupted", seconds=0.0))
+
+    def _finish(self, trial: Trial, outcome: Outcome) -> None:
+        self.begun.pop(trial.id)
+        self._call(lambda hook: hook.on_finish(trial, outcome))
 
 
 def _say(text: str) -> None:

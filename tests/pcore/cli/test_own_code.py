@@ -210,23 +210,26 @@ def test_an_example_without_query_or_answer_is_refused(pcore, example):
     assert err.startswith(f"pcore: {example!r} is not QUERY=ANSWER, such as 653+49=2070")
 
 
-@pytest.mark.parametrize("words", ["check-task {}", "check-mixer {}", "show {} 1+1"])
-def test_of_a_misspelt_class_the_classes_of_its_module_are_named(pcore, tmp_path, words):
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("spelt:Maximum", "has no 'Maximum'. Known: Mine, Yours."),
+        ("spelt:Mina", "has no 'Mina'. Did you mean 'Mine'?"),
+        ("bare:Mine", "has no 'Mine'. Known: LIMIT."),
+        ("spelt.Mine", "unknown task 'spelt.Mine'. Did you mean 'spelt:Mine'?"),
+    ],
+)
+def test_of_a_misspelt_class_the_classes_of_its_module_are_named(pcore, tmp_path, name, hint):
     (tmp_path / "spelt.py").write_text(
         "from pcore.tasks import Task\nLIMIT = 1\nclass Mine: pass\nclass Yours: pass\n"
     )
     (tmp_path / "bare.py").write_text("LIMIT = 1\n")
-    for name, hint in (
-        ("spelt:Maximum", "Known: Mine, Yours."),
-        ("spelt:Mina", "Did you mean 'Mine'?"),
-        ("bare:Mine", "It defines no class."),
-    ):
-        code, _, err = pcore(*words.format(name).split())
-        assert code == 2
-        assert err.endswith(f"has no {name.partition(':')[2]!r}. {hint}\n")
-    code, _, err = pcore(*words.format("spelt.Mine").split())
+    code, _, err = pcore("show", name, "1+1")
     assert code == 2
-    assert err.endswith(" 'spelt.Mine': did you mean spelt:Mine?\n")
+    assert err.endswith(f"{hint}\n")
+    code, out, _ = pcore("check-task", name)
+    assert code == 1
+    assert hint in out.splitlines()[0]
 
 
 def test_new_writes_into_a_package_that_exists(pcore, tmp_path):

@@ -52,7 +52,7 @@ def test_ceiling_prints_the_published_shares(run):
         ("construct addition --moduli 3,5", "--moduli 3,5 adds up to 13 digits, not 100"),
         ("construct addition --moduli 4,6", "--moduli=4,6: 4 and 6 have the factor 2 in common"),
         ("construct addition --moduli 5,1", "--moduli=5,1 holds 1, which is below 2"),
-        ("construct addition --moduli 5;7", "--moduli '5;7' is not numbers like 5,7,9"),
+        ("construct addition --moduli 5;7", "--moduli: '5;7' is not a length, a range"),
         (
             "construct addition --moduli 101,991,2",
             "--moduli 101,991,2 distinguishes more than 100,000 IDs",

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pcore.config import TrialConfig, make_generator, override
+from pcore.conformance.contents import is_possible
 from pcore.encodings import ENCODINGS, make_table
 from pcore.encodings.attention import alibi_slopes, t5_bucket
 from pcore.encodings.position_ids import num_levels
@@ -236,7 +237,7 @@ def test_tables_have_rows_of_mean_square_one(init):
 
 
 def tiny(task: str) -> dict:
-    lengths = [n for n in range(1, 30) if possible(task, n)][:3]
+    lengths = [n for n in range(1, 30) if is_possible(TASKS[task](), n)][:3]
     return {
         "task.name": task,
         "position.max_position": 150,
@@ -258,14 +259,6 @@ def tiny(task: str) -> dict:
 
 def settings(encoding: str) -> dict:
     return {"position.encoding": encoding} | ENCODINGS[encoding].needs
-
-
-def possible(task: str, length: int) -> bool:
-    try:
-        TASKS[task]().check_length(length)
-    except ValueError:
-        return False
-    return True
 
 
 def refused(config: TrialConfig) -> str | None:

@@ -6,6 +6,7 @@ import torch
 from pcore.checkpoint import save_model
 from pcore.cli import main
 from pcore.config import TrialConfig, make_generator, override
+from pcore.conformance.contents import is_possible
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
 from pcore.model import make_model
@@ -59,25 +60,25 @@ def test_the_worked_example():
     assert (found[:, [0, -1]] == NO_ID).all()
 
 
-def test_segments_of_their_own_length_and_a_count_that_stops_at_zero():
-    task = Addition(zero_pad=False)
-    batch = task.encode("95+7")  # $ 9 5 + 7 = 2 0 1 $
-    found = candidate_ids(batch, task, ["backward-down"])
-    assert found[0, :, 0].tolist() == [-1, 2, 1, 0, 1, 3, 2, 1, 0, -1]
-    task = Multiplication(second_length=2)
-    batch = task.encode("7*79")  # $ 7 * 7 9 = 3 5 5 $
-    assert candidate_ids(batch, task, ["forward-down"])[0, :, 0].tolist()[5:-1] == [3, 2, 1, 0]
-
-
-def test_words_are_content_and_signs_are_not():
-    task = Commands()
-    found = candidate_ids(task.encode("jump twice after walk left"), task, ["forward-up"])
-    assert found[0, :, 0].tolist() == [-1, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, -1]
+@pytest.mark.parametrize(
+    ("task", "query", "name", "ids"),
+    [
+        # $ 9 5 + 7 = 2 0 1 $: segments of their own length
+        (Addition(zero_pad=False), "95+7", "backward-down", [2, 1, 0, 1, 3, 2, 1, 0]),
+        # $ 7 * 7 9 = 3 5 5 $: a count that stops at zero
+        (Multiplication(), "7*79", "forward-down", [1, 0, 1, 2, 3, 2, 1, 0]),
+        # words are content, signs are not
+        (Commands(), "jump twice after walk left", "forward-up", [1, 2, 3, 4, 5, 0, 1, 2, 3, 4]),
+    ],
+    ids=str,
+)
+def test_other_worked_examples(task, query, name, ids):
+    assert candidate_ids(task.encode(query), task, [name])[0, :, 0].tolist() == [-1, *ids, -1]
 
 
 @pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
 def test_no_id_depends_on_what_is_not_yet_written(task):
-    length = next(n for n in range(3, 30) if _possible(task, n))
+    length = next(n for n in range(3, 30) if is_possible(task, n))
     batch = task.at_test().sample_length(20, length, make_rng())
     whole = candidate_ids(batch, task, CANDIDATES)
     other = torch.randint(1, len(task.vocab), batch.tokens.shape, generator=make_rng(1))
@@ -94,7 +95,7 @@ def test_no_id_depends_on_what_is_not_yet_written(task):
 
 @pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.keys())
 def test_no_candidate_exceeds_its_stated_limit_and_all_reach_it_at_full_length(task):
-    for length in [n for n in range(1, 12) if _possible(task, n)][:3]:
+    for length in [n for n in range(1, 12) if is_possible(task, n)][:3]:
         batch = task.sample_length(64, length, make_rng())
         limits = positions.max_relative_ids(task, "candidates", length)
         largest = candidate_ids(batch, task, CANDIDATES).amax(dim=(0, 1)).tolist()
@@ -176,11 +177,3 @@ def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, cap
     printed = capsys.readouterr().out
     weights = ", ".join(f"{name} 0.20" for name in CANDIDATES)
     assert f"weights of the levels of IDs: {weights}\n" in printed
-
-
-def _possible(task, length: int) -> bool:
-    try:
-        task.check_length(length)
-    except ValueError:
-        return False
-    return True

