@@ -447,8 +447,8 @@ class Numbers:
         if name in ("L95", "best L95"):
             return self._measure_l95(cell, is_best=name != "L95")
         if name == "train":
-            value, num_runs = self.cells.train.loc[cell, ["median", "n"]]
-            return Measured(value=value, num_runs=int(num_runs), shown=_share(value))
+            row: Any = self.cells.train.loc[cell]
+            return Measured(value=row["median"], num_runs=row["n"], shown=_share(row["median"]))
         if name == "pattern":
             masses = pattern_masses(self.results)
             runs = masses.loc[masses["cell"] == cell, "pattern"].astype(float)
@@ -517,7 +517,7 @@ class Numbers:
         if tested.empty:
             return Measured(value=0, num_runs=0, shown="L95 0")
         best = runs[runs["cell"] == cell].sort_values("l95").iloc[-1]
-        found = best if is_best else self.cells.l95.loc[cell]
+        found: Any = best if is_best else self.cells.l95.loc[cell]
         length, is_open = int(found["l95"]), bool(found["l95_is_lower_bound"])
         beyond = tested.loc[tested["length"] > length, "length"]
         decides = tested[tested["length"] <= (beyond.min() if len(beyond) else length)]

@@ -109,7 +109,7 @@ def plot_grid(results: Results) -> Figure:
     notes += [] if is_whole else ["grey: not tested"]
     notes += [describe_counts(curves["n"])]
     notes += [f"not on these axes: {facets.reference}"] if facets.reference else []
-    names = facets.names[1:] if firsts else facets.names
+    names = list(facets.names)[1 if firsts else 0 :]
     with style.apply():
         height = 0.65 + 0.3 * len(grid) + 0.55 * is_long
         labels = (", ".join(names[1:]), names[0])
@@ -141,7 +141,9 @@ def plot_second_lengths(results: Results) -> Figure:
     lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
     medians = rows.groupby(["cell", "second_length", "length"])["exact_match"].median().unstack()
     cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
-    maps = {c: medians.loc[c].reindex(index=seconds[::-1], columns=lengths) for c in cells}
+    maps = {
+        c: pd.DataFrame(medians.loc[c]).reindex(index=seconds[::-1], columns=lengths) for c in cells
+    }
     across = min(ACROSS, len(cells))
     height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
     notes = ["median over runs of exact match in %", "outlined: trained", "grey: not tested"]

@@ -83,7 +83,7 @@ def _describe_numbers(
     chosen, heads = choose_lengths(results), [head.text for head in table.header]
     for fields, numbers in zip(table.rows, table.numbers.to_dict("records"), strict=True):
         row, l95 = dict(zip(heads, fields, strict=True)), numbers["l95"]
-        found = {"train": row["train"], "L95": row["L95"]}
+        found: dict[str, Any] = {"train": row["train"], "L95": row["L95"]}
         if chosen.solve is not None:
             three = (chosen.lengths[0], chosen.solve, chosen.lengths[-1])
             found["exact_match"] = [(length, row[f"EM@{length}"]) for length in three]

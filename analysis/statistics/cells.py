@@ -41,7 +41,7 @@ class Cells:
         drawn, cells = drawn_lengths(self.results), self.results.cells
         runs = statistics.train_exact_match(self.results.evaluation, drawn).groupby("cell")
         of = {
-            cell: statistics.summarize(rows["exact_match"], rows[SEEDS].to_numpy())
+            cell: statistics.summarize(rows["exact_match"].to_numpy(), rows[SEEDS].to_numpy())
             for cell, rows in runs
         }
         return pd.DataFrame([of.get(c, statistics.summarize([])) for c in cells], index=cells)
@@ -58,10 +58,11 @@ class Cells:
 
     def at(self, cell: str, length: int | None) -> Mapping[Any, Any]:
         """The row of `curves` of a cell at a length; of no runs where none counts there."""
-        return self._by_place.get((cell, length), {"num_examples": 0, **statistics.summarize([])})
+        nothing = {"num_examples": 0, **statistics.summarize([])}
+        return self._by_place.get((cell, length), nothing)
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, int], Mapping[Any, Any]]:
+    def _by_place(self) -> dict[tuple[str, int | None], Mapping[Any, Any]]:
         return {(row["cell"], row["length"]): row for row in self.curves.to_dict("records")}
 
 

@@ -50,7 +50,7 @@ def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -
 
 def summarize(
     exact_match: Sequence[float] | np.ndarray, seeds: Seeds | None = None
-) -> dict[str, Any]:
+) -> dict[Any, Any]:
     """All statistics of the runs of one cell at one length; seeds: (seed, data_seed) of each run.
 
     Without seeds the interval takes the runs for independent.
@@ -96,14 +96,15 @@ def cell_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
     parts = [pd.DataFrame(columns=[*keys, *summarize([])])]
     for cell, runs in curves.groupby(keys[:2]):
         wide = runs.pivot(index=["trial_id", *SEEDS], columns="length", values="exact_match")
-        lengths = dict[tuple[bool, ...], list[int]]()  # by the runs that were tested at them
+        lengths = dict[tuple[bool, ...], list[Any]]()  # by the runs that were tested at them
         for length, values in wide.items():
-            lengths.setdefault(tuple(values.notna()), []).append(int(length))
+            lengths.setdefault(tuple(values.notna()), []).append(length)
         for there, columns in lengths.items():
             kept = wide.loc[list(there), columns]
             seeds = kept.index.to_frame()[SEEDS].to_numpy()
             found = _summarize_columns(kept.to_numpy(), seeds)
-            parts.append(found.assign(**dict(zip(keys, (*cell, columns), strict=True))))
+            place: dict[str, Any] = dict(zip(keys, (*cell, columns), strict=True))
+            parts.append(found.assign(**place))
     frame = pd.concat(parts[1:] or parts, ignore_index=True).sort_values(keys, ignore_index=True)
     fewest = curves.groupby(keys, as_index=False)["num_examples"].min()
     return frame.merge(fewest, on=keys)

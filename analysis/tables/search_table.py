@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.tables.table import DASH, Column, Table, TableCell, plain, show
+from analysis.tables.table import DASH, Column, Row, Table, TableCell, plain, show
 
 SHOWN = 5  # configurations of an arm
 
@@ -22,11 +22,8 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
     num_full = int((tried["num_steps"] == tried.groupby("arm")["num_steps"].transform("max")).sum())
     columns = [plain(name, name.rpartition(".")[2]) for name in fields]
     columns.append(plain("num_steps", "steps"))
-    for head, text in (
-        ("near score", lambda row: DASH if pd.isna(s := row["near_score"]) else f"{s:.4f}"),
-        ("", lambda row: "winner" if row["is_best"] else ""),
-    ):
-        columns.append(Column(head=TableCell(head), show=lambda row, t=text: TableCell(t(row))))
+    columns.append(Column(head=TableCell("near score"), show=_score))
+    columns.append(Column(head=TableCell(""), show=_winner))
     notes = (
         f"{len(tried)} configurations, {num_full} of them trained to the end, the others stopped "
         f"after fewer steps; of each arm at most {SHOWN} are shown, all are in the CSV file.",
@@ -34,3 +31,11 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
         "the near range. The test range takes no part.",
     )
     return replace(show(columns, best, title, notes, first="arm"), numbers=tried)
+
+
+def _score(row: Row) -> TableCell:
+    return TableCell(DASH if pd.isna(row["near_score"]) else f"{row['near_score']:.4f}")
+
+
+def _winner(row: Row) -> TableCell:
+    return TableCell("winner" if row["is_best"] else "")
