@@ -5,7 +5,7 @@ published value and applies at paper scale alone, `laptop` is what a smaller sca
 decides at paper scale where there is no `paper`), `proven` holds at any scale or nowhere. A rule is
 `Within` (a number of every cell lies in a range), `Ordered` (one side is above the other), or a
 list of them, all of which must hold. They read the numbers that tables print
-(`analysis.statistics.runs`).
+(`analysis.statistics.cells`).
 
 Nothing is decided
 
@@ -23,7 +23,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cache
 from math import inf, isnan, nan, sqrt
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -33,10 +33,10 @@ import pandas as pd
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.settings import compare_settings, unexplained
 from analysis.statistics import runs as statistics
+from analysis.statistics.cells import cells_of
 from analysis.statistics.intervals import median_floor, rank_floor, rank_test
 from analysis.statistics.mechanism import pattern_masses
 from analysis.statistics.runs import SEEDS, SOLVED
-from analysis.statistics.training import drawn_lengths
 from analysis.tables.table import percent
 from pcore.theory.ceilings import count_ceiling
 from sweeps.engine.store.sources import version_of
@@ -368,6 +368,7 @@ class Numbers:
 
     def __init__(self, results: Results):
         self.results = results
+        self.cells = cells_of(results)
 
     def match(self, *patterns: str) -> list[str]:
         """Labels that any of the patterns matches, in order. Raises ValueError for one that matches
@@ -446,10 +447,11 @@ class Numbers:
         if name in ("L95", "best L95"):
             return self._measure_l95(cell, is_best=name != "L95")
         if name == "train":
-            runs = self.train.loc[self.train["cell"] == cell, "exact_match"]
-            return Measured(value=runs.median(), num_runs=len(runs), shown=_share(runs.median()))
+            row: Any = self.cells.train.loc[cell]
+            return Measured(value=row["median"], num_runs=row["n"], shown=_share(row["median"]))
         if name == "pattern":
-            runs = self.masses.loc[self.masses["cell"] == cell, "pattern"].astype(float)
+            masses = pattern_masses(self.results)
+            runs = masses.loc[masses["cell"] == cell, "pattern"].astype(float)
             shown = f"{_share(runs.median())} (runs {percent(runs.min())} to {_share(runs.max())})"
             return Measured(value=runs.median(), num_runs=len(runs), shown=shown)
         if name == "ceiling":
@@ -461,25 +463,13 @@ class Numbers:
         _, side, _, _, less = metric.split()
         return self._measure_bound(cell, side == "beyond", int(less))
 
-    @cached_property
-    def curves(self) -> pd.DataFrame:
-        return statistics.run_curves(self.results.evaluation)
-
-    @cached_property
-    def train(self) -> pd.DataFrame:
-        return statistics.train_exact_match(self.results.evaluation, drawn_lengths(self.results))
-
-    @cached_property
-    def masses(self) -> pd.DataFrame:
-        return pattern_masses(self.results)
-
     def _rows(self, cell: str) -> pd.DataFrame:
         return self.results.evaluation[self.results.evaluation["cell"] == cell]
 
     def runs_at(self, cell: str, length: int, second: int | None = None) -> pd.DataFrame:
         """Exact match of each run with enough examples at a length; at a pair of lengths, or the
         least over second lengths."""
-        rows = self.curves if second is None else self._rows(cell)
+        rows = self.cells.runs if second is None else self._rows(cell)
         rows = rows[(rows["cell"] == cell) & (rows["length"] == length)]
         rows = rows if second is None else rows[rows["second_length"] == second]
         return rows[rows["num_examples"] >= LEAST_EXAMPLES]
@@ -508,30 +498,34 @@ class Numbers:
                 yield length, min(both, key=distance)
 
     def _measure_at(self, cell: str, length: int, second: int | None) -> Measured:
-        runs = self.runs_at(cell, length, second)["exact_match"]
-        was_tested = (self._rows(cell)["length"] == length).any()
+        found, place = self.cells.at(cell, length), show_place(length, second)
+        if second is not None:
+            rows = self._rows(cell)
+            rows = rows[(rows["length"] == length) & (rows["second_length"] == second)]
+            (found,) = statistics.cell_curves(rows).to_dict("records") or [self.cells.at("", 0)]
+        few = f"only {found['num_examples']} examples at {place}"
+        few = few if found["num_examples"] < LEAST_EXAMPLES else ""
         return Measured(
-            value=runs.median(),
-            num_runs=len(runs),
-            shown=f"{percent(runs.median())} % at {show_place(length, second)}",
-            undecided="" if was_tested else f"length {length} was not tested",
+            value=found["median"],
+            num_runs=found["n"],
+            shown=f"{percent(found['median'])} % at {place}",
+            undecided=few if found["n"] else f"length {place} was not tested",
         )
 
     def _measure_l95(self, cell: str, is_best: bool) -> Measured:
-        curves = self.curves[self.curves["cell"] == cell]
-        if is_best:
-            runs = statistics.run_l95(self._rows(cell)).sort_values("l95").iloc[-1:]
-            length, is_open = (int(runs["l95"].max()), bool(runs["l95_is_lower_bound"].any()))
-        else:
-            medians = curves.groupby("length")["exact_match"].median()
-            length, is_open = statistics.generalizable_length(list(medians.index), medians)
-        beyond = curves.loc[curves["length"] > length, "length"]
-        decides = curves[curves["length"] <= (beyond.min() if len(beyond) else length)]
+        runs, tested = self.cells.run_l95, self.cells.curves.query("cell == @cell")
+        if tested.empty:
+            return Measured(value=0, num_runs=0, shown="L95 0")
+        best = runs[runs["cell"] == cell].sort_values("l95").iloc[-1]
+        found: Any = best if is_best else self.cells.l95.loc[cell]
+        length, is_open = int(found["l95"]), bool(found["l95_is_lower_bound"])
+        beyond = tested.loc[tested["length"] > length, "length"]
+        decides = tested[tested["length"] <= (beyond.min() if len(beyond) else length)]
         few = decides[decides["num_examples"] < LEAST_EXAMPLES]
         short = f"only {few['num_examples'].min()} examples at {few['length'].min()}"
         return Measured(
             value=length,
-            num_runs=curves["trial_id"].nunique(),
+            num_runs=int(tested["n"].max()),
             shown=f"L95 {'≥' if is_open else ''}{length}",
             undecided=short if len(few) else "",
             is_open=is_open,
@@ -742,7 +736,8 @@ def _apply(finding: Finding, rule: Rule, results: Results) -> VerdictRow:
 def decide(rule: Rule, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
     """What a rule says of a sweep; undecided where its rows do not fit together."""
     try:
-        numbers = Numbers(results.at(checkpoint))
+        same = results.checkpoint == checkpoint
+        numbers = Numbers(results if same else results.at(checkpoint))
         numbers.check(rule.patterns)
         decision = rule.decide(numbers)
     except ValueError as error:

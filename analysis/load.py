@@ -78,9 +78,9 @@ def no_mechanism() -> pd.DataFrame:
     return pd.DataFrame(columns=[*CELL, "seed", "data_seed", "status", *MECHANISM])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Results:
-    """One sweep at one scale, read at one checkpoint policy."""
+    """One sweep at one scale, read at one checkpoint policy. Equal to itself alone."""
 
     sweep: str
     scale: str
@@ -202,8 +202,8 @@ def select_cell(results: Results, cell: str, label: str) -> Results:
 
 
 def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
-    """The sweep under these labels, if its own are these and one and the same ending, as older
-    views of sweeps with `--set` have it; else as it is.
+    """The sweep under these labels, if its own are these and one and the same ending, as
+    those of sweeps with `--set` are; else as it is.
     """
     cells = results.cells
     endings = {cell.removeprefix(label) for cell in cells[:1] for label in labels} - set(cells)

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import Results, cell_configs
-from analysis.tables.table import Table, text_table
+from analysis.tables.table import Table, plain, show
 from pcore.config import SEEDS, TrialConfig, coerce, flatten, override
 
 FILE = Path(__file__).with_name("settings.toml")
@@ -251,24 +251,20 @@ def settings_table(results: Results) -> Table | None:
     lines = compare_settings(results) if results.scale == "paper" else []
     if not lines:
         return None
-    alike = dict[tuple[str, ...], list[str]]()
+    alike = dict[tuple[str, Any, Any, str], list[str]]()
     for line in lines:
         if line.differs or not line.is_explained:
             why = line.why if line.is_explained else "NO REASON GIVEN"
-            key = (line.field, str(line.published), str(line.ours), why)
-            alike.setdefault(key, []).append(line.cell)
+            alike.setdefault((line.field, line.published, line.ours, why), []).append(line.cell)
     count = len({line.cell for line in lines})
-    header = ("cells", "setting", "published", "ours", "why")
+    names = ["cells", "setting", "published", "ours", "why"]
     rows = [("all" if len(c) == count else "; ".join(c), *key) for key, c in alike.items()]
     sources = "; ".join(dict.fromkeys(line.source for line in lines))
-    num_fields = len({line.field for line in lines})
-    return text_table(
-        title=f"Settings that differ from the published ones ({results.sweep})",
-        header=header,
-        rows=rows,
-        notes=(
-            f"{num_fields} settings of every cell are compared; the others are as published.",
-            f"Sources: {sources}. All rows: analysis/{FILE.name}.",
-        ),
-        numbers=pd.DataFrame(rows, columns=list(header)),
+    notes = (
+        f"{len({line.field for line in lines})} settings of every cell are compared; the others "
+        "are as published.",
+        f"Sources: {sources}. All rows: analysis/{FILE.name}.",
     )
+    title = f"Settings that differ from the published ones ({results.sweep})"
+    frame = pd.DataFrame(rows, columns=names, dtype=object)
+    return show([plain(name) for name in names[1:]], frame, title, notes, first="cells")

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import Results, suggest
-from analysis.statistics import runs as statistics
-from analysis.tables.table import percent
+from analysis.statistics.cells import cells_of
+from analysis.tables.table import percent, value_text
 from sweeps.engine.store.store import Store
 
 
@@ -23,7 +23,7 @@ def trace(results: Results, store: Store, cell: str, length: int) -> str:
     if at.empty:
         tested = ", ".join(map(str, sorted(set(rows["length"])))) or "none"
         raise ValueError(f"cell {cell!r} was not tested at length {length}; there: {tested}")
-    (median,) = statistics.cell_curves(at)["median"]
+    median = cells_of(results).at(cell, length)["median"]
     origin = results.trials[["cell", "trial_id", "git_commit", "git_dirty", "code_hash"]]
     runs = at.merge(origin, on=["cell", "trial_id"], validate="many_to_one")
     visible = store.visible()
@@ -50,5 +50,6 @@ def _describe_run(run: Mapping[Any, Any], shard: str) -> str:
         f"{second}: {run['num_correct']} of {run['num_examples']} right "
         f"({percent(run['exact_match'])} %), test set {run['test_set']}\n"
         f"    rows    {shard}\n"
-        f"    code    pcore {run['code_hash']}, commit {run['git_commit'] or 'unknown'}{dirty}"
+        f"    code    pcore {value_text(run['code_hash'])}, commit "
+        f"{value_text(run['git_commit'] or None)}{dirty}"
     )

@@ -57,15 +57,14 @@ def plot_failures(results: Results) -> Figure:
         axes.set(xlim=(0, 100), ylim=(len(cells) - 0.3, -0.5), xlabel="failed test examples (%)")
         axes.set_yticks(range(len(cells)), list(map(plain, cells)))
         figure.legend(loc="outside upper left", ncols=len(KINDS), borderaxespad=0.2)
-        text = "bars: all runs and lengths of the test range, diverged runs left out"
+        notes = ["bars: all runs and lengths of the test range, diverged runs left out"]
         if causes:
-            text += (
-                f"; below them at most {MOST_NAMED} causes with their strength in %: the share of "
-                "the variance of right and wrong that the cause explains, times the share of "
-                "failures that it is about; no causes: none found, or not analysed"
+            notes.append(
+                f"below: up to {MOST_NAMED} causes, each with the share of the variance of right "
+                "and wrong that it explains, times that of the failures it is about (%)"
             )
-        counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
-        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+        notes.append(describe_counts(rows.groupby("cell")["trial_id"].nunique()))
+        add_small_print(figure, results, notes)
     return figure
 
 
@@ -109,12 +108,12 @@ def plot_patterns(results: Results) -> Figure:
         axes.set_yticks(range(len(cells)), list(map(plain, cells)))
         axes.set(xlim=(0, 100), ylabel="")
         axes.set_xlabel("attention on the theorem's keys (%)")
-        counts = describe_counts(masses.groupby("cell")["trial_id"].nunique())
-        text = (
+        notes = (
             "bar: median over runs of the head that shows the pattern best; line: worst to best "
-            f"run; % of the most possible, without BOS, at length {int(masses['length'].min())}"
+            f"run; % of the most possible, without BOS, at length {int(masses['length'].min())}",
+            describe_counts(masses.groupby("cell")["trial_id"].nunique()),
         )
-        add_small_print(figure, results, f"{text}; {counts}")
+        add_small_print(figure, results, notes, has_policy=False)
     return figure
 
 

@@ -18,9 +18,13 @@ FAR = 8  # times the longest trained length, from which on factors are said
 WHOLE_FROM = 10  # the factor from which on it is said without decimals
 
 
-def add_small_print(figure: Figure, results: Results, text: str) -> None:
-    """Small print that begins with where the rows are from; a mark across it at smoke scale."""
-    style.add_caption(figure, f"{describe_source(results)}; {text}")
+def add_small_print(
+    figure: Figure, results: Results, notes: Iterable[str], has_policy: bool = True
+) -> None:
+    """Small print that begins with where the rows are from and ends with whose weights were
+    evaluated, if any; a mark across it at smoke scale."""
+    policy = f"checkpoint: {results.checkpoint}" if has_policy else ""
+    style.add_caption(figure, "; ".join(filter(None, (describe_source(results), *notes, policy))))
     if results.scale == "smoke":
         style.add_watermark(figure, SMOKE)
 

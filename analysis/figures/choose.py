@@ -7,12 +7,11 @@ from matplotlib.figure import Figure
 
 from analysis.figures import bars, curves, maps
 from analysis.figures.captions import size_names
-from analysis.figures.looks import find_axis, find_facets
+from analysis.figures.looks import find_facets
 from analysis.load import Results
 from analysis.tables.sweep_tables import choose_lengths
 
 MOST_CURVES = 8  # of cells in one panel; more are a map of cells by lengths, without losses
-LEAST_VALUES = 3  # of the number along an axis: two are a line between two points
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,10 +41,7 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
         else:
             text = f"Exact match against length, {per}"
             yield made("lengths", curves.plot_lengths(results), text)
-        axis, solve = find_axis(results), choose_lengths(results).solve
-        if axis and solve is not None and len(axis.values) >= LEAST_VALUES:
-            yield made("axis", curves.plot_axis(results), f"Exact match against {axis.label}")
-        if facets and solve is not None:
+        if facets and choose_lengths(results).solve is not None:
             text = f"Exact match beyond the trained lengths over {', '.join(facets.names)}"
             yield made("grid", maps.plot_grid(results), text)
         if maps.has_second_lengths(results):

@@ -1,5 +1,5 @@
-"""Figures of curves: exact match against length or against the number that a sweep varies, and
-training loss against step. One panel, or one per value of the first axis of a sweep.
+"""Figures of curves: exact match against length, and training loss against step. One panel, or one
+per value of the first axis of a sweep.
 
 Each line is the median over the runs of a cell, which is its label; the band around it is the
 interval that tables print.
@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import (
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    StrMethodFormatter,
+)
 from matplotlib.transforms import offset_copy
 
 from analysis.figures import style
@@ -25,21 +31,10 @@ from analysis.figures.captions import (
     factor_text,
     length_label,
 )
-from analysis.figures.looks import (
-    LOG_SPAN,
-    Look,
-    Panel,
-    find_axis,
-    find_facets,
-    make_looks,
-    make_panels,
-    number,
-    ordered_colors,
-)
+from analysis.figures.looks import LOG_SPAN, Look, Panel, find_facets, make_panels
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.statistics.training import cell_train
-from analysis.tables.sweep_tables import choose_lengths
+from analysis.statistics.cells import cells_of
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 STEPS = (1, 2, 5, 10)  # of round numbers on an axis
@@ -56,7 +51,7 @@ def plot_lengths(results: Results) -> Figure:
 
     The length axis is logarithmic if the largest tested length is far beyond the trained ones.
     """
-    curves = statistics.cell_curves(results.evaluation).rename(columns={"length": "x"})
+    curves = cells_of(results).curves.rename(columns={"length": "x"})
     panels, looks = make_panels(results)
     with style.apply():
         figure, drawn = _new_panels(panels, looks, curves)
@@ -74,7 +69,8 @@ def plot_lengths(results: Results) -> Figure:
         if len(set(trained_ranges(results).values())) != 1 and len(panels) == 1:
             notes.append("dotted: longest trained length of each cell")
         notes += [_name_unfitted(results, drawn), describe_factor(results)]
-        _finish(figure, results, looks, notes)
+        add_small_print(figure, results, notes)
+        _add_legend(figure, looks)
     return figure
 
 
@@ -106,7 +102,8 @@ def plot_losses(results: Results) -> Figure:
         counts = describe_counts(rows.groupby("cell", observed=True)["trial_id"].nunique())
         notes = [_explain_panels(results), explain_band(stats["interval"]), counts]
         notes += ["×: diverged"] if (rows["status"] == "diverged").any() else []
-        _finish(figure, results, looks, notes)
+        add_small_print(figure, results, notes, has_policy=False)
+        _add_legend(figure, looks)
     return figure
 
 
@@ -114,40 +111,6 @@ def has_losses(results: Results) -> bool:
     """Whether any counted run has two reports of its loss: of one there is nothing to see."""
     reports = results.reports[results.reports["status"].isin(COUNTED)]
     return bool((reports.groupby("trial_id", observed=True)["step"].nunique() > 1).any())
-
-
-def plot_axis(results: Results) -> Figure:
-    """Exact match (%) at the lengths of the table against the number that cells vary.
-
-    Raises ValueError if cells do not differ in exactly one number (see `find_axis`).
-    """
-    axis = find_axis(results)
-    if axis is None:
-        raise ValueError(f"the cells of sweep {results.sweep!r} do not differ in one number alone")
-    shown = choose_lengths(results)
-    curves = statistics.cell_curves(results.evaluation)
-    curves = curves[curves["length"].isin(shown.lengths) & curves["cell"].isin(list(axis.values))]
-    x = [axis.position(axis.values[cell]) for cell in curves["cell"]]
-    lines = [f"length {shown.label(int(length))}" for length in curves["length"]]
-    stats = curves.assign(x=x, line=lines)
-    names = [f"length {shown.label(length)}" for length in shown.lengths]
-    looks = make_looks(dict(zip(names, ordered_colors(len(names), "inferno"), strict=True)))
-    with style.apply():
-        figure, (axes,) = style.new_panels(2.2, 1, 1, names)
-        _draw_95(axes)
-        draw_curves(axes, stats, looks, factor=100)
-        if axis.is_log:
-            axes.set_xscale("log")
-        ticks = sorted(set(axis.values.values()))
-        axes.set_xticks(list(map(axis.position, ticks)), list(map(number, ticks)))
-        axes.minorticks_off()
-        axes.margins(x=0.06)
-        _scale_match(axes, stats)
-        axes.set(xlabel=axis.label, ylabel="exact match (%)")
-        notes = [explain_band(stats["interval"]), describe_counts(stats["n"]), "dashed: 95\u00a0%"]
-        notes += [f"changes with it: {', '.join(axis.tied)}"] if axis.tied else []
-        _finish(figure, results, looks, notes)
-    return figure
 
 
 def draw_curves(
@@ -200,24 +163,22 @@ def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across
         return
     low, high = ordered[0], ordered[-1]
     trained = [last for _, last in trained_ranges(results).values()]
-    if trained and results.evaluation["length"].max() >= LOG_SPAN * max(trained):
-        factor = (high / low) ** MARGIN if high > low else 1.5
-        decades = [10**power for power in range(math.ceil(math.log10(high)) + 1)]
+    is_far = trained and results.evaluation["length"].max() >= LOG_SPAN * max(trained)
+    if is_far and high >= LOG_SPAN * low:
+        factor = (high / low) ** MARGIN
         few = math.log10(high / low) >= (MOST_DECADES if across == 1 else 2)
-        ticks = [ten * digit for ten in decades for digit in ((1,) if few else (1, 2, 5))]
         axes.set_xscale("log")
         axes.set_xlim(low / factor, high * factor)
-        minor = [ten * digit for ten in decades for digit in range(2, 10)] if few else []
-        axes.set_xticks([tick for tick in minor if low <= tick <= high], minor=True)
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        locator = LogLocator(subs=(1,) if few else (1, 2, 5))
+        axes.xaxis.set_minor_locator(LogLocator(subs="auto") if few else NullLocator())
     else:
         margin = MARGIN * (high - low) or 0.5
         axes.set_xlim(low - margin, high + margin)
         nbins = 12 if across < 3 else 6
-        ticks = MaxNLocator(integer=True, nbins=nbins, steps=STEPS).tick_values(low, high)
-    shown = [int(tick) for tick in ticks if low <= tick <= high]
-    shown = shown if len(shown) > 1 else sorted({int(low), int(high)})
-    axes.set_xticks(shown, [f"{tick:,}" for tick in shown])
+        locator = MaxNLocator(integer=True, nbins=nbins, steps=STEPS, min_n_ticks=1)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _new_panels(
@@ -248,11 +209,7 @@ def _label(drawn: list[tuple[Panel, Axes]], x: str, y: str) -> None:
         axes.set(xlabel=x if is_bottom else "", ylabel=y if i % panel.across == 0 else "")
 
 
-def _finish(
-    figure: Figure, results: Results, looks: Mapping[str, Look], notes: Iterable[str]
-) -> None:
-    parts = [note for note in (*notes, f"checkpoint: {results.checkpoint}") if note]
-    add_small_print(figure, results, "; ".join(parts))
+def _add_legend(figure: Figure, looks: Mapping[str, Look]) -> None:
     drawn = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
     style.add_legend(figure, [drawn[name] for name in looks if name in drawn])
 
@@ -268,7 +225,7 @@ def _name_unfitted(results: Results, drawn: list[tuple[Panel, Axes]]) -> str:
     """Says it in every small panel whose cells do not fit their trained lengths, and names those of
     a single panel.
     """
-    medians = cell_train(results)["median"].dropna()
+    medians = cells_of(results).train["median"].dropna()
     unfitted = {str(cell) for cell, median in medians.items() if not statistics.fits(median)}
     for panel, axes in drawn:
         if panel.across > 1 and panel.lines and set(panel.lines.values()) <= unfitted:

@@ -1,4 +1,4 @@
-"""How each cell is drawn, along which number, and in which panel.
+"""How each cell is drawn, and in which panel.
 
 A method has one colour in all sweeps. Several cells of one method are shades of its colour, light
 to dark in the order of the sweep. Where all cells have one method, its shades would be hard to tell
@@ -8,7 +8,6 @@ still reads.
 """
 
 import itertools
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,19 +23,6 @@ from analysis.load import MEASURED, Coordinate, Results, cell_axes, cell_configs
 LIGHTEST = 0.75  # of a palette: lighter colours are lost on white
 LOG_SPAN = 8  # largest over smallest value from which on an axis is logarithmic
 ACROSS = 3  # panels side by side
-# Names for readers; the first here is the axis if several numbers change together.
-LABELS = {
-    "model.num_layers": "layers",
-    "model.num_heads": "heads",
-    "model.d_model": "width (d_model)",
-    "data.max_length": "longest trained length",
-    "position.max_position": "max_position",
-    "data.num_examples": "training examples",
-    "optim.learning_rate": "learning rate",
-    "optim.num_steps": "steps",
-    "optim.batch_size": "batch size",
-}
-ENDLESS = math.inf  # stands for None (fresh examples for ever): after all numbers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,34 +32,6 @@ class Look:
     color: str
     marker: str
     line: str | tuple[float, ...]  # dashes and gaps, of `style.LINES`
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Axis:
-    """A number that differs between the cells."""
-
-    name: str  # of the field
-    values: dict[str, float]  # by cell, in the order of the sweep
-    tied: tuple[str, ...] = ()  # fields that change along with it
-
-    @property
-    def label(self) -> str:
-        """The label of the axis."""
-        return LABELS.get(self.name, self.name.rpartition(".")[2])
-
-    @property
-    def is_log(self) -> bool:
-        """Whether the values span so much that a linear axis would hide the small ones."""
-        finite = [value for value in self.values.values() if value != ENDLESS]
-        return min(finite) > 0 and max(finite) >= LOG_SPAN * min(finite)
-
-    def position(self, value: float) -> float:
-        """Where a value is drawn: an endless one a step after the largest number."""
-        if value != ENDLESS:
-            return value
-        finite = sorted({v for v in self.values.values() if v != ENDLESS})
-        last, before = finite[-1], finite[-2] if len(finite) > 1 else finite[-1] / 2
-        return last * last / before if self.is_log else 2 * last - before
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,8 +60,8 @@ def cell_looks(results: Results) -> dict[str, Look]:
     """The look of every cell of a sweep; 64 cells until marker and line both come back."""
     colors, methods = cell_shades(results), cell_method_colors(results)
     if len(set(methods.values())) == 1 < len(methods):
-        has_order = find_axis(results) is not None or len(methods) > len(OTHER_COLORS)
-        hues = ordered_colors(len(methods)) if has_order else OTHER_COLORS[: len(methods)]
+        in_order = have_order(results) or len(methods) > len(OTHER_COLORS)
+        hues = ordered_colors(len(methods)) if in_order else OTHER_COLORS[: len(methods)]
         colors = dict(zip(methods, hues, strict=True))
     return make_looks(colors)
 
@@ -166,44 +124,23 @@ def shades(color: str, number: int) -> Sequence[str]:
     return [to_hex(shade) for shade in seaborn.blend_palette(ends[number == 2 :], number)]
 
 
-def ordered_colors(number: int, palette: str = "viridis") -> Sequence[str]:
-    """Colours for values in an order, light to dark: "viridis" for cells, "inferno" for lengths."""
-    return [to_hex(color) for color in colormaps[palette](np.linspace(LIGHTEST, 0.05, number))]
+def ordered_colors(number: int) -> Sequence[str]:
+    """Colours for values in an order, light to dark."""
+    return [to_hex(color) for color in colormaps["viridis"](np.linspace(LIGHTEST, 0.05, number))]
 
 
-# The number along which cells differ --------------------------------------------------------------
-
-
-def find_axis(results: Results) -> Axis | None:
-    """The number that tells all cells apart, if they differ in nothing but numbers; others that
-    change along with it are named in `tied`.
-    """
+def have_order(results: Results) -> bool:
+    """Whether one number tells all cells apart, and they differ in nothing but numbers."""
     configs = cell_configs(results)
-    varied = {k: v for k, v in differences(configs).items() if k not in MEASURED}
-    if not all(map(_is_numeric, varied.values())):
-        return None
-    ranked = sorted(varied, key=lambda k: list(LABELS).index(k) if k in LABELS else len(LABELS))
-    name = next((name for name in ranked if len(set(varied[name])) == len(configs)), None)
-    if name is None:
-        return None
-    values = [ENDLESS if value is None else value for value in varied[name]]
-    others = tuple(other for other in ranked if other != name)  # each cell has its own value
-    return Axis(name=name, values=dict(zip(configs, values, strict=True)), tied=others)
+    varied = [v for name, v in differences(configs).items() if name not in MEASURED]
+    tells_apart = any(len(set(values)) == len(configs) for values in varied)
+    return tells_apart and all(map(_is_numeric, varied))
 
 
 def _is_numeric(values: list[Any]) -> bool:
+    """None (fresh examples for ever) is one, after all others."""
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     return len(numbers) > 0 and all(v is None or v in numbers for v in values)
-
-
-def number(value: float) -> str:
-    """A value as short as it is exact: 1003, 50k, 1M, 3e-5."""
-    if value == ENDLESS:
-        return "endless"
-    for unit, name in ((1_000_000, "M"), (1000, "k")):
-        if value >= unit and value % unit == 0:
-            return f"{value / unit:g}{name}"
-    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
 
 
 # Panels -------------------------------------------------------------------------------------------

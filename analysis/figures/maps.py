@@ -4,6 +4,7 @@ cells would cover each other; over the axes of a sweep; over two lengths, for ta
 
 import itertools
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,7 @@ from analysis.figures.captions import (
 )
 from analysis.figures.looks import ACROSS, Facets, find_facets, say
 from analysis.load import Results
-from analysis.statistics import runs as statistics
-from analysis.statistics.training import cell_train
+from analysis.statistics.cells import cells_of
 from analysis.tables.notes import NEAR
 from analysis.tables.sweep_tables import choose_lengths
 from pcore.cli.text import plain
@@ -44,8 +44,8 @@ def has_second_lengths(results: Results) -> bool:
 
 
 def plot_cells(results: Results) -> Figure:
-    """Exact match of every cell at every length beyond the trained ones, the best cells on top; the
-    first column is the train EM of the table.
+    """Exact match of every cell at every length beyond the trained ones, those that reach furthest
+    on top (by the sum over lengths); the first column is the train EM of the table.
 
     Lengths of the near range, which are no results, are left out where not all numbers would fit.
     Raises ValueError if nothing beyond the trained lengths was tested.
@@ -56,31 +56,32 @@ def plot_cells(results: Results) -> Figure:
     width = style.WIDTH - BESIDE - LETTER * rows["cell"].str.len().max()
     if width < NUMBER * (1 + rows["length"].nunique()) and (rows["range"] == "test").any():
         rows = rows[rows["range"] == "test"]
-    curves = statistics.cell_curves(rows)
+    cells, places = cells_of(results), rows[["cell", "length"]].drop_duplicates()
+    curves = cells.curves.merge(places, on=["cell", "length"])
     values = curves.pivot_table(index="cell", columns="length", values="median")
-    mean = values.mean(axis="columns")
-    values.insert(0, "train", cell_train(results)["median"])
-    order = values.assign(mean=mean).sort_values(["mean", "train"], ascending=False, kind="stable")
+    train = cells.train["median"]
+    ranks = values.assign(sum=values.sum(axis=1), train=train)
+    order = ranks.sort_values(["sum", "train"], ascending=False, kind="stable").index
+    values.insert(0, "train", train)
     near = set(rows.loc[rows["range"] == "near", "length"])
     square = width / len(values.columns)
-    names = [f"{name}{NEAR if name in near else ''}" for name in values.columns]
+    values.columns = [f"{name}{NEAR if name in near else ''}" for name in values.columns]
+    notes = ["median over runs of exact match in %, sorted by the sum over lengths"]
+    notes += ["train: all trained lengths"]
+    notes += [f"{NEAR}: near range, on which recipes are tuned"] if near else []
+    notes += ["grey: not tested"] if values.isna().any(axis=None) else []
+    notes += [describe_factor(results), describe_counts(curves["n"])]
     with style.apply():
-        figure, (axes,) = style.new_panels(0.6 + 0.19 * len(values), 1, 1)
-        draw_map(axes, values.loc[order.index], square >= NUMBER)
+        names = (length_label(results), "")
+        height = 0.6 + 0.19 * len(values)
+        figure = _draw_maps(
+            results, {"": values.loc[order]}, names, height, square >= NUMBER, notes
+        )
+        axes = figure.axes[0]
         axes.axvline(1, label="_train", color="white", linewidth=3)
-        shown = range(0, len(names), math.ceil(NUMBER / square))
+        shown = range(0, len(values.columns), math.ceil(NUMBER / square))
         turned = 0 if square > WORD else 60
-        axes.set_xticks([i + 0.5 for i in shown], [names[i] for i in shown], rotation=turned)
-        axes.set(xlabel=length_label(results), ylabel="")
-        if square < NUMBER:
-            _add_bar(figure, [axes])
-        text = "median over runs of exact match in %, sorted by the mean over lengths"
-        text += "; train: all trained lengths"
-        text += f"; {NEAR}: near range, on which recipes are tuned" if near else ""
-        text += "; grey: not tested" if values.isna().any(axis=None) else ""
-        text += f"; {factor}" if (factor := describe_factor(results)) else ""
-        text += f"; {describe_counts(curves['n'])}; checkpoint: {results.checkpoint}"
-        add_small_print(figure, results, text)
+        axes.set_xticks([i + 0.5 for i in shown], values.columns[list(shown)], rotation=turned)
     return figure
 
 
@@ -93,35 +94,29 @@ def plot_grid(results: Results) -> Figure:
     shown, facets = choose_lengths(results), find_facets(results)
     if shown.solve is None or facets is None:
         raise ValueError(f"sweep {results.sweep!r} has no two axes tested beyond its trained range")
-    curves = statistics.cell_curves(results.evaluation)
-    at = curves[curves["length"] == shown.solve].groupby("cell")["median"].max()
+    curves = cells_of(results).curves
+    at = curves[curves["length"] == shown.solve].set_index("cell")["median"]
+    first = facets.names[0]
     firsts = facets.values[0] if len(facets.names) > 2 else ()
-    panels: list[tuple[Any, ...]] = [(value,) for value in firsts] or [()]
-    across = min(ACROSS, len(panels))
+    maps = {say(first, value): _grid_map(facets, at, (value,)) for value in firsts}
+    maps = maps or {"": _grid_map(facets, at, ())}
+    grid = next(iter(maps.values()))
+    is_long = min(ACROSS, len(maps)) * sum(map(len, grid.columns)) > TICK_LETTERS
+    is_whole = len(at.reindex(list(facets.cells.values())).dropna()) == sum(
+        map(np.size, maps.values())
+    )
+    notes = [f"median over runs of exact match (%) at length {shown.label(shown.solve)}"]
+    notes += [] if is_whole else ["grey: not tested"]
+    notes += [describe_counts(curves["n"])]
+    notes += [f"not on these axes: {facets.reference}"] if facets.reference else []
+    names = list(facets.names)[1 if firsts else 0 :]
     with style.apply():
-        maps = [_grid_map(facets, at, panel) for panel in panels]
-        is_long = across * sum(len(str(column)) for column in maps[0].columns) > TICK_LETTERS
-        height = 0.65 + 0.3 * len(maps[0]) + 0.55 * is_long
-        figure, drawn = style.new_panels(height, -(-len(panels) // across), across)
-        for axes, panel, values in zip(drawn, panels, maps, strict=False):
-            draw_map(axes, values)
-            place = zip(facets.names, panel, strict=False)
-            title = ", ".join(say(name, value) for name, value in place)
-            axes.set_title(title, fontsize=7.5, loc="left")
-            axes.tick_params("x", rotation=30 if is_long else 0)
-            for tick in axes.get_xticklabels() if is_long else ():
-                tick.set(ha="right", rotation_mode="anchor")
-            names = list(facets.names)[len(panel) :]
-            axes.set(xlabel=", ".join(names[1:]), ylabel=names[0])
-        for axes in drawn[len(panels) :]:
-            axes.remove()
-        tested = at.reindex(list(facets.cells.values())).dropna()
-        is_whole = len(tested) == np.prod([len(values) for values in facets.values])
-        text = f"median over runs of exact match (%) at length {shown.label(shown.solve)}"
-        text += "" if is_whole else "; grey: not tested"
-        text += f"; {describe_counts(curves['n'])}"
-        text += f"; not on these axes: {facets.reference}" if facets.reference else ""
-        add_small_print(figure, results, f"{text}; checkpoint: {results.checkpoint}")
+        height = 0.65 + 0.3 * len(grid) + 0.55 * is_long
+        labels = (", ".join(names[1:]), names[0])
+        figure = _draw_maps(results, maps, labels, height, True, notes)
+        for tick in (t for axes in figure.axes for t in axes.get_xticklabels()):
+            tick.set_rotation(30 if is_long else 0)
+            tick.set(ha="right" if is_long else "center", rotation_mode="anchor")
     return figure
 
 
@@ -143,35 +138,53 @@ def plot_second_lengths(results: Results) -> Figure:
     if not has_second_lengths(results):
         raise ValueError(f"sweep {results.sweep!r} was not tested at several second lengths")
     rows = results.evaluation.dropna(subset=["second_length"])
-    cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
     lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
-    first, second = size_names(results)
+    medians = rows.groupby(["cell", "second_length", "length"])["exact_match"].median().unstack()
+    cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
+    maps = {
+        c: pd.DataFrame(medians.loc[c]).reindex(index=seconds[::-1], columns=lengths) for c in cells
+    }
     across = min(ACROSS, len(cells))
+    height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
+    notes = ["median over runs of exact match in %", "outlined: trained", "grey: not tested"]
+    notes += [describe_counts(rows.groupby("cell")["trial_id"].nunique())]
     with style.apply():
-        width = style.WIDTH * 0.86 / across
-        height = np.clip(width * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
-        figure, panels = style.new_panels(float(height), -(-len(cells) // across), across)
-        for i, (axes, cell) in enumerate(zip(panels, cells, strict=False)):
-            own = rows[rows["cell"] == cell]
-            medians = own.groupby(["second_length", "length"])["exact_match"].median().unstack()
-            medians = medians.reindex(index=seconds[::-1], columns=lengths)
-            draw_map(axes, medians, len(lengths) <= MOST_COLUMNS[across])
-            _outline(axes, own[own["range"] == "train"], lengths, seconds[::-1])
-            axes.set_title(plain(cell), fontsize=7.5, loc="left")
+        is_printed = len(lengths) <= MOST_COLUMNS[across]
+        figure = _draw_maps(results, maps, size_names(results), float(height), is_printed, notes)
+        for axes, cell in zip(figure.axes, cells, strict=False):
+            trained = rows[(rows["cell"] == cell) & (rows["range"] == "train")]
+            _outline(axes, trained, lengths, seconds[::-1])
             for put, values in ((axes.set_xticks, lengths), (axes.set_yticks, seconds[::-1])):
                 places = range(0, len(values), -(-len(values) // MOST_TICKS))
                 put([place + 0.5 for place in places], [str(values[place]) for place in places])
-            axes.tick_params("y", rotation=0)
-            axes.set(
-                xlabel=first if i + across >= len(cells) else "",
-                ylabel=second if i % across == 0 else "",
-            )
-        for axes in panels[len(cells) :]:
-            axes.remove()
-        _add_bar(figure, panels[: len(cells)])
-        counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
-        text = "median over runs of exact match in %; outlined: trained; grey: not tested"
-        add_small_print(figure, results, f"{text}; {counts}; checkpoint: {results.checkpoint}")
+    return figure
+
+
+def _draw_maps(
+    results: Results,
+    maps: Mapping[str, pd.DataFrame],
+    names: tuple[str, str],
+    height: float,
+    is_printed: bool,
+    notes: Iterable[str],
+) -> Figure:
+    """A map of fractions for each title. names: of the outer axes, x and y; is_printed: numbers fit
+    into the squares, and no bar has to explain the colours."""
+    across = min(ACROSS, len(maps))
+    figure, panels = style.new_panels(height, -(-len(maps) // across), across)
+    for i, (axes, (title, values)) in enumerate(zip(panels, maps.items(), strict=False)):
+        draw_map(axes, values, is_printed)
+        axes.set_title(plain(title), fontsize=7.5, loc="left")
+        x, y = names[0] if i + across >= len(maps) else "", names[1] if i % across == 0 else ""
+        axes.set(xlabel=x, ylabel=y)
+    for axes in panels[len(maps) :]:
+        axes.remove()
+    if not is_printed:
+        colors = ScalarMappable(Normalize(0, 100), style.MAP)
+        drawn = panels[: len(maps)]
+        bar = figure.colorbar(colors, ax=drawn, label="exact match (%)", aspect=30, pad=0.015)
+        bar.outline.set_visible(False)
+    add_small_print(figure, results, notes)
     return figure
 
 
@@ -219,9 +232,3 @@ def _outline(axes: Axes, trained: pd.DataFrame, lengths: list[int], seconds: lis
         for color, width in (("white", 2.6), ("black", 1.1)):
             look |= {"edgecolor": color, "linewidth": width}
             axes.add_patch(Rectangle((min(x), min(y)), *size, **look))
-
-
-def _add_bar(figure: Figure, panels: list[Axes]) -> None:
-    colors = ScalarMappable(Normalize(0, 100), style.MAP)
-    bar = figure.colorbar(colors, ax=panels, label="exact match (%)", aspect=30, pad=0.015)
-    bar.outline.set_visible(False)

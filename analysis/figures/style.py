@@ -65,6 +65,7 @@ MAP = "cividis"  # from dark to light for everybody, in colour and in grey
 # For what is near 0 mostly (attention): paper white, so that a print shows the rest.
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["white", COLORS[0], "#00213D"])
 CAPTION_WIDTH = 118  # characters of small print that fit on a line
+CAPTION_LINE = 0.125  # inches: the height of a line of it
 MOST_COLUMNS = 6  # of labels in a legend
 MANY_LABELS = 8  # beyond which they are smaller
 # Widths in a legend, in letter sizes: a letter; mark and gap; between columns.
@@ -115,7 +116,7 @@ def new_panels(
     room for a legend with these labels.
     """
     lines = math.ceil(len(labels) / legend_columns(labels))
-    size = (WIDTH, rows * height + 1.6 * legend_size(labels) / 72 * lines + 0.25)
+    size = (WIDTH, rows * height + 1.6 * legend_size(labels) / 72 * lines)
     figure = Figure(figsize=size, layout="constrained")
     engine = figure.get_layout_engine()
     assert engine is not None
@@ -124,10 +125,13 @@ def new_panels(
 
 
 def add_caption(figure: Figure, text: str) -> None:
-    """Small print below the plot: what the marks mean, in lines of about the same length."""
-    num_lines = math.ceil(len(text) / CAPTION_WIDTH)
-    lines = textwrap.fill(text, min(CAPTION_WIDTH, len(text) // num_lines + 8))
-    figure.supxlabel(lines, fontsize=6.5, color=GREY, linespacing=1.35)
+    """Small print below the plot, which makes the figure higher: what the marks mean, in lines of
+    about the same length."""
+    num_lines = len(textwrap.wrap(text, CAPTION_WIDTH))
+    widths = range(len(text) // num_lines, CAPTION_WIDTH + 1)
+    lines = next(t for w in widths if len(t := textwrap.wrap(text, w)) == num_lines)
+    figure.set_figheight(figure.get_figheight() + CAPTION_LINE * num_lines)
+    figure.supxlabel("\n".join(lines), fontsize=6.5, color=GREY, linespacing=1.35)
 
 
 def add_watermark(figure: Figure, text: str) -> None:

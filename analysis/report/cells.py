@@ -5,18 +5,18 @@ Every number comes from `analysis.tables` and `analysis.statistics`; nothing is 
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
 from analysis.figures.looks import cell_method_colors, cell_shades, method_name
-from analysis.load import COUNTED, Results, cell_configs, trained_ranges
-from analysis.statistics import runs as statistics
+from analysis.load import COUNTED, Results, cell_configs
+from analysis.statistics.cells import cells_of
 from analysis.statistics.training import token_factor
 from analysis.tables.notes import POLICIES
 from analysis.tables.sweep_tables import choose_lengths
-from analysis.tables.table import DASH, Table, TableCell
+from analysis.tables.table import DASH, Table, TableCell, percent
 
 DIGITS = 4  # of a percentage in a curve: finer than any chart
 LONGEST_ERROR = 300  # characters of an error text
@@ -31,6 +31,7 @@ def describe_cells(results: Results, table: Table | None) -> list[dict[str, Any]
     """
     configs, colors = cell_configs(results), cell_shades(results)
     methods, runs = cell_method_colors(results), _describe_runs(results)
+    numbers = _describe_numbers(results, table, configs)
     shared = {
         "sweep": results.sweep,
         "scale": results.scale,
@@ -43,9 +44,9 @@ def describe_cells(results: Results, table: Table | None) -> list[dict[str, Any]
         shared
         | {"cell": cell, "color": colors[cell], "method_color": methods[cell]}
         | _describe_method(configs.get(cell, {}))
-        | _describe_numbers(results, table, place, configs.get(cell, {}))
+        | of_table
         | runs[cell]
-        for place, cell in enumerate(results.cells)
+        for cell, of_table in zip(results.cells, numbers, strict=True)
     ]
 
 
@@ -69,47 +70,44 @@ def _describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_numbers(
-    results: Results, table: Table | None, place: int, config: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What the sweep's table says of its cell at this place, by the page's columns."""
-    shown = {"train": TableCell(DASH), "L95": TableCell(DASH)}
-    lengths: list[tuple[int | None, TableCell]] = [(None, TableCell(DASH))] * len(LENGTHS)
-    l95 = reach = tokens = None
-    is_longest = False
-    if table is not None:
-        chosen = choose_lengths(results)
-        row = dict(zip((head.text for head in table.header), table.rows[place], strict=True))
-        shown = {name: row[name] for name in shown}
+    results: Results, table: Table | None, configs: Mapping[str, Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """What the sweep's table says of each of its cells, by the page's columns."""
+    nothing = TableCell(DASH)
+    unknown: dict[str, Any] = {"train": nothing, "L95": nothing}
+    unknown |= {"exact_match": [(None, nothing)] * len(LENGTHS), "l95": None, "reach": None}
+    unknown |= {"tokens": None, "is_longest": False, "worst": DASH}
+    if table is None:
+        yield from [unknown] * len(results.cells)
+        return
+    chosen, heads = choose_lengths(results), [head.text for head in table.header]
+    for fields, numbers in zip(table.rows, table.numbers.to_dict("records"), strict=True):
+        row, l95 = dict(zip(heads, fields, strict=True)), numbers["l95"]
+        found: dict[str, Any] = {"train": row["train"], "L95": row["L95"]}
         if chosen.solve is not None:
             three = (chosen.lengths[0], chosen.solve, chosen.lengths[-1])
-            lengths = [(length, row[f"EM@{length}"]) for length in three]
-        numbers = table.numbers.iloc[place]
-        if not pd.isna(numbers["l95"]):
-            l95, is_longest = int(numbers["l95"]), bool(numbers["l95_is_lower_bound"])
-            reach = float(numbers["l95_over_trained"])
-            tokens = token_factor(config, l95) if l95 else None
-    return shown | {
-        "exact_match": lengths,
-        "l95": l95,
-        "reach": reach,
-        "tokens": tokens,
-        "is_longest": is_longest,
-    }
+            found["exact_match"] = [(length, row[f"EM@{length}"]) for length in three]
+        if not pd.isna(l95):
+            found |= {"l95": int(l95), "is_longest": bool(numbers["l95_is_lower_bound"])}
+            found["reach"] = numbers["l95_over_trained"]
+            found["tokens"] = token_factor(configs[numbers["cell"]], l95) if l95 else None
+            found["worst"] = percent(cells_of(results).at(numbers["cell"], l95)["worst"])
+        yield unknown | found
 
 
 def _describe_runs(results: Results) -> dict[str, dict[str, Any]]:
     """By cell: the curve of the median, in percent, and every planned trial with its own."""
-    curves = statistics.run_curves(results.evaluation)
-    medians = curves.groupby(["cell", "length"])["exact_match"].median()
+    cells = cells_of(results)
+    medians = cells.curves.set_index(["cell", "length"])["median"]
     l95s = {
         (run["cell"], run["trial_id"]): f"{'≥' if run['l95_is_lower_bound'] else ''}{run['l95']}"
-        for run in statistics.run_l95(results.evaluation).to_dict("records")
+        for run in cells.run_l95.to_dict("records")
     }
     by_run = {
         key: run.set_index("length")["exact_match"]
-        for key, run in curves.groupby(["cell", "trial_id"], sort=False)
+        for key, run in cells.runs.groupby(["cell", "trial_id"], sort=False)
     }
-    trained, described = trained_ranges(results), dict[str, dict[str, Any]]()
+    trained, described = cells.trained, dict[str, dict[str, Any]]()
     for cell in results.cells:
         median = medians[cell] if cell in medians else pd.Series(dtype=float)
         trials = list[dict[str, Any]]()

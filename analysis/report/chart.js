@@ -48,8 +48,8 @@ function medianStyles(cells, lead) {
     const dashed = dashes(cells);
     return cells.map(({ color }, i) => ({ stroke: color, width: 2.5, dash: dashed[i] }));
   }
-  const colors = cells.map((cell) => (cell === lead ? lead.method_color
-    : cell.method_color === lead.method_color ? color("grey") : cell.color));
+  const colors = cells.map((cell) =>
+    cell !== lead && cell.method_color === lead.method_color ? color("grey") : cell.method_color);
   const dashed = dashes(colors.map((color) => ({ color })));
   return cells.map((cell, i) => ({ stroke: colors[i], width: cell === lead ? 4 : 1.25,
     dash: cell === lead ? [] : dashed[i] }));

@@ -211,7 +211,7 @@ function start() {
   if (headline) {
     const shown = headline.dataset.cells.split(" ").map((i) => CELLS[i]);
     const lead = CELLS[headline.dataset.lead];
-    draw(headline, [...shown.filter((cell) => cell !== lead), lead], 340, { lead }); // over the others
+    draw(headline, [lead, ...shown.filter((cell) => cell !== lead)], 340, { lead }); // under the others
   }
   const again = () => { filter(); show(); writeState(); };
   CELLS.forEach((cell) => cell.row.addEventListener("click", () => toggle(cell)));

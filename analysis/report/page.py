@@ -9,7 +9,6 @@ bytes.
 import base64
 import hashlib
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +26,7 @@ from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_sa
 from analysis.report.files import compare_cells
 from analysis.settings import settings_table
 from analysis.tables.sweep_tables import ablation_table
-from analysis.tables.table import DASH, Table, percent, times
+from analysis.tables.table import DASH, Table, times
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.store.store import Store
 
@@ -197,13 +196,10 @@ def _say_headline(cell: Mapping[str, Any]) -> str:
     factors = _factor(cell["reach"])
     if cell["tokens"] is not None:
         factors += f" in length, {_factor(cell['tokens'])} in tokens of the longest training row"
-    curves = [dict(zip(cell["lengths"], run["curve"], strict=False)) for run in cell["trials"]]
-    at = [curve[cell["l95"]] for curve in curves if curve.get(cell["l95"]) is not None]
-    worst = percent(min(at, default=math.nan) / 100)
     runs = f"worst of n = {cell['n']} runs at that length" if cell["n"] > 1 else "n = 1 run"
     return (
         f"{name}: median exact match above 95 % up to length {cell['l95']:,}{tested}, trained on "
-        f"lengths {low}–{high} ({factors}); {runs}: {worst} %."
+        f"lengths {low}–{high} ({factors}); {runs}: {cell['worst']} %."
     )
 
 

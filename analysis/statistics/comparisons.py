@@ -216,8 +216,7 @@ def _add_holm(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _exact_match(rows: pd.DataFrame, lengths: Sequence[int]) -> pd.Series:
     """The mean over lengths of each run that was tested at all of them, by (seed, data_seed)."""
-    least = rows.groupby([*SEEDS, "length"])["exact_match"].min()  # over second lengths
-    runs = least.groupby(SEEDS).agg(["mean", "size"])
+    runs = run_curves(rows).groupby(SEEDS)["exact_match"].agg(["mean", "size"])
     return runs.loc[runs["size"] == len(lengths), "mean"]
 
 

@@ -17,13 +17,13 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from analysis.load import CELL, RUN
-from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_interval
+from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_bounds
 
 SEEDS = ["seed", "data_seed"]
 SOLVED = 0.95  # exact match above which a length counts as solved
@@ -50,28 +50,36 @@ def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -
 
 def summarize(
     exact_match: Sequence[float] | np.ndarray, seeds: Seeds | None = None
-) -> dict[str, float | int | str]:
+) -> dict[Any, Any]:
     """All statistics of the runs of one cell at one length; seeds: (seed, data_seed) of each run.
 
     Without seeds the interval takes the runs for independent.
     """
     values = np.asarray(exact_match, dtype=float)
-    num_runs, num_solved = len(values), int((values > SOLVED).sum())
-    low, high = median_interval(values, seeds)
-    share_low, share_high = wilson_interval(num_solved, num_runs)
-    return {
-        "n": num_runs,
-        "median": float(np.median(values)) if num_runs else np.nan,
-        "low": low,
-        "high": high,
-        "interval": interval_kind(num_runs, seeds),
-        "worst": float(values.min()) if num_runs else np.nan,
-        "best": float(values.max()) if num_runs else np.nan,
-        "num_solved": num_solved,
-        "share_solved": num_solved / num_runs if num_runs else np.nan,
-        "share_low": share_low,
-        "share_high": share_high,
-    }
+    return _summarize_columns(values[:, None], seeds).to_dict("records")[0]
+
+
+def _summarize_columns(values: np.ndarray, seeds: Seeds | None) -> pd.DataFrame:
+    """`summarize` of each column of exact match, runs in rows."""
+    num_runs, num_solved = len(values), (values > SOLVED).sum(axis=0)
+    nothing = np.full(values.shape[1], np.nan)
+    low, high = median_bounds(values, seeds)
+    shares = np.array([wilson_interval(int(count), num_runs) for count in num_solved])
+    return pd.DataFrame(
+        {
+            "n": num_runs,
+            "median": np.median(values, axis=0) if num_runs else nothing,
+            "low": low,
+            "high": high,
+            "interval": interval_kind(num_runs, seeds),
+            "worst": values.min(axis=0) if num_runs else nothing,
+            "best": values.max(axis=0) if num_runs else nothing,
+            "num_solved": num_solved,
+            "share_solved": num_solved / num_runs if num_runs else nothing,
+            "share_low": shares[:, 0],
+            "share_high": shares[:, 1],
+        }
+    )
 
 
 def run_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
@@ -82,14 +90,24 @@ def run_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
 
 
 def cell_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
-    """`summarize` over the `run_curves` of each cell at each length, of one checkpoint."""
-    groups = run_curves(evaluation).groupby(["cell_order", "cell", "length"], sort=True)
-    rows = [
-        dict(zip(["cell_order", "cell", "length"], key, strict=True))
-        | summarize(group["exact_match"].to_numpy(), group[SEEDS].to_numpy())
-        for key, group in groups
-    ]
-    return pd.DataFrame(rows, columns=["cell_order", "cell", "length", *summarize([])])
+    """`summarize` over the `run_curves` of each cell at each length, of one checkpoint; and the
+    fewest examples of a run."""
+    curves, keys = run_curves(evaluation), ["cell_order", "cell", "length"]
+    parts = [pd.DataFrame(columns=[*keys, *summarize([])])]
+    for cell, runs in curves.groupby(keys[:2]):
+        wide = runs.pivot(index=["trial_id", *SEEDS], columns="length", values="exact_match")
+        lengths = dict[tuple[bool, ...], list[Any]]()  # by the runs that were tested at them
+        for length, values in wide.items():
+            lengths.setdefault(tuple(values.notna()), []).append(length)
+        for there, columns in lengths.items():
+            kept = wide.loc[list(there), columns]
+            seeds = kept.index.to_frame()[SEEDS].to_numpy()
+            found = _summarize_columns(kept.to_numpy(), seeds)
+            place: dict[str, Any] = dict(zip(keys, (*cell, columns), strict=True))
+            parts.append(found.assign(**place))
+    frame = pd.concat(parts[1:] or parts, ignore_index=True).sort_values(keys, ignore_index=True)
+    fewest = curves.groupby(keys, as_index=False)["num_examples"].min()
+    return frame.merge(fewest, on=keys)
 
 
 def generalizable_length(
@@ -104,10 +122,11 @@ def generalizable_length(
     return L95(longest, longest > 0)
 
 
-def run_l95(evaluation: pd.DataFrame) -> pd.DataFrame:
-    """L95 of every run, of one checkpoint: columns of `RUN`, l95, l95_is_lower_bound."""
-    curves = run_curves(evaluation)  # lengths of a run in order
+def run_l95(curves: pd.DataFrame) -> pd.DataFrame:
+    """L95 of every run, from `run_curves` (its lengths are in order): columns of `RUN`, l95,
+    l95_is_lower_bound."""
     is_solved = (curves["exact_match"] > SOLVED).astype(int)
+    curves = curves.copy()
     curves["solved"] = is_solved.groupby([curves[name] for name in RUN], sort=False).cummin()
     curves["l95"] = curves["length"].where(curves["solved"] == 1, 0)
     runs = curves.groupby(RUN, as_index=False, sort=False).agg({"l95": "max", "solved": "min"})

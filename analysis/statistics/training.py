@@ -11,10 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from analysis.load import Results
-from analysis.statistics.runs import SEEDS, summarize, train_exact_match
 from pcore.tasks import TASKS, Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.minesweeper import Minesweeper
@@ -29,13 +26,6 @@ def drawn_lengths(results: Results) -> dict[str, dict[int, float]]:
         cell: _shares(json.loads(text))
         for cell, text in zip(known["cell"], known["config_json"], strict=True)
     }
-
-
-def cell_train(results: Results) -> pd.DataFrame:
-    """`summarize` over the runs of every cell, in order, of exact match on the trained lengths."""
-    runs = train_exact_match(results.evaluation, drawn_lengths(results)).groupby("cell")
-    found = {c: summarize(r["exact_match"].to_numpy(), r[SEEDS].to_numpy()) for c, r in runs}
-    return pd.DataFrame([found.get(c, summarize([])) for c in results.cells], index=results.cells)
 
 
 def _shares(config: Mapping[str, Any]) -> dict[int, float]:

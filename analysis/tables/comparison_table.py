@@ -1,14 +1,14 @@
 """Comparisons (`analysis.statistics.comparisons`) as tables: arms of a sweep against its first, or
 two result sets."""
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 
 from analysis.load import Results
 from analysis.statistics.comparisons import SURE
-from analysis.tables.table import DASH, Table, TableCell, percent
+from analysis.tables.table import DASH, Column, Row, Table, TableCell, percent, plain, show
 from pcore.cli.text import plural
 
 TOO_FEW = "too few runs"
@@ -22,29 +22,27 @@ TEST = (
 
 def arms_table(frame: pd.DataFrame, title: str) -> Table:
     """One row per row of `compare_arms`: a cell against the reference. A p that has too few runs in
-    every row has no column."""
+    every row has no column, and examples that no row has neither."""
     first = frame.iloc[0]
-    columns = {
-        ("cell", ""): [TableCell(cell) for cell in frame["cell"]],
-        ("pairs", ""): [TableCell(_pairs(row)) for row in frame.to_dict("records")],
-        ("difference", "points"): [_difference(row) for row in frame.to_dict("records")],
-        ("wins–ties–losses", ""): _counts(frame, ["wins", "ties", "losses"]),
-        ("p", ""): [
-            TableCell(p_value(*pair)) for pair in zip(frame["p"], frame["least_p"], strict=True)
-        ],
-        ("p", "Holm"): _adjusted(frame),
-        ("examples", "gained–lost"): _counts(frame, ["num_gained", "num_lost"]),
-    }
-    texts = {name: {cell.text for cell in column} for name, column in columns.items()}
-    few = [name for name, found in texts.items() if TOO_FEW in found and found <= {TOO_FEW, DASH}]
-    empty = [name for name in (("examples", "gained–lost"),) if texts[name] == {DASH}]
-    shown = {name: column for name, column in columns.items() if name not in (*few, *empty)}
+    columns = [
+        _column("pairs", "", _pairs),
+        _column("difference", "points", _difference),
+        _column("wins–ties–losses", "", lambda row: _counts(row, "wins", "ties", "losses")),
+        _column("p", "", lambda row: p_value(row["p"], row["least_p"])),
+        _column("p", "Holm", lambda row: p_value(row["p_holm"], row["least_p_holm"])),
+        _column("examples", "gained–lost", lambda row: _counts(row, "num_gained", "num_lost")),
+    ]
+    rows = frame.to_dict("records")
+    texts = [{column.show(row).text for row in rows} for column in columns]
+    few = [TOO_FEW in found and found <= {TOO_FEW, DASH} for found in texts]
+    has_examples = texts[-1] != {DASH}
+    shown = [c for c, is_few in zip(columns, few, strict=True) if not is_few]
     notes = [
         f"difference: exact match at length {first['length']} minus that of {first['reference']}, "
         "median over pairs [interval]. Diverged runs count as 0.",
-        TEST + (f" No column of p: {TOO_FEW} in every row." if few else ""),
+        TEST + (f" No column of p: {TOO_FEW} in every row." if any(few) else ""),
     ]
-    if not empty:
+    if has_examples:
         notes.append(
             "examples: those that only the cell (gained) or only the reference (lost) has right, "
             "of these trained models; that says nothing about new seeds."
@@ -52,13 +50,8 @@ def arms_table(frame: pd.DataFrame, title: str) -> Table:
     for pairing, others in frame[frame["pairing"] != "paired"].groupby("pairing"):
         instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"
         notes.append(f"Not paired, {pairing}: {', '.join(others['cell'])}{instead}.")
-    return Table(
-        title=f"{title}: arms against {first['reference']}",
-        header=tuple(TableCell(*name) for name in shown),
-        rows=tuple(zip(*shown.values(), strict=True)),
-        notes=tuple(notes),
-        numbers=frame,
-    )
+    title = f"{title}: arms against {first['reference']}"
+    return show(shown if has_examples else shown[:-1], frame, title, notes)
 
 
 def change_table(frame: pd.DataFrame, title: str, by_length: bool = False) -> Table:
@@ -66,34 +59,32 @@ def change_table(frame: pd.DataFrame, title: str, by_length: bool = False) -> Ta
     only one cell, of this one."""
     differs = frame[frame["verdict"] != "equal"]
     shown = frame if frame["cell"].nunique() == 1 else differs
-    header = ("cell", "lengths", "A", "B", "B - A", "runs A/B", "p (Holm)", "verdict")
-    rows = [
-        (
-            TableCell(row["cell"]),
-            TableCell(row["lengths"]),
-            TableCell(percent(row["median_a"])),
-            TableCell(percent(row["median_b"])),
-            _difference(row),
-            TableCell(f"{row['n_a']}/{row['n_b']}"),
-            TableCell(p_value(row["p_holm"], row["least_p_holm"])),
-            TableCell(row["verdict"]),
-        )
-        for row in shown.to_dict("records")
+    columns = [
+        plain("lengths"),
+        _column("A", "", lambda row: percent(row["median_a"])),
+        _column("B", "", lambda row: percent(row["median_b"])),
+        _column("B - A", "", _difference),
+        _column("runs A/B", "", lambda row: f"{row['n_a']}/{row['n_b']}"),
+        _column("p (Holm)", "", lambda row: p_value(row["p_holm"], row["least_p_holm"])),
+        plain("verdict"),
     ]
-    kept = [i for i in range(len(header)) if not (by_length and header[i] == "p (Holm)")]
+    columns = [column for column in columns if not (by_length and column.head.text == "p (Holm)")]
     what = "at a length" if by_length else "of a run's mean over these lengths"
     more = "" if by_length else " --by-length: every length, with intervals."
     equal = f"{len(frame) - len(differs)} of {len(frame)} rows are equal: the same counts at every "
-    return Table(
-        title=title,
-        header=tuple(TableCell(header[i]) for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in rows),
-        notes=(
-            f"A, B: median exact match (%) {what}. {equal}length in every run.{more}",
-            "Intervals hold at each length, not at all of them together." if by_length else TEST,
-        ),
-        numbers=frame,
+    notes = (
+        f"A, B: median exact match (%) {what}. {equal}length in every run.{more}",
+        "Intervals hold at each length, not at all of them together." if by_length else TEST,
     )
+    return replace(show(columns, shown, title, notes), numbers=frame)
+
+
+def _column(head: str, detail: str, text: Callable[[Row], str | TableCell]) -> Column:
+    def field(row: Row) -> TableCell:
+        shown = text(row)
+        return shown if isinstance(shown, TableCell) else TableCell(shown)
+
+    return Column(head=TableCell(head, detail), show=field)
 
 
 def count_cells(a: Results, b: Results) -> str:
@@ -114,26 +105,20 @@ def count_cells(a: Results, b: Results) -> str:
     return text
 
 
-def _pairs(row: dict[Hashable, Any]) -> str:
+def _pairs(row: Row) -> str:
     is_paired = row["pairing"] == "paired"
     return str(row["n_pairs"]) if is_paired else f"{row['n']} vs {row['n_reference']}"
 
 
-def _difference(row: dict[Hashable, Any]) -> TableCell:
+def _difference(row: Row) -> TableCell:
     interval = f"[{points(row['low'])}, {points(row['high'])}]"
     return TableCell(
         points(row["difference_median"]), "" if row["interval"] == "none" else interval
     )
 
 
-def _adjusted(frame: pd.DataFrame) -> list[TableCell]:
-    pairs = zip(frame["p_holm"], frame["least_p_holm"], strict=True)
-    return [TableCell(p_value(p, least)) for p, least in pairs]
-
-
-def _counts(frame: pd.DataFrame, names: list[str]) -> list[TableCell]:
-    counts = frame[names].to_numpy()
-    return [TableCell(DASH if pd.isna(row).any() else "–".join(map(str, row))) for row in counts]
+def _counts(row: Row, *names: str) -> str:
+    return DASH if any(pd.isna(row[n]) for n in names) else "–".join(str(row[n]) for n in names)
 
 
 def points(fraction: float) -> str:

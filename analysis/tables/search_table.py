@@ -1,10 +1,10 @@
 """What a search tried, as a table: configurations of every arm, the best first."""
 
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 
-from analysis.tables.table import Table, text_table
+from analysis.tables.table import DASH, Column, Row, Table, TableCell, plain, show
 
 SHOWN = 5  # configurations of an arm
 
@@ -19,31 +19,23 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
         ["place", "num_steps", "near_score"], ascending=[True, False, True], kind="stable"
     )
     best = ranked.groupby("arm", sort=False).head(SHOWN)
-    names = [name.rpartition(".")[2] for name in fields]
     num_full = int((tried["num_steps"] == tried.groupby("arm")["num_steps"].transform("max")).sum())
-    return text_table(
-        title=title,
-        header=("arm", *names, "steps", "near score", ""),
-        rows=(
-            (
-                row["arm"],
-                *(_text(row[field]) for field in fields),
-                _text(row["num_steps"]),
-                f"{row['near_score']:.4f}",
-                "winner" if row["is_best"] else "",
-            )
-            for row in best.to_dict("records")
-        ),
-        notes=(
-            f"{len(tried)} configurations, {num_full} of them trained to the end, the others "
-            f"stopped after fewer steps; of each arm at most {SHOWN} are shown, all are in the "
-            "CSV file.",
-            "near score, smaller is better, 0 to 2: wrong answers + wrong tokens, as shares of all "
-            "on the near range. The test range takes no part.",
-        ),
-        numbers=tried,
+    columns = [plain(name, name.rpartition(".")[2]) for name in fields]
+    columns.append(plain("num_steps", "steps"))
+    columns.append(Column(head=TableCell("near score"), show=_score))
+    columns.append(Column(head=TableCell(""), show=_winner))
+    notes = (
+        f"{len(tried)} configurations, {num_full} of them trained to the end, the others stopped "
+        f"after fewer steps; of each arm at most {SHOWN} are shown, all are in the CSV file.",
+        "near score, smaller is better, 0 to 2: wrong answers + wrong tokens, as shares of all on "
+        "the near range. The test range takes no part.",
     )
+    return replace(show(columns, best, title, notes, first="arm"), numbers=tried)
 
 
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _score(row: Row) -> TableCell:
+    return TableCell(DASH if pd.isna(row["near_score"]) else f"{row['near_score']:.4f}")
+
+
+def _winner(row: Row) -> TableCell:
+    return TableCell("winner" if row["is_best"] else "")

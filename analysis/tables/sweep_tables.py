@@ -7,21 +7,29 @@ so that rows can be compared: the tested lengths closest to 1.5x and 2x the larg
 (the shorter one if two are as close), and the largest one tested.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.statistics.training import cell_train
+from analysis.statistics.cells import Cells, cells_of
 from analysis.tables import table
 from analysis.tables.notes import NEAR, UNFITTED, describe, describe_interval, explain_unfitted
-from analysis.tables.table import DASH, Column, Table, TableCell, percent, show_interval, times
+from analysis.tables.table import (
+    DASH,
+    Column,
+    Row,
+    Table,
+    TableCell,
+    percent,
+    show_interval,
+    times,
+)
 
-Row = Mapping[Hashable, Any]
 INTEGERS = ("trained_min", "trained_max", "l95", "l95_low", "l95_high", "solve_length")
 L95 = ("l95", "l95_is_lower_bound", "l95_is_near", "l95_low", "l95_high")
 SOLVED = ("num_solved", "share_solved", "share_low", "share_high")
@@ -48,7 +56,7 @@ def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
     """The result of a sweep, one row per cell. lengths: those to show, instead of the usual ones.
     Raises ValueError for one that was not tested.
     """
-    columns = list(_columns(_Cells(results), choose_lengths(results, lengths)))
+    columns = list(_columns(_Measures(cells_of(results)), choose_lengths(results, lengths)))
     numbers = table.measure(columns, results.cells)
     numbers = numbers.astype({**dict.fromkeys(INTEGERS, "Int64"), "l95_over_trained": "float64"})
     for name in ("checkpoint", "scale", "sweep"):
@@ -83,10 +91,10 @@ def _closest(lengths: Iterable[int], target: float) -> int:
     return min(lengths, key=lambda length: (abs(length - target), length))
 
 
-def _columns(cells: "_Cells", shown: ShownLengths) -> Iterator[Column]:
+def _columns(cell: "_Measures", shown: ShownLengths) -> Iterator[Column]:
     """Every column: what it is called, what it measures, how it is printed, what it means."""
-    evaluation, solve = cells.results.evaluation, shown.solve
-    spans = sorted(set(cells.trained.values()))
+    evaluation, solve = cell.cells.results.evaluation, shown.solve
+    spans = sorted(set(cell.cells.trained.values()))
     trained = f"{spans[0][0]}–{spans[0][1]}" if len(spans) == 1 else ""
     is_tuned = (evaluation["range"] == "near").any()
     near = f"; {NEAR}: it lies in the near range, on which recipes are tuned" if is_tuned else ""
@@ -94,26 +102,26 @@ def _columns(cells: "_Cells", shown: ShownLengths) -> Iterator[Column]:
     def column(head: str, detail: str = "", **fields: Any) -> Column:
         return Column(head=TableCell(head, detail), **fields)
 
-    yield column("runs", measure=cells.count, show=_show_runs, note="runs: counted/planned")
+    yield column("runs", measure=cell.count, show=_show_runs, note="runs: counted/planned")
     has_span = not shown.is_common
-    yield column("trained", "on", measure=cells.span, show=_show_span, is_shown=has_span)
+    yield column("trained", "on", measure=cell.span, show=_show_span, is_shown=has_span)
     em = f"EM: exact match in %, median over runs [interval]. {describe_interval(evaluation)}"
-    yield column("train", trained, measure=cells.fit, show=_show_train, note=em)
+    yield column("train", trained, measure=cell.fit, show=_show_train, note=em)
     for length in shown.lengths:
         head, names = f"EM@{shown.label(length)}".split(" "), [f"em_{length}_{n}" for n in MEDIAN]
-        at = partial(cells.at, length=length, names=MEDIAN, start=f"em_{length}_")
+        at = partial(cell.at, length=length, names=MEDIAN, start=f"em_{length}_")
         yield column(*head, measure=at, show=partial(show_interval, names=names))
     l95 = (
         "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
         f"both ends of the EM intervals]; ≥: nothing longer was tested{near}."
     )
-    yield column("L95", "(x trained)", measure=cells.reach, show=_show_l95, note=l95)
+    yield column("L95", "(x trained)", measure=cell.reach, show=_show_l95, note=l95)
     wilson = "solved: runs with EM above 95 % [95 % Wilson interval]"
     of_solve: dict[str, Any] = {"detail": f"at {solve}", "is_shown": solve is not None}
     yield column(
-        "solved", measure=partial(cells.solve, solve), show=_show_solved, note=wilson, **of_solve
+        "solved", measure=partial(cell.solve, solve), show=_show_solved, note=wilson, **of_solve
     )
-    ends = partial(cells.at, length=solve, names=("worst", "best"))
+    ends = partial(cell.at, length=solve, names=("worst", "best"))
     note = "worst–best: EM of these runs"
     yield column("worst–best", measure=ends, show=_show_ends, note=note, **of_solve)
 
@@ -125,54 +133,37 @@ def _notes(columns: Sequence[Column]) -> list[str]:
     return [*whole, "; ".join([note for note in others if note not in whole] + [first]) + "."]
 
 
-class _Cells:
-    """The statistics of the cells of a sweep, each computed once; for columns."""
+@dataclass(frozen=True, slots=True)
+class _Measures:
+    """What the columns measure of a cell."""
 
-    def __init__(self, results: Results):
-        self.results, self.trained = results, trained_ranges(results)
-
-    @cached_property
-    def curves(self) -> pd.DataFrame:
-        return statistics.cell_curves(self.results.evaluation)
-
-    @cached_property
-    def by_place(self) -> pd.DataFrame:
-        return self.curves.set_index(["cell", "length"])
-
-    @cached_property
-    def train(self) -> pd.DataFrame:
-        return cell_train(self.results)
-
-    @cached_property
-    def l95s(self) -> pd.DataFrame:
-        return statistics.cell_l95(self.results.evaluation, self.curves).set_index("cell")
+    cells: Cells
 
     def count(self, cell: str) -> dict[str, Any]:
-        trials = self.results.trials
+        trials = self.cells.results.trials
         status = trials.loc[trials["cell"] == cell, "status"]
         diverged = int((status == "diverged").sum())
         return {"planned": len(status), "n": int(status.isin(COUNTED).sum()), "diverged": diverged}
 
     def span(self, cell: str) -> dict[str, Any]:
-        ends = self.trained.get(cell, (None, None))
+        ends = self.cells.trained.get(cell, (None, None))
         return dict(zip(("trained_min", "trained_max"), ends, strict=True))
 
     def fit(self, cell: str) -> dict[str, Any]:
-        return {f"train_{name}": self.train.loc[cell, name] for name in MEDIAN}
+        return {f"train_{name}": self.cells.train.loc[cell, name] for name in MEDIAN}
 
     def at(
         self, cell: str, length: int | None, names: Sequence[str], start: str = ""
     ) -> dict[str, Any]:
         """Some statistics of a cell at a length; nan where nothing counts."""
-        there = (cell, length) in self.by_place.index
-        row = self.by_place.loc[cell, length] if there else statistics.summarize([])  # pyright: ignore
+        row = self.cells.at(cell, length)
         return {f"{start}{name}": row[name] for name in names}
 
     def reach(self, cell: str) -> dict[str, Any]:
-        is_known = cell in self.l95s.index
+        is_known = cell in self.cells.l95.index
         row: dict[str, Any] = dict.fromkeys(L95)
-        row |= dict(self.l95s.loc[cell, [*L95]]) if is_known else {}
-        longest = self.trained.get(cell, (None, None))[1]
+        row |= dict(self.cells.l95.loc[cell, [*L95]]) if is_known else {}
+        longest = self.cells.trained.get(cell, (None, None))[1]
         return row | {"l95_over_trained": row["l95"] / longest if is_known and longest else None}
 
     def solve(self, length: int | None, cell: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A table for people with its numbers for programs, and how numbers are printed."""
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 DASH = "–"
+Row = Mapping[Hashable, Any]
 
 
 class TableCell(NamedTuple):
@@ -29,11 +31,12 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
-    """A column of a table with a row per cell: everything that is said about it."""
+    """A column of a table: everything that is said about it."""
 
     head: TableCell
-    measure: Callable[[str], Mapping[str, Any]]  # its numbers of a cell, by their names in the CSV
-    show: Callable[[Mapping[Hashable, Any]], TableCell]  # from all numbers of a row
+    show: Callable[[Row], TableCell]  # from all numbers of a row
+    # its numbers of a cell, by their names in the CSV; of tables of a frame: they are there
+    measure: Callable[[str], Mapping[str, Any]] = lambda _: {}
     note: str = ""  # what it is, for the notes under the table
     is_shown: bool = True  # else it is in the CSV file alone
 
@@ -48,33 +51,37 @@ def measure(columns: Iterable[Column], cells: Iterable[str]) -> pd.DataFrame:
 
 
 def show(
-    columns: Iterable[Column], numbers: pd.DataFrame, title: str, notes: Sequence[str]
+    columns: Iterable[Column],
+    numbers: pd.DataFrame,
+    title: str,
+    notes: Sequence[str],
+    first: str = "cell",
 ) -> Table:
-    """The table of these columns; numbers: as `measure` gives them, or with more."""
-    shown = [column for column in columns if column.is_shown]
+    """The table of these columns; numbers: as `measure` gives them, or any frame with what they
+    show. first: the name of the first column, which is text.
+    """
+    shown = [plain(first), *(column for column in columns if column.is_shown)]
     return Table(
         title=title,
-        header=(TableCell("cell"), *(column.head for column in shown)),
+        header=tuple(column.head for column in shown),
         rows=tuple(
-            (TableCell(str(row["cell"])), *(column.show(row) for column in shown))
-            for row in numbers.to_dict("records")
+            tuple(column.show(row) for column in shown) for row in numbers.to_dict("records")
         ),
         notes=tuple(notes),
         numbers=numbers,
     )
 
 
-def text_table(
-    title: str,
-    header: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    notes: tuple[str, ...],
-    numbers: pd.DataFrame,
-) -> Table:
-    """A table of plain texts."""
-    texts = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
-    heads = tuple(TableCell(name) for name in header)
-    return Table(title=title, header=heads, rows=texts, notes=notes, numbers=numbers)
+def plain(name: str, head: str = "") -> Column:
+    """A column of a frame as it is."""
+    return Column(head=TableCell(head or name), show=lambda row: TableCell(value_text(row[name])))
+
+
+def value_text(value: Any) -> str:
+    """A dash for what is missing, a number as short as it is to six digits, else the text."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return DASH
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def percent(fraction: float) -> str:
@@ -92,7 +99,7 @@ def times(factor: float) -> str:
 
 
 def show_interval(
-    row: Mapping[Hashable, Any], names: Sequence[str], text: Callable[[float], str] = percent
+    row: Row, names: Sequence[str], text: Callable[[float], str] = percent
 ) -> TableCell:
     """A median with its interval below it, of several runs; names: of the numbers of the row that
     are the median and both ends."""

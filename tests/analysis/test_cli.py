@@ -169,30 +169,6 @@ def test_cells_and_sweeps_of_one_store_are_compared(
     assert capsys.readouterr().out == printed
     assert main(["compare", "sweeps/depth_ablation.py", "depth_ablation", *where]) == 0
     assert "6 of 6 rows are equal" in capsys.readouterr().out
-    for a, b, message in (
-        (cell, "depth_ablation", "a cell and a sweep are not compared"),
-        (cell, "depth_ablation/NoPE, 3 layer", "did you mean 'NoPE, 3 layers'?"),
-        (cell, "depth_ablation/coupling*", "'coupling*' fits several cells of depth_ablation: "),
-        (cell, f"{cell}/seed 1", "leave the seed out"),
-        (
-            "heads_ablation",
-            "depth_ablation",
-            f"heads_ablation has not been run into {where[1]}: --results ",
-        ),
-        (
-            "norm_ablation",
-            "depth_ablation",
-            f"norm_ablation has not been run into {where[1]}: python -m sweeps run norm_ablation",
-        ),
-        ("depth_ablatoin", "depth_ablation", "did you mean 'depth_ablation'?"),
-        (
-            "depth_ablation [paper]",
-            "depth_ablation",
-            f"has no scale 'paper' in {where[1]}; it has: laptop",
-        ),
-    ):
-        assert main(["compare", a, b, *where]) == 2
-        assert message in capsys.readouterr().err
 
 
 def test_two_folders_without_a_single_common_sweep_are_asked_for_one(
@@ -320,14 +296,6 @@ def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
     tex = (reports / "selected.tex").read_text()
     assert tex.count("NoPE, 3 layers") == 1
     assert "2 of the 6 cells of the sweep are shown." in tex
-    for flags, message in (
-        (["--only", "nope, 3 LAYERS"], "in depth_ablation; did you mean 'NoPE, 3 layers'?"),
-        (["--lengths", "12,97"], "length 97 was not tested in depth_ablation; tested: 1, "),
-        (["--over", "near"], "--over needs a --metric, e.g. exact_match"),
-        (["--lengths", "18-20"], "'18-20' is not a list like 18,96,200"),
-    ):
-        assert main(["table", "depth_ablation", *where, *flags]) == 2
-        assert message in capsys.readouterr().err
 
 
 def test_a_metric_over_a_range_is_that_of_the_rows(

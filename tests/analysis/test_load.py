@@ -88,24 +88,6 @@ def test_a_trial_may_serve_two_cells(tmp_path: Path):
     assert results.evaluation.groupby("cell").size().to_dict() == {"a": 14, "b": 14}
 
 
-def test_unknown_names_are_answered_with_the_right_ones(tmp_path: Path):
-    with pytest.raises(ValueError, match="holds no views"):
-        load_sweep(tmp_path, "depth_ablation", "laptop")
-    store, config = Store(tmp_path), make_config({}, 0)
-    store.write_view(view_rows({"a": [config]}))
-    with pytest.raises(ValueError, match="did you mean 'depth_ablation'"):
-        load_sweep(tmp_path, "depth_ablaton", "laptop")
-    with pytest.raises(ValueError, match=r"no scale 'paper' in .*; it has: laptop"):
-        load_sweep(tmp_path, "depth_ablation", "paper")
-    with pytest.raises(ValueError, match="there: 'depth_ablation'"):
-        load_sweep(tmp_path, "zzz", "laptop")
-    store.folder.write("searches/my_search-laptop.json", b"{}")
-    with pytest.raises(ValueError, match="is a search: python -m analysis search my_search"):
-        load_sweep(tmp_path, "my_search", "laptop")
-    with pytest.raises(ValueError, match=r"'best' was not evaluated.*there: last, oracle"):
-        example().at("best")
-
-
 def test_a_sweep_changed_by_set_is_compared_under_the_labels_of_its_script():
     results = example()
     frames = {n: getattr(results, n) for n in FRAMES}

@@ -116,12 +116,12 @@ def test_any_lengths_get_labels_between_the_first_and_the_last(trained, lengths)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         curves.scale_lengths(axes, dataclasses.replace(results, trials=trials), iter(lengths))
-    assert axes.get_xscale() == ("log" if trained == 2 else "linear")
+    assert axes.get_xscale() == ("log" if trained == 2 and len(lengths) == 3 else "linear")
     left, right = axes.get_xlim()
     assert left < min(lengths) <= max(lengths) < right
-    shown = list(axes.get_xticks())
-    assert min(lengths) <= shown[0] <= shown[-1] <= max(lengths)
-    assert len(shown) >= min(2, len(lengths))
+    ticks = [tick for tick in axes.get_xticks() if left <= tick <= right]
+    assert len(ticks) >= min(2, len(lengths))
+    assert all(tick % 1 == 0 for tick in ticks)
 
 
 def test_losses_mark_where_a_run_diverged_and_are_drawn_if_a_run_reported_twice(tmp_path: Path):
@@ -144,7 +144,8 @@ def test_many_cells_are_a_map_by_length_the_best_on_top_instead_of_curves(tmp_pa
     shown = [tick.get_text() for tick in axes.get_yticklabels()]
     table = ablation_table(results).numbers.set_index("cell")
     values = map_of(axes) / 100
-    assert list(values.mean(axis=1)) == sorted(values.mean(axis=1), reverse=True)
+    sums = np.nansum(values[:, 1:], axis=1)
+    assert list(sums) == sorted(sums, reverse=True)
     assert values[:, 0] == pytest.approx(table["train_median"].loc[shown])
     column = [tick.get_text() for tick in axes.get_xticklabels()].index("16")
     assert values[:, column] == pytest.approx(table["em_16_median"].loc[shown])
@@ -235,7 +236,7 @@ def test_every_figure_says_where_it_is_from_and_no_text_lies_on_another_or_outsi
         for (a, first), (b, second) in itertools.combinations(boxes, 2):
             turned = first.get_rotation() % 90 or second.get_rotation() % 90
             assert turned or not a.padded(-1).overlaps(b.padded(-1)), (drawn.name, first, second)
-    assert seen >= {"lengths", "axis", "map", "cells", "failures", "patterns", "losses"}
+    assert seen >= {"lengths", "map", "cells", "failures", "patterns", "losses"}
 
 
 def test_smoke_scale_is_marked_across_every_figure():

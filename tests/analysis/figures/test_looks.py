@@ -12,8 +12,8 @@ from matplotlib.colors import to_rgb
 
 from analysis.figures import style
 from analysis.figures.choose import draw_figures
-from analysis.figures.curves import plot_axis, plot_lengths
-from analysis.figures.looks import cell_looks, find_axis, find_facets, method_color, number
+from analysis.figures.curves import plot_lengths
+from analysis.figures.looks import cell_looks, find_facets, have_order, method_color
 from analysis.figures.maps import plot_grid
 from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
@@ -64,6 +64,7 @@ def test_cells_of_one_method_have_colours_that_differ_light_to_dark_if_in_an_ord
     arms["deep"] = ({"model.num_layers": 3}, 12.0)  # together: in no single number
     words = examples.build_sweep(tmp_path, "norms", arms)
     found = [examples.heads(tmp_path), words]
+    assert [have_order(results) for results in found] == [True, False]
     for colors in ([look.color for look in cell_looks(results).values()] for results in found):
         pairs = itertools.combinations(map(np.array, map(to_rgb, colors)), 2)
         assert min(np.linalg.norm(a - b) for a, b in pairs) > 0.24
@@ -73,32 +74,6 @@ def test_cells_of_one_method_have_colours_that_differ_light_to_dark_if_in_an_ord
     for colors in (shades, heads):
         light = [float(np.dot(to_rgb(c), [0.299, 0.587, 0.114])) for c in colors.values()]
         assert light == sorted(set(light), reverse=True)
-
-
-SIZES = {str(n): ({"data.num_examples": n}, 9.0) for n in (10_000, 100_000, None)}
-WIDTHS = {str(n): ({"model.d_model": n, "model.d_ff": 4 * n}, 9.0) for n in (64, 128, 256)}
-LOG_HEADS = {str(n): ({"model.num_heads": n}, 9.0) for n in (1, 2, 4, 8)}
-
-
-@pytest.mark.parametrize(
-    ("cells", "label", "tied", "ticks"),
-    [
-        (LOG_HEADS, "heads", (), {1: "1", 2: "2", 4: "4", 8: "8"}),
-        (WIDTHS, "width (d_model)", ("model.d_ff",), {64: "64", 128: "128", 256: "256"}),
-        (SIZES, "training examples", (), {1e4: "10k", 1e5: "100k", 1e6: "endless"}),
-    ],
-)
-def test_one_number_that_varies_is_an_axis(tmp_path: Path, cells, label, tied, ticks):
-    axis = find_axis(examples.build_sweep(tmp_path, "sweep", cells, num_seeds=1))
-    assert axis is not None
-    assert (axis.label, axis.tied, axis.is_log) == (label, tied, label[0] != "w")
-    assert {axis.position(v): number(v) for v in axis.values.values()} == ticks
-
-
-def test_cells_that_differ_in_words_or_in_two_numbers_have_no_axis(tmp_path: Path):
-    assert find_axis(examples.layers_by_heads(tmp_path)) is None
-    with pytest.raises(ValueError, match="do not differ in one number"):
-        plot_axis(example())
 
 
 # Panels -------------------------------------------------------------------------------------------

@@ -191,28 +191,6 @@ def test_sweeps_without_the_checkpoint_are_left_out_by_name(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["page"], "`page` and `report` are one now: python -m analysis report"),
-        (["report", "--results", "{0}"], "no sweep to report on in"),
-        (["report", "--results", "{0}/no"], "there is no results folder"),
-        (["report", "--results", "{0}/file"], "is a file, not a results folder"),
-        (["report", "--results", "{0}/r", "--out", "{0}/file"], "is a file; it names a folder"),
-        (["report", "other", "nope", "--results", "{0}/r"], "no sweep 'nope' in"),
-    ],
-)
-def test_what_cannot_be_reported_is_refused_in_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
-):
-    add_sweep(Store(tmp_path / "r"), "other")
-    (tmp_path / "file").touch()
-    assert main([word.format(tmp_path) for word in words]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
-
-
 def test_a_sweep_of_which_nothing_finished_is_there(tmp_path: Path):
     store, configs = Store(tmp_path), [make_config({}, seed) for seed in range(2)]
     write_trial(store, configs[0], "error", error="ValueError: no")

@@ -62,7 +62,7 @@ def make_grid() -> pd.DataFrame:
 def test_with_second_lengths_the_worst_decides():
     grid = make_grid()
     assert statistics.run_curves(grid)["exact_match"].tolist() == [0.99, 0.5]
-    assert statistics.run_l95(grid)["l95"].tolist() == [2]
+    assert statistics.run_l95(statistics.run_curves(grid))["l95"].tolist() == [2]
 
 
 def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> pd.DataFrame:
@@ -90,7 +90,8 @@ def test_l95_of_a_run_is_that_of_its_curve_also_at_exactly_95_percent():
             [0.5, 1, 1, 1],
         ]
     )
-    runs = statistics.run_l95(make_cells({"a": curves}, [(i, i) for i in range(len(curves))]))
+    rows = make_cells({"a": curves}, [(i, i) for i in range(len(curves))])
+    runs = statistics.run_l95(statistics.run_curves(rows))
     found = runs.sort_values("seed")[["l95", "l95_is_lower_bound"]].to_numpy().tolist()
     assert found == [list(generalizable_length((2, 4, 6, 8), curve)) for curve in curves]
     assert found[:3] == [[0, False], [2, False], [6, False]]
@@ -119,7 +120,7 @@ def test_an_l95_beyond_that_of_every_run_lies_in_its_interval():
     values = np.array([[1, 0.5, 1, 1], [1, 1, 0.5, 1], [1, 1, 1, 0.5]], dtype=float)
     evaluation = make_cells({"a": values}, [(i, i) for i in range(3)])
     (row,) = statistics.cell_l95(evaluation).to_dict("records")
-    assert statistics.run_l95(evaluation)["l95"].tolist() == [2, 4, 6]
+    assert statistics.run_l95(statistics.run_curves(evaluation))["l95"].tolist() == [2, 4, 6]
     assert (row["l95_low"], row["l95"], row["l95_high"]) == (2, 8, 8)
 
 

@@ -10,8 +10,9 @@ import pytest
 from analysis.tables import render
 from analysis.tables import sweep_tables as tables
 from analysis.tables.render import escape_latex
+from analysis.tables.search_table import search_table
 from analysis.tables.sweep_tables import ablation_table
-from analysis.tables.table import Table, TableCell, percent, times
+from analysis.tables.table import Table, TableCell, percent, times, value_text
 from tests.support.rows.example_store import CELLS, example
 
 EXPECTED = Path(__file__).parents[2] / "fixtures"
@@ -116,3 +117,14 @@ def test_no_label_breaks_a_table_or_is_computed_by_a_spreadsheet():
     assert "'=HYPERLINK(1)" in text
     assert '"=' not in text
     assert pd.read_csv(io.StringIO(text), comment="#")["cell"].nunique() == len(CELLS)
+
+
+def test_what_is_missing_is_a_dash_in_every_table():
+    row = {"arm": "a", "data.num_examples": None, "num_steps": 10, "is_best": True}
+    other = {"near_score": None, "data.num_examples": 10}
+    for tried in ([row | {"near_score": 0.5}, row | other], [row | {"near_score": 0.5}] * 2):
+        first, second = search_table(pd.DataFrame(tried), "t").rows
+        assert [field.text for field in first] == ["a", "–", "10", "0.5000", "winner"]
+        assert second[3].text == ("–" if tried[1]["near_score"] is None else "0.5000")
+    shown = [value_text(value) for value in (None, float("nan"), pd.NA, 0.5, 1e-5, 10, True, "a")]
+    assert shown == ["–", "–", "–", "0.5", "1e-05", "10", "True", "a"]

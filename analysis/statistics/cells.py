@@ -1,0 +1,72 @@
+"""The statistics of the cells of a sweep, each computed once: tables print them, figures draw them,
+findings judge them, the page shows them.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Any
+
+import pandas as pd
+
+from analysis.load import Results, trained_ranges
+from analysis.statistics import runs as statistics
+from analysis.statistics.runs import SEEDS
+from analysis.statistics.training import drawn_lengths
+
+
+class Cells:
+    """All numbers of the cells of a sweep at its checkpoint policy; of `cells_of`."""
+
+    def __init__(self, results: Results):
+        self.results = results
+
+    @cached_property
+    def trained(self) -> dict[str, tuple[int, int]]:
+        """`trained_ranges`."""
+        return trained_ranges(self.results)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """`run_curves`."""
+        return statistics.run_curves(self.results.evaluation)
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """`cell_curves`."""
+        return statistics.cell_curves(self.results.evaluation)
+
+    @cached_property
+    def train(self) -> pd.DataFrame:
+        """`summarize` over the runs of every cell, in order, of exact match on trained lengths."""
+        drawn, cells = drawn_lengths(self.results), self.results.cells
+        runs = statistics.train_exact_match(self.results.evaluation, drawn).groupby("cell")
+        of = {
+            cell: statistics.summarize(rows["exact_match"].to_numpy(), rows[SEEDS].to_numpy())
+            for cell, rows in runs
+        }
+        return pd.DataFrame([of.get(c, statistics.summarize([])) for c in cells], index=cells)
+
+    @cached_property
+    def l95(self) -> pd.DataFrame:
+        """`cell_l95`, by cell; cells without runs have no row."""
+        return statistics.cell_l95(self.results.evaluation, self.curves).set_index("cell")
+
+    @cached_property
+    def run_l95(self) -> pd.DataFrame:
+        """The function of this name."""
+        return statistics.run_l95(self.runs)
+
+    def at(self, cell: str, length: int | None) -> Mapping[Any, Any]:
+        """The row of `curves` of a cell at a length; of no runs where none counts there."""
+        nothing = {"num_examples": 0, **statistics.summarize([])}
+        return self._by_place.get((cell, length), nothing)
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, int | None], Mapping[Any, Any]]:
+        return {(row["cell"], row["length"]): row for row in self.curves.to_dict("records")}
+
+
+@lru_cache(maxsize=16)
+def cells_of(results: Results) -> Cells:
+    """The cells of a sweep: the same object for the same results."""
+    return Cells(results)
