@@ -172,8 +172,8 @@ def test_thousands_of_trials_on_ray(tmp_path, count, record):
         while not ended.wait(1.0):
             memory.append(driver.memory_info().rss)
             folders = Path(tempfile.gettempdir()).glob(places)
-            files = [f for folder in folders for f in folder.rglob("*") if f.is_file()]
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError):  # trials end meanwhile
+                files = [f for folder in folders for f in folder.rglob("*") if f.is_file()]
                 scratch.append(sum(f.stat().st_size for f in files))
 
     flags = ["--scale", "smoke", "--no-report", "--no-mlflow", "--executor", "ray"]
