@@ -137,9 +137,14 @@ def ask_nodes(question: Callable[..., dict[str, str]], *words: Any) -> Iterator[
     """Name of each living node, and what a worker on it answers."""
     for node in ray.nodes():
         if node["Alive"]:
-            affinity = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-            task = ray.remote(question).options(num_cpus=0, scheduling_strategy=affinity)
+            task = on_node(question, node["NodeID"])
             yield node["NodeManagerHostname"], ray.get(task.remote(*words))
+
+
+def on_node(code: Any, node: str) -> Any:
+    """A function or class that runs on this node alone, beside whatever runs there."""
+    affinity = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+    return ray.remote(code).options(num_cpus=0, scheduling_strategy=affinity)
 
 
 def describe_node(results: str | None, probe: str | None) -> dict[str, str]:

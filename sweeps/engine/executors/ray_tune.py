@@ -20,12 +20,12 @@ from typing import Any
 from sweeps.engine.executors.ray_cluster import (
     check_own_code,
     describe_use,
+    on_node,
 )  # sets what Ray reads when imported
 
 # isort: split
 import ray
 from ray import tune
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pcore.config import flatten, unflatten
 from sweeps.engine.executors import Resources, Tracker
@@ -53,7 +53,9 @@ def run_on_ray(
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
     check_own_code(planned.trial.config for planned in pending)
     texts = {shown_name(one.trial): json.dumps(flatten(one.trial.config)) for one in pending}
-    policy = SharedPolicy(_on_this_node(FailurePolicy).remote())
+    # Beside the driver: it outlives every node that the driver outlives.
+    here = ray.get_runtime_context().get_node_id()
+    policy = SharedPolicy(on_node(FailurePolicy, here).remote())
     trainable = tune.with_parameters(run_one, texts=texts, settings=settings, policy=policy)
     with scratch_folder() as scratch, delayed_interrupt() as interrupted:
         tuner = tune.Tuner(
@@ -101,12 +103,6 @@ def shown_name(trial: Trial) -> str:
 
 def _name_of(trial: Any) -> str:
     return trial.config["trial"]
-
-
-def _on_this_node(actor: type) -> Any:
-    """An actor beside the driver, so that it outlives every node that the driver outlives."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return ray.remote(actor).options(num_cpus=0, scheduling_strategy=here)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings, run_attempt
 from sweeps.engine.trial.failures import cell_of
-from sweeps.engine.trial.lost import GIVEN_UP, MAX_LOST, count_lost, record_lost
+from sweeps.engine.trial.lost import GIVEN_UP, is_given_up, record_lost
 from sweeps.engine.trial.running import attempts_at
 
 
@@ -61,6 +61,6 @@ def account_for_missing(
         status = shard.status if shard is not None else "lost"
         error = ""
         if status == "lost":
-            losses = count_lost(store, planned.trial.config, settings.launch)
-            error = GIVEN_UP if losses >= MAX_LOST else "its worker died"
+            given_up = is_given_up(store, planned.trial.config, settings.launch)
+            error = GIVEN_UP if given_up else "its worker died"
         progress.finished(Outcome(trial_id=name, status=status, seconds=0.0, error=error))

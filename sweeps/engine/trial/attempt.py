@@ -33,7 +33,7 @@ from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.sources import hash_sources
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
-from sweeps.engine.trial.lost import GIVEN_UP, MAX_LOST, count_lost, record_lost
+from sweeps.engine.trial.lost import GIVEN_UP, is_given_up, record_lost
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
 from sweeps.engine.trial.running import Running, Taken, running
 
@@ -123,7 +123,7 @@ def admit(
         store.folder.delete(one.file for one in dead)
         return Outcome(trial_id=name, status="done", seconds=0.0)
     record_lost(store, config, dead)
-    if count_lost(store, config, settings.launch) >= MAX_LOST:
+    if is_given_up(store, config, settings.launch):
         return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)
     return None
 

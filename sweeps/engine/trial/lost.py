@@ -20,6 +20,11 @@ def record_lost(store: Store, config: TrialConfig, dead: Iterable[Running]) -> N
         store.folder.delete(one.file)
 
 
+def is_given_up(store: Store, config: TrialConfig, launch: str) -> bool:
+    """Whether this launch does not start a trial again."""
+    return count_lost(store, config, launch) >= MAX_LOST
+
+
 def count_lost(store: Store, config: TrialConfig, launch: str) -> int:
     """How many attempts at a trial this launch has lost. What died with an earlier launch is not
     the trial's fault.
