@@ -69,7 +69,7 @@ POOLS: dict[str, Sequence[str]] = {
     "cell": ("coupling, 1 layer", "x", ""),
     "scale": ("smoke", "laptop", "paper", "smok", ""),
     "seeds": (*split("2 2x2 4x2@100 0 x 2x @1 1x1x1 ² 1000000000"), "2@1" + "0" * 30),
-    "metric": CODE,
+    "metric": ("loss", "los", ""),
     "position.encoding": ("none", "rotary", "lerned", *CODE),
     "task.name": ("copy", "parity", "additon", *CODE),
 }

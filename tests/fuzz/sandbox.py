@@ -25,7 +25,6 @@ COMPUTES = (
     "sweeps.engine.launch.scheduler.Scheduler.run",
     "sweeps.engine.executors.Executor.session",
     "sweeps.commands.measure.write_diagnosis",
-    "sweeps.commands.measure.measure",
     "sweeps.engine.launch.mirror.process.Mirror",
     "sweeps.engine.launch.mirror.tracking.check_server",
     "sweeps.engine.launch.mirror.tracking.connect",
