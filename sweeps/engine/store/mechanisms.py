@@ -24,16 +24,12 @@ COLUMNS = {
     "layer": pa.int32(),
     "head": pa.int32(),
     "bos": pa.float32(),  # weight of BOS
-    "entropy": pa.float32(),  # nats
-    "largest": pa.float32(),  # largest weight of a query
     "level": pa.string(),
     "pattern": pa.string(),  # next, same; null without coupled IDs
     "mass": pa.float32(),  # weight on the keys that the theorem predicts
     "mass_beyond_bos": pa.float32(),
     "most_beyond_bos": pa.float32(),  # what mass_beyond_bos cannot exceed
     "even_beyond_bos": pa.float32(),  # of even attention to all visible keys
-    "overlap": pa.float32(),
-    "mass_at_stop": pa.float32(),
     # kind == "failures" and "cause": of the test set
     "num_missed_stop": pa.int64(),
     "num_early_stop": pa.int64(),
