@@ -32,7 +32,6 @@ COMPUTES = (
     "sweeps.commands.dashboard._server",
     "pcore.cli.train.train_trial",
     "pcore.cli.theory.check_hard",
-    "pcore.theory.ceilings.count_ceiling",
     "pcore.cli.trained.analyse_failures",
     "pcore.diagnosis.attention.attention_weights",
     "pcore.conformance.tasks.train_tiny",
