@@ -20,3 +20,10 @@ def test_the_published_store_says_what_it_said(part: str):
     assert sorted(now) == sorted(kept)
     for name, text in now.items():
         assert text.splitlines() == kept[name].splitlines(), f"{part}/{name}.txt"
+
+
+def test_a_refusal_is_one_sentence():
+    text = (FOLDER / "refusals" / "pcore.txt").read_text(encoding="utf-8")
+    answers = [answer.splitlines() for answer in text.split("\n\n$ ") if "usage:" not in answer]
+    assert len(answers) > 100
+    assert [lines[2:] for lines in answers] == [["exit 2"]] * len(answers)
