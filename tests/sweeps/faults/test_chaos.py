@@ -28,6 +28,7 @@ from tests.support.sweeps.processes import (
     end,
     environment,
     finish_fresh,
+    is_trainer,
     ok_shards,
     rows,
     run,
@@ -253,7 +254,7 @@ def kill_on_ray(
 ) -> int:
     """SIGKILL a process that trains, the driver or its raylet; 0 if there was none."""
     if victim == "driver":
-        trainers = [p for p in tree if p.is_running() and "ImplicitFunc" in " ".join(p.cmdline())]
+        trainers = [p for p in tree if p.is_running() and is_trainer(" ".join(p.cmdline()))]
         assert trainers
         driver.kill()
         driver.wait()
