@@ -273,6 +273,7 @@ def coerce(value: Any, annotation: Any, name: str) -> Any:
         if annotation is float and not isinstance(value, bool):
             return _coerce_float(value)
         if annotation is str and isinstance(value, str):
+            value.encode()  # half a character is in no row
             return value
     except (ValueError, TypeError, KeyError, OverflowError):
         pass
