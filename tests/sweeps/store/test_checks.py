@@ -48,6 +48,9 @@ def test_a_seal_holds_for_its_name_and_bytes_only():
     for other, name in ((data, "views/y"), (data[:30] + b"x" + data[31:], "views/x")):
         with pytest.raises(BadFile, match="do not match the stored hash"):
             read_parquet(other, name)
+    many = seal(table.take([0] * 99_999), "views/x")
+    with pytest.raises(BadFile, match=f"99,999 rows in {len(many):,} bytes"):
+        read_parquet(many, "views/x")
 
 
 # Rows
@@ -160,7 +163,9 @@ def test_bad_views_stop_no_command(store, capfd):
         Store(store.root).load_view("empty", "smoke")
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}'])
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}', "[" * 9999]
+)
 def test_an_odd_small_file_stops_nothing(store, text):
     root = store.folder.local
     (root / "running" / f"{IDS[0]}.json").write_text(text)
