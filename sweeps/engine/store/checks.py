@@ -162,6 +162,13 @@ def read_view(data: bytes, name: str) -> pa.Table:
     for column in ("cell", "cell_order", "trial_id"):
         if rows.column(column).null_count:
             raise BadFile(f"rows without {column}")
+    for text in rows.column("axes").unique().to_pylist():
+        try:
+            known = isinstance(parse_json(text or "{}"), dict)
+        except ValueError:
+            known = False
+        if not known:
+            raise BadFile(f"its rows have axes {text!r}")
     return rows
 
 

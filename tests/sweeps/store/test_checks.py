@@ -150,6 +150,8 @@ def test_bad_views_stop_no_command(store, capfd):
     (views / "noscale-.parquet").write_bytes(b"")
     empty = {"sweep": [], "scale": [], "cell": [], "cell_order": [], "trial_id": []}
     pq.write_table(pa.table(empty), views / "empty-smoke.parquet")
+    row = {"sweep": "axes", "scale": "smoke", "cell": "a", "cell_order": 0, "trial_id": IDS[0]}
+    pq.write_table(pa.Table.from_pylist([row | {"axes": "{"}]), views / "axes-smoke.parquet")
     for command in (["status"], ["why", IDS[0]], ["gc"]):
         assert main([*command, "--results", store.root]) == 0
     assert list(Store(store.root).views()) == [
@@ -157,7 +159,7 @@ def test_bad_views_stop_no_command(store, capfd):
         ("tiny", "smoke"),
     ]
     said = capfd.readouterr().err
-    for name in ("renamed-smoke", "garbage", "noscale-", "empty-smoke"):
+    for name in ("renamed-smoke", "garbage", "noscale-", "empty-smoke", "axes-smoke"):
         assert said.count(f"{name}.parquet: ") == 1, said
     with pytest.raises(ValueError, match=r"no view 'empty-smoke' in .*; there: other-smoke, tiny"):
         Store(store.root).load_view("empty", "smoke")
