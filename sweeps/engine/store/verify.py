@@ -1,14 +1,13 @@
 """Reads every file of a store once: its kind, and what is wrong with it."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from typing import get_args
 
 from pcore.checkpoint import read_progress
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.checks import check_checkpoint, check_shard, read_view
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.names import KINDS, Stored, parse_shard, walk
 from sweeps.engine.store.packs import file_name
 from sweeps.engine.store.schema import Record
@@ -60,7 +59,7 @@ def _is_view(stored: Stored) -> bool:
 
 
 def _is_object(data: bytes) -> bool:
-    return isinstance(json.loads(data), dict)
+    return isinstance(parse_json(data), dict)
 
 
 def _pack_problem(folder: Folder, pack: str) -> str:

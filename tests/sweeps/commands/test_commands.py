@@ -329,6 +329,7 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
     ("words", "message"),
     [
         ("status --results {0}/file", "file is a file, not a results folder"),
+        ("status tiny --results /dev/null", "/dev/null is a file, not a results folder"),
         ("status --results {0}/no", "there is no results folder"),
         ("merge {0}/no {0}/into", "there is no results folder"),
         ("plan tiny --results {0}/file", "file is a file, not a results folder"),
