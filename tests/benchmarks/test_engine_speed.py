@@ -1,7 +1,7 @@
 """What the engine costs beside the trials: `pytest -m benchmark -s tests/benchmarks`.
 
-Limits: planning 10,000 trials 2 s, of which their prices 1 s, their status 3 s, loading and
-tabulating them 5 s, 20 ms for each of 500 trials beyond what the trial itself takes.
+Limits: planning 10,000 trials 1 s, of finished ones 2 s, of which their prices 1 s, their status
+3 s, loading and tabulating them 5 s; on Ray MOST times the overhead of a trial inline.
 """
 
 import contextlib
@@ -9,9 +9,11 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
@@ -23,11 +25,13 @@ from pcore.flops import count_train_flops
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import list_sweep
 from sweeps.commands.show import show_status
-from sweeps.engine.executors.ray_tune import SCRATCH
+from sweeps.engine.executors import EXECUTORS, Executor, count_cpus
+from sweeps.engine.executors.ray_tune import SCRATCH, tune
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Sweep, axis, grid
+from sweeps.engine.store.names import parse_shard
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
 
@@ -64,8 +68,26 @@ MANY = Sweep(
     cells=lambda scale: grid(
         NO_OP, rate=axis("optim.learning_rate", *(i / 1e4 for i in range(1, 51)))
     ),
-    seeds={"smoke": "10", "laptop": "10", "paper": "10"},
+    seeds={"smoke": "4", "laptop": "4", "paper": "4"},
 )
+SECONDS = Sweep(
+    name="seconds",
+    title="Trials of some seconds",
+    claim="Laptop scale, but for the number of steps.",
+    cells=lambda scale: grid(
+        override(addition("laptop"), {"optim.num_steps": 100}),
+        rate=axis("optim.learning_rate", 1e-3, 2e-3),
+    ),
+    seeds={"smoke": "3", "laptop": "3", "paper": "3"},
+)
+EMPTY = 250  # trials of Tune that do nothing
+MOST = 1.3  # times what is inline
+
+
+@pytest.fixture(autouse=True)
+def as_urgent(monkeypatch):
+    """Ray's workers give way to other processes; beside some, trials inline would seem faster."""
+    monkeypatch.setenv("RAY_worker_niceness", "0")
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -112,8 +134,8 @@ def filled(tmp_path_factory) -> Store:
 
 def test_planning_10000_trials(tmp_path, record):
     took = seconds(lambda: make_plan(LARGE, "smoke", None, Store(tmp_path), priced=False))
-    record("engine: planning 10,000 trials, empty store", f"{took:.2f} s", "< 2 s")
-    assert took < 2
+    record("engine: planning 10,000 trials, empty store", f"{took:.2f} s", "< 1 s")
+    assert took < 1
 
 
 def test_reading_10000_trials(filled, record):
@@ -144,22 +166,35 @@ def test_reading_10000_trials(filled, record):
 
 
 @pytest.mark.parametrize("mirror", [False, True], ids=["alone", "mirror"])
-def test_overhead_of_500_trials(tmp_path, mirror, record):
-    """Inline and on Ray, one after the other; mirror: with the live mirror beside the trials, whose
-    process takes a part of the same cores.
+def test_overhead_per_trial(tmp_path, mirror, record):
+    """Inline and on Ray, one after the other, and a trainable of Tune that does nothing; mirror:
+    with the live mirror beside the trials, whose process takes a part of the same cores.
     """
     beside = ", with the live mirror" if mirror else ""
     each: dict[str, float] = {}
-    for executor in ("inline", "ray"):
-        each[executor], work = _measure_overhead(tmp_path / executor, executor, mirror)
-        limit = "" if mirror else "< 20 ms"
-        record(f"engine: overhead per trial, {executor}{beside}", f"{each[executor]:.1f} ms", limit)
+    for executor in EXECUTORS:
+        each[executor], work = _measure_overhead(tmp_path, MANY, executor, mirror)
+        record(f"engine: overhead per trial, {executor}{beside}", f"{each[executor]:.1f} ms")
         record(f"engine: a trial's own work, {executor}{beside}", f"{work:.1f} ms")
-    ratio = each["ray"] / each["inline"]
-    record(f"engine: overhead on Ray over inline{beside}", f"{ratio:.2f}", "" if mirror else "1.2")
+    ratio, limit = each["ray"] / each["inline"], "" if mirror else f"< {MOST}"
+    record(f"engine: overhead on Ray over inline{beside}", f"{ratio:.2f}", limit)
     if not mirror:
-        assert max(each.values()) < 20
-        assert ratio <= 1.2
+        record("engine: an empty trial of Tune", f"{_measure_tune(tmp_path):.1f} ms")
+        assert ratio < MOST
+
+
+def test_trials_of_seconds_take_as_long_on_ray(tmp_path, record):
+    """Seconds of a slot per trial at laptop scale with fewer steps. Attempts count as they took
+    inline: how long they take when two run at once is a matter of the machine.
+    """
+    each = {e: _measure_overhead(tmp_path, SECONDS, e, mirror=False) for e in EXECUTORS}
+    _, work = each["inline"]
+    for executor, (overhead, _) in each.items():
+        value = f"{(overhead + work) / 1000:.2f} s"
+        record(f"engine: a trial of some seconds, {executor}", value)
+    ratio = (each["ray"][0] + work) / (each["inline"][0] + work)
+    record("engine: a trial of some seconds, Ray over inline", f"{ratio:.2f}", f"< {MOST}")
+    assert ratio < MOST
 
 
 @pytest.mark.parametrize("count", [1000, 5000, 10_000])
@@ -192,24 +227,50 @@ def test_thousands_of_trials_on_ray(tmp_path, count, record):
     assert max(scratch) < 2**28
 
 
-def _measure_overhead(folder: Path, executor: str, mirror: bool) -> tuple[float, float]:
-    """Milliseconds per trial: wall time of the launch minus starting Ray, over all slots, minus
-    what the attempts took; and what they took.
+def _measure_overhead(
+    folder: Path, sweep: Sweep, executor: str, mirror: bool
+) -> tuple[float, float]:
+    """Milliseconds of a slot per trial, beside what the attempts took, and what they took."""
+    place, slots = folder / sweep.name / executor, 1 if executor == "inline" else count_cpus()
+    flags = ["--scale", "smoke", "--no-report", "--executor", executor, "--results", str(place)]
+    assert main(sweep, [*flags, *([] if mirror else ["--no-mlflow"])]) == 0
+    ends = {parse_shard(entry.name): entry.modified for entry in Store(place).folder.list("trials")}
+    slot, counted = _slot_seconds(ends, slots)
+    names = [shard.trial_id for shard in counted if shard]
+    work = Store(place).load(names, record="trial", columns=["wall_seconds"])
+    each = float(np.mean(work.column("wall_seconds").to_numpy()))
+    return 1000 * (slot - each), 1000 * each
+
+
+def _slot_seconds(ends: Mapping[Any, float], slots: int) -> tuple[float, list[Any]]:
+    """Seconds of a slot per trial, from when trials ended, and the trials that count: not the first
+    ones, before which Ray and its workers started.
     """
-    slots = 1 if executor == "inline" else os.cpu_count() or 1
-    flags = ["--scale", "smoke", "--no-report", "--executor", executor]
-    flags += [] if mirror else ["--no-mlflow"]
-    assert main(MANY, [*flags, "--results", str(folder / "warm"), "--seeds", "1"]) == 0
-    began = time.perf_counter()
-    assert main(MANY, [*flags, "--results", str(folder / "none"), "--seeds", "1"]) == 0
-    small = time.perf_counter() - began
-    began = time.perf_counter()
-    assert main(MANY, [*flags, "--results", str(folder / "all")]) == 0
-    wall = time.perf_counter() - began
-    work = (_attempt_seconds(folder / "all") - _attempt_seconds(folder / "none")) / 450
-    return 1000 * ((wall - small) * slots / 450 - work), 1000 * work
+    names = sorted(ends, key=lambda name: ends[name])[max(slots - 1, len(ends) // 10) :]
+    return slots * (ends[names[-1]] - ends[names[0]]) / (len(names) - 1), names[1:]
 
 
-def _attempt_seconds(folder: Path) -> float:
-    table = Store(folder).load(record="trial", columns=["wall_seconds"])
-    return sum(table.column("wall_seconds").to_pylist())
+def _measure_tune(folder: Path) -> float:
+    """Milliseconds of a slot per trial of a trainable that does nothing, run as ours are."""
+
+    class Empty(tune.Trainable):  # here, so that workers need not import this file
+        def reset_config(self, new_config: dict[str, object]) -> bool:
+            return True
+
+        def step(self) -> dict[str, object]:
+            return {"done": True, "at": time.time()}
+
+    with Executor().session(Store(folder)) as slots:
+        ended = tune.Tuner(
+            tune.with_resources(Empty, {"CPU": 1}),
+            param_space={"trial": tune.grid_search(list(range(EMPTY)))},
+            tune_config=tune.TuneConfig(reuse_actors=True),
+            run_config=tune.RunConfig(
+                name="empty",
+                storage_path=str(folder),
+                verbose=0,
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            ),
+        ).fit()
+    ends = {i: (ended[i].metrics or {})["at"] for i in range(EMPTY)}
+    return 1000 * _slot_seconds(ends, slots)[0]
