@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pcore import lazy_torch as torch
@@ -203,7 +203,21 @@ def _check_bound(name: str, number: float, value: Any, bounds: Mapping[str, Any]
 
 def trial_id(config: TrialConfig) -> str:
     """The identity of a trial: 16 hex digits of a hash of its canonical form."""
-    return hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
+    return _hash(canonical(config))
+
+
+def trial_ids(config: TrialConfig, seeds: Iterable[tuple[int, int]]) -> list[str]:
+    """Of a configuration at each pair (seed, data_seed): its canonical form is made once."""
+    before, _, rest = canonical(without_seeds(config)).partition('"data_seed":0')
+    between, _, after = rest.partition('"seed":0')
+    return [
+        _hash(f'{before}"data_seed":{data_seed}{between}"seed":{seed}{after}')
+        for seed, data_seed in seeds
+    ]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def canonical(config: TrialConfig) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from pcore.config import TrialConfig, override, trial_id, without_seeds
+from pcore.config import TrialConfig, override, trial_id, trial_ids, without_seeds
 from pcore.registry import describe_error
 
 Scale = Literal["smoke", "laptop", "paper"]
@@ -101,12 +101,13 @@ class Sweep:
         cells = self.checked_cells(scale)
         check_cells(cells)
         pairs = parse_seeds(self.seeds[scale] if seeds is None else seeds)
-        configs = [
-            (cell, replace(cell.config, seed=seed, data_seed=data_seed))
-            for cell in cells
-            for seed, data_seed in (pairs if cell.config.model.kind == "trained" else [(0, 0)])
-        ]
-        return [Trial(cell=cell, config=config, id=trial_id(config)) for cell, config in configs]
+        trials = list[Trial]()
+        for cell in cells:
+            of_cell = pairs if cell.config.model.kind == "trained" else [(0, 0)]
+            for pair, name in zip(of_cell, trial_ids(cell.config, of_cell), strict=True):
+                config = replace(cell.config, seed=pair[0], data_seed=pair[1])
+                trials.append(Trial(cell=cell, config=config, id=name))
+        return trials
 
     def check(self, scale: Scale) -> None:
         """Raise ValueError for what is no name, text or number of replicates. Not done when a

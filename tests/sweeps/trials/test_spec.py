@@ -64,6 +64,14 @@ def test_seeds_are_a_count_or_a_grid(text, pairs):
     assert parse_seeds(text) == pairs
 
 
+def test_a_trial_has_the_id_of_its_configuration():
+    cells = grid(override(BASE, {"seed": 3, "data_seed": 4}), layers=LAYERS, heads=HEADS)
+    sweep = Sweep(name="s", title="t", claim="c", cells=lambda _: cells, seeds={"smoke": "2x2,3@7"})
+    trials = sweep.trials("smoke")
+    assert len(trials) == 4 * 7
+    assert all(trial.id == trial_id(trial.config) for trial in trials)
+
+
 def test_cells_that_cannot_work_are_refused_by_name():
     broken = override(BASE, {"position.max_position": 3})
     with pytest.raises(ValueError, match=r"cell 'small': position\.max_position=3 is below"):
