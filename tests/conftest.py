@@ -40,8 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 TESTS = Path(__file__).parent
 PCORE = TESTS.parent / "pcore"
-OF_PCORE = ("diagnosis", "encodings", "evaluation", "model", "tasks", "theory", "test_shapes.py")
-SHAPES = ("fuzz", *(f"pcore/{part}" for part in OF_PCORE))
+OF_PCORE = ("diagnosis", "encodings", "evaluation", "model", "tasks", "test_shapes.py")
+SHAPES = ("fuzz", "pcore/theory/test_constructed.py", *(f"pcore/{part}" for part in OF_PCORE))
 
 
 def modules_with_shapes() -> list[str]:
