@@ -115,13 +115,9 @@ def test_diagnose_takes_code_that_is_trusted(store, unseen, capsys):
     assert unseen()
 
 
-@pytest.mark.parametrize(
-    ("main", "command"),
-    [(pcore, "explain"), (analysis.main, "attention")],
-    ids=["pcore", "analysis"],
-)
-def test_only_code_that_is_trusted_is_imported(store, unseen, capsys, main, command):
-    words = [command, weights_file(store), "--length", "2", "--examples", "4"]
+@pytest.mark.parametrize(("main", "name"), [(pcore, "explain"), (analysis.main, "attention")])
+def test_weights_import_what_is_trusted_only(store, unseen, capsys, main, name):
+    words = [name, weights_file(store), "--length", "2", "--examples", "4"]
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -3,6 +3,7 @@ tests/snapshots/refusals.
 """
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,16 @@ def test_two_sweeps_with_the_same_cell_share_its_trials():
     assert first[0].id == trial_id(first[0].config)
 
 
+def made(**values) -> Cell:
+    """A cell whose script replaces settings of the model itself."""
+    return Cell(label="a", config=replace(BASE, model=replace(BASE.model, **values)))
+
+
+def test_values_that_a_script_replaces_itself_are_coerced_too():
+    same = grid(BASE, layers=axis("model.num_layers", 2))[0]
+    assert made(num_layers="2").id == made(num_layers=2.0).id == same.id
+
+
 CELL = Cell(label="a", config=BASE)
 GOOD = {"name": "mine", "title": "T", "claim": "C", "cells": lambda scale: [CELL]}
 GOOD |= {"seeds": {"smoke": "1"}}
@@ -130,6 +141,9 @@ GOOD |= {"seeds": {"smoke": "1"}}
             {"cells": lambda scale: [Cell(label="a", config={})]},
             "config of cell 'a' is no TrialCon",
         ),
+        ({"cells": lambda scale: [made(norm="batch")]}, "'a': model.norm='batch' is not one of"),
+        ({"cells": lambda scale: [made(num_loops=None)]}, "model.num_loops=None is not a valid"),
+        ({"cells": lambda scale: [made(attention="\udcff")]}, "attention='\\udcff' is not a valid"),
     ],
 )
 def test_what_is_no_sweep_is_refused_in_a_sentence(tmp_path, capsys, changes, sentence):
