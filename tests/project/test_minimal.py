@@ -1,4 +1,5 @@
-"""A machine with torch, numpy and jaxtyping alone trains; with pyarrow it runs sweeps inline. From a copy of the code, without the git folder.
+"""A machine with torch, numpy and jaxtyping alone trains; with pyarrow it runs sweeps inline. From
+a copy of the code, without the git folder.
 """
 
 import os
