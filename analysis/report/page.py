@@ -212,10 +212,10 @@ def _judge(loaded: Iterable[Results], sweeps: set[str]) -> dict[str, dict[str, l
     by what came out.
     """
     judged = [results for results in loaded if is_judged(results.sweep, results.scale)]
-    rows = [row for row in judge(load_findings(), judged) if row.sweep in sweeps]
+    rows = judge((finding for finding in load_findings() if finding.sweep in sweeps), judged)
     groups = {
-        "Findings of the papers": [row for row in rows if row.certainty != "ours"],
-        "Our own findings": [row for row in rows if row.certainty == "ours"],
+        "Findings of the papers": [row for row in rows if not row.finding.is_ours],
+        "Our own findings": [row for row in rows if row.finding.is_ours],
     }
     kinds = {
         name: {
