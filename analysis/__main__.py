@@ -72,8 +72,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         add[name]("--out", type=Path, metavar="FOLDER", help="where to write; made if missing")
     add["table"](
         "--metric",
-        help="instead of exact match: token_accuracy, loss, near_score, or one of your own "
-        "(python -m sweeps measure)",
+        help="instead of exact match: token_accuracy, loss or near_score",
     )
     add["table"]("--over", choices=RANGES, default="", help="of a metric: its mean over a range")
     add["table"](

@@ -51,14 +51,14 @@ def _show_selected(results: Results, options: argparse.Namespace, folder: Path) 
     """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
     from analysis.figures import style
     from analysis.figures.curves import has_losses, plot_lengths, plot_losses
-    from analysis.tables.metric_table import find_metric, metric_table
+    from analysis.tables.metric_table import check_metric, metric_table
     from analysis.tables.sweep_tables import ablation_table
 
     chosen, stem = load.select_cells(results, options.only) if options.only else results, "selected"
     if options.metric:
-        metric = find_metric(results, options.metric)
-        table = metric_table(chosen, metric, options.over, options.lengths)
-        stem = f"metric-{metric.replace(':', '-')}"
+        check_metric(results, options.metric)
+        table = metric_table(chosen, options.metric, options.over, options.lengths)
+        stem = f"metric-{options.metric}"
     else:
         table = ablation_table(chosen, options.lengths)
     if len(chosen.cells) < len(results.cells):

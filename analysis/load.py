@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcore.config import SEEDS, TrialConfig, coerce, flatten
-from sweeps.engine.store.beside import MECHANISM, MECHANISMS, METRICS
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import PUBLISHED
 from sweeps.engine.store.names import Shard
@@ -75,7 +75,7 @@ FORMATS = {
 
 def no_mechanism() -> pd.DataFrame:
     """The frame of a sweep without analysed models."""
-    return pd.DataFrame(columns=[*CELL, "seed", "data_seed", "status", *MECHANISM])
+    return pd.DataFrame(columns=[*CELL, "seed", "data_seed", "status", *mechanisms.COLUMNS])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -89,12 +89,11 @@ class Results:
     checkpoint: str  # the policy of `evaluation`: last, best or oracle
     view: pd.DataFrame  # a row per trial of a cell, cells in order (`VIEW` of the store)
     trials: pd.DataFrame  # the same rows with status ("missing": none), provenance, configuration
-    # counts and exact_match in [0, 1] per counted run, range and lengths; a column for each metric
-    # of somebody's own (`metric_names`)
+    # counts and exact_match in [0, 1] per counted run, range and lengths
     evaluation: pd.DataFrame
     all_evaluation: pd.DataFrame  # the same at every checkpoint policy
     reports: pd.DataFrame  # training loss: a row per run and step
-    # rows of analysed models (`sweeps.engine.store.beside`) with the columns of their run
+    # rows of analysed models (`sweeps.engine.store.mechanisms`) with the columns of their run
     mechanism: pd.DataFrame = field(default_factory=no_mechanism)
 
     @property
@@ -151,7 +150,7 @@ def load_sweep(
     trials = _load_trials(store, shards, view)
     joined = _join_evaluation(trials, store, shards)
     reports = _load_reports(store, shards, trials[RUN])
-    mechanism = MECHANISMS.load(store.folder, ids).to_pandas()
+    mechanism = mechanisms.load(store.folder, ids).to_pandas()
     pa.default_memory_pool().release_unused()
     return Results(
         sweep=sweep,
@@ -295,11 +294,6 @@ def suggest(name: str, names: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"there: {', '.join(map(repr, names))}"
 
 
-def metric_names(evaluation: pd.DataFrame) -> list[str]:
-    """The columns that are metrics of somebody's own, module:function."""
-    return [name for name in evaluation.columns if ":" in name]
-
-
 def _load_trials(store: Store, shards: Sequence[Shard], view: pd.DataFrame) -> pd.DataFrame:
     """The rows of a view with what is known of their trials. `config_json`, which is long and of
     which a cell needs one, is null in all but the first run of each cell.
@@ -322,7 +316,7 @@ def _load_trials(store: Store, shards: Sequence[Shard], view: pd.DataFrame) -> p
 def _load_evaluation(store: Store, shards: Sequence[Shard]) -> pd.DataFrame:
     rows = _to_frame(store.load_shards(shards, "evaluation", ["trial_id", *EVALUATION]))
     rows["second_length"] = rows["second_length"].astype("Int64")
-    return _join_metrics(rows, store, [shard.trial_id for shard in shards])
+    return rows
 
 
 def _load_reports(store: Store, shards: Sequence[Shard], runs: pd.DataFrame) -> pd.DataFrame:
@@ -339,22 +333,6 @@ def _load_reports(store: Store, shards: Sequence[Shard], runs: pd.DataFrame) -> 
 def _to_frame(table: pa.Table) -> pd.DataFrame:
     """Column by column, so that a large table is not in memory twice."""
     return table.to_pandas(split_blocks=True, self_destruct=True)
-
-
-def _join_metrics(evaluation: pd.DataFrame, store: Store, ids: Sequence[str]) -> pd.DataFrame:
-    """A column for each metric that some trial has: its mean over the examples to which it applies;
-    nan where there are none, and in trials that were not measured.
-    """
-    rows = METRICS.load(store.folder, ids).to_pandas()
-    if rows.empty:
-        return evaluation
-    keys = ["trial_id", "checkpoint", "length", "second_length"]
-    rows["second_length"] = rows["second_length"].astype("Int64")
-    rows["value"] = [
-        float(np.nanmean(v)) if np.isfinite(v).any() else np.nan for v in rows["values"]
-    ]
-    wide = rows.pivot(index=keys, columns="metric", values="value").reset_index()
-    return evaluation.merge(wide, on=keys, how="left", validate="many_to_one")
 
 
 def _join_evaluation(trials: pd.DataFrame, store: Store, shards: Sequence[Shard]) -> pd.DataFrame:
@@ -417,7 +395,7 @@ def _zeros(run: pd.Series, ok: pd.DataFrame, finished: pd.DataFrame) -> pd.DataF
     rows[RUN] = run[RUN].to_numpy()
     rows[["num_correct", "num_correct_tokens", *KINDS]] = 0
     rows[["outcomes", "samples"]] = None
-    rows[["loss_sum", *metric_names(rows)]] = np.nan
+    rows["loss_sum"] = np.nan
     return rows.astype(ok.dtypes.to_dict())
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.load import CELL, KEYS, Results, cell_axes, load_sweep, metric_names
+from analysis.load import CELL, KEYS, Results, cell_axes, load_sweep
 from sweeps.engine.store.store import Store
 
 COUNTS = ["num_examples", "num_correct", "num_tokens", "num_correct_tokens", "exact_match"]
@@ -36,9 +36,8 @@ def read_rows(
     store has; "all" keeps several apart in the column `scale` alone. checkpoint: policy; None:
     every policy, in the column `checkpoint`. Columns: sweep, scale, cell and its place on each axis
     of the sweep (`axis.NAME`); seeds, status, range and lengths; counts and exact_match in [0, 1];
-    metrics of your own (`module:function`); how the trial ran; its configuration
-    (`model.num_layers`, ...). Diverged runs have 0 right, and a trial that two sweeps share has
-    rows in both. Raises ValueError for what the store lacks.
+    how the trial ran; its configuration (`model.num_layers`, ...). Diverged runs have 0 right, and
+    a trial that two sweeps share has rows in both. Raises ValueError for what the store lacks.
     """
     return pd.concat(
         [
@@ -100,7 +99,7 @@ def _tidy(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
     configuration = [name for name in trials.columns if "." in name]
     trials = trials[["cell", "trial_id", *TRIAL, *configuration]]
     places = cell_axes(results)
-    measured = [*KEYS, *COUNTS, *metric_names(rows)] if "length" in rows else ["step", "loss"]
+    measured = [*KEYS, *COUNTS] if "length" in rows else ["step", "loss"]
     columns = ["trial_id", *SEEDS, "status", *measured]
     tidy = rows[[*CELL, *columns]].merge(trials, on=["cell", "trial_id"], validate="many_to_one")
     axes = list(dict.fromkeys(name for place in places.values() for name in place))

@@ -125,16 +125,12 @@ def predict_targets(
     batch: Batch,
     ids: Int[Tensor, "B T P"],
     config: TrialConfig,
-    dtype: torch.dtype | None = None,
 ) -> Answers:
-    """The answers to all examples, with the attention factor of evaluation.
-
-    dtype: of autocast; None = as in evaluation.
-    """
+    """The answers to all examples, with the attention factor of evaluation."""
     places, real = target_places(batch.response_mask)
     targets = batch.tokens.gather(1, places + 1)
     whole = Answers(torch.zeros_like(targets), targets, places, real, torch.zeros(targets.shape))
-    for rows, part in predict_in_parts(model, batch, ids, config, dtype):
+    for rows, part in predict_in_parts(model, batch, ids, config):
         whole.predicted[rows, : part.predicted.shape[1]] = part.predicted
         whole.losses[rows, : part.losses.shape[1]] = part.losses
     return whole
@@ -145,12 +141,11 @@ def predict_in_parts(
     batch: Batch,
     ids: Int[Tensor, "B T P"],
     config: TrialConfig,
-    dtype: torch.dtype | None = None,
 ) -> Iterator[tuple[Int[Tensor, " N"], Answers]]:
     """Row numbers and their answers, part by part, until all have come, with the attention factor
     of evaluation.
 
-    batch and ids are those of the whole set, on the CPU. dtype: of autocast; None = as usual.
+    batch and ids are those of the whole set, on the CPU.
     """
     sizes = config.model
     num_tokens, num_targets = (batch.tokens != PAD_TOKEN).sum(dim=1), batch.response_mask.sum(dim=1)
@@ -159,7 +154,7 @@ def predict_in_parts(
     with evaluating(model, config.eval.attention_factor):
         memory = SHARED_BYTES[_kind(model)]
         for group in _cut(num_tokens[order], lambda width: kept * width, memory):
-            yield from _predict_group(model, batch, ids, sizes, order[group], dtype)
+            yield from _predict_group(model, batch, ids, sizes, order[group])
 
 
 def _predict_group(
@@ -168,19 +163,18 @@ def _predict_group(
     ids: Int[Tensor, "B T P"],
     config: ModelConfig,
     rows: Int[Tensor, " G"],
-    dtype: torch.dtype | None,
 ) -> Iterator[tuple[Int[Tensor, " N"], Answers]]:
     """The answers to examples that share what their equal tokens have in common, longest first."""
     device, widths = model.embedding.device, (batch.tokens[rows] != PAD_TOKEN).sum(dim=1)
     inputs = (part[rows, : int(widths[0]) - 1].to(device) for part in (batch.tokens, ids))
     tokens, ids = inputs  # nothing follows the last token, so it is never read
-    with torch.no_grad(), autocast(device, dtype):
+    with torch.no_grad(), autocast(device):
         shared = model.share(tokens, ids)
     for part in _cut(widths, lambda width: _part_bytes(config, width), PART_BYTES[_kind(model)]):
         width = int(widths[part][0])
         places, real = target_places(batch.response_mask[rows[part], :width])
         targets = batch.tokens[rows[part], :width].gather(1, places + 1)
-        with torch.no_grad(), autocast(device, dtype):
+        with torch.no_grad(), autocast(device):
             inputs = tokens[part, : width - 1], ids[part, : width - 1], places.to(device)
             if shared is None:
                 logits = model(*inputs).float()

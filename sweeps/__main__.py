@@ -132,7 +132,7 @@ COMMANDS = {
     "trials": Command("id, seeds, state, result and weights of each trial", _trials, True),
     "why": Command("result, uses and attempts of one trial", "show:show_trial", True),
     "measure": Command(
-        "apply a metric to trained models: the causes of failure, or your own",
+        "analyse trained models: their attention, and the causes of their failures",
         "measure:measure_trials",
         True,
     ),
@@ -205,8 +205,6 @@ def _add_names(add: Adders) -> None:
             help="all sweeps of a table of the report (sweeps/tables.py), e.g. core",
         )
     add["trials"]("sweeps", nargs="+", metavar="SWEEP")
-    text = "mechanism (attention, causes of failure), or MODULE:FUNCTION, which is imported and run"
-    add["measure"]("metric_name", metavar="METRIC", help=text)
     for name in ("status", "measure", "mirror"):
         add[name]("sweeps", nargs="*", metavar="SWEEP", help="default: all in the store")
     add["why"]("text", metavar="TRIAL", help=TRIAL)

@@ -1,7 +1,7 @@
 """The mechanism files of a sweep as frames: how well heads match the theorem, and the causes of
 failures.
 
-`Results.mechanism` holds their rows (`sweeps.engine.store.beside`) with the columns of the run.
+`Results.mechanism` holds their rows (`sweeps.engine.store.mechanisms`) with the columns of the run.
 """
 
 import pandas as pd

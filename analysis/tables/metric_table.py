@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.load import Results, metric_names, suggest, trained_ranges
+from analysis.load import Results, suggest, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.cells import cells_of
 from analysis.statistics.runs import SEEDS
@@ -32,24 +32,11 @@ COUNTED: Mapping[str, tuple[Callable[[pd.DataFrame], pd.Series], str]] = {
 PERCENT = ("exact_match", "token_accuracy")
 
 
-def find_metric(results: Results, metric: str) -> str:
-    """One of `COUNTED`, or the column of a metric of somebody's own: its name, module:function, or
-    the function alone. Raises ValueError that names the nearest, or the command that measures.
-    """
-    if metric in COUNTED:
-        return metric
-    known = metric_names(results.evaluation)
-    found = [name for name in known if metric in (name, name.partition(":")[2])]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ValueError(f"metric {metric!r} may be any of: {', '.join(found)}")
-    hint = suggest(metric, [*known, *COUNTED])
-    command = f"python -m sweeps measure MODULE:FUNCTION {results.sweep}"
-    raise ValueError(
-        f"{results.sweep} [{results.scale}] has no metric {metric!r}; {hint}; one of your own: "
-        f"{command}"
-    )
+def check_metric(results: Results, metric: str) -> None:
+    """Raise ValueError, with the nearest right name, for one that is not counted."""
+    if metric not in COUNTED:
+        hint = suggest(metric, list(COUNTED))
+        raise ValueError(f"{results.sweep} [{results.scale}] has no metric {metric!r}; {hint}")
 
 
 def metric_table(
@@ -63,8 +50,8 @@ def metric_table(
     """
     at_lengths = metric == "exact_match" and not over
     rows = cells_of(results).runs if at_lengths else results.evaluation
-    value, meaning = COUNTED.get(metric, (None, "mean over the examples to which it applies"))
-    rows = rows.assign(value=value(rows) if value else rows[metric]).dropna(subset="value")
+    value, meaning = COUNTED[metric]
+    rows = rows.assign(value=value(rows)).dropna(subset="value")
     heads: dict[Any, TableCell] = {over: TableCell(over)}
     if not over:
         shown = choose_lengths(results, wanted)
@@ -74,7 +61,6 @@ def metric_table(
     elif (rows := rows[rows["range"] == over]).empty:
         raise ValueError(f"{results.sweep} [{results.scale}] has no lengths in the {over} range")
     columns = list(_columns(rows, heads, "range" if over else "length", metric))
-    own = "" if value else " The models were decoded freely; runs whose weights are gone are out."
     means = " of their means over the lengths of the range" if over else ""
     return table.show(
         columns,
@@ -82,7 +68,7 @@ def metric_table(
         f"{metric}: {results.name}",
         (
             f"Scale: {results.scale}. Checkpoint: {results.checkpoint}.",
-            f"{metric}: {meaning}. Median over runs [interval]{means}.{own}",
+            f"{metric}: {meaning}. Median over runs [interval]{means}.",
         ),
     )
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pcore.cli.parser import FAILED, Parser, command_parser
 from pcore.cli.show import choose_task, format_example, make_example, show_batch
-from pcore.config import TrialConfig
 from pcore.registry import resolve
 from pcore.tasks import TASKS, Task
 
@@ -42,13 +41,11 @@ def new(words: list[str]) -> int:
     return 0
 
 
-def _row_command(kind: str, name: str, changes: str = "") -> str:
-    """The command for the row of a class, and of what it is compared with. changes: others that its
-    cell with coupled IDs needs."""
+def _row_command(kind: str, name: str) -> str:
+    """The command for the row of a class, and of what it is compared with."""
     label, own = name.partition(":")[2], f"{FIELDS[kind]}={name}"
     if kind == "task":  # cells of another task say nothing beside its own
         arms = [f"{label}, {arm}={arm}+{own}" for arm in ("coupling", "NoPE")]
-        arms[0] += changes
         cells = [f'--only "{label}, *"', *(f'--add "{arm}"' for arm in arms)]
     elif kind == "encoding":
         cells = ["--only coupling --only NoPE", f'--add "{label}=coupling+{own}"']
@@ -56,14 +53,6 @@ def _row_command(kind: str, name: str, changes: str = "") -> str:
         plain = {"attention": "softmax", "mixer": "attention"}[kind]
         cells = ["--only coupling", f"--axis {FIELDS[kind]}={plain},{name}"]
     return f"python -m sweeps run encoding_ablation --name {label} --scale smoke {' '.join(cells)}"
-
-
-def _larger_table(task: Task) -> str:
-    """A change for tasks whose IDs need a larger table than the published lengths of addition."""
-    published = TrialConfig()
-    needed = 1 + max(task.max_relative_ids(max(published.eval.test_lengths)))
-    enough = needed <= published.position.max_position
-    return "" if enough else f"+position.max_position={needed}"
 
 
 def _check(kind: str, words: list[str]) -> int:
@@ -89,16 +78,12 @@ def check_task(words: list[str]) -> int:
     name, answers = options.name, [_read_example(text) for text in options.examples]
     if code := _report("task", name, answers):
         return code
-    from pcore.conformance import find_alike
-
     task = resolve(name, TASKS, "task")()
     _print_ids(task, [query for query, _ in answers], is_own=":" in name)
-    if alike := find_alike(task):
-        print(f"note: {alike}; pcore train takes --model.num_layers 2")
     if not answers:
         print(f"Are its answers right? Name some: pcore check-task {name} QUERY=ANSWER")
     elif ":" in name:
-        print(f"Its row in a table: {_row_command('task', name, _larger_table(task))}")
+        print(f"Its row in a table: {_row_command('task', name)}")
     return 0
 
 

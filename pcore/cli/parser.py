@@ -28,9 +28,6 @@ COMMANDS = {
     "show": Command("show", "Print tokens, relative IDs and position IDs of an example."),
     "train": Command("train", "Train one configuration."),
     "solve": Command("trained", "Answer queries with a trained model, next to the truth."),
-    "attention": Command(
-        "trained", "Print what the heads of a trained model attend to, next to the construction."
-    ),
     "explain": Command("trained", "Print why a trained model fails at a length."),
     "new": Command("own_code", "Write an encoding, task, attention or mixer to start from."),
     "check-encoding": Command("own_code", "Check an encoding of your own against the rules."),
@@ -38,7 +35,6 @@ COMMANDS = {
     "check-attention": Command("own_code", "Check an attention of your own against the rules."),
     "check-mixer": Command("own_code", "Check a mixer of your own against the rules."),
     "construct": Command("theory", "Build the model of a theorem and check that it is exact."),
-    "ceiling": Command("theory", "Print upper bounds for one layer without positions on addition."),
 }
 
 
@@ -118,6 +114,14 @@ def command_parser(name: str, text: str = "") -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def check_range(flag: str, value: int, low: int, high: int | None) -> None:
+    """Raise ValueError if the value of an option is not in low-high (None: no bound)."""
+    if value < low:
+        raise ValueError(f"{flag} {value} is below {low}")
+    if high is not None and value > high:
+        raise ValueError(f"{flag} {value:,} is above {high:,}, the most that can be done here")
 
 
 def strip_equals(query: str) -> str:

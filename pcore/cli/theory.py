@@ -1,28 +1,25 @@
-"""`pcore construct` and `pcore ceiling`: the papers' theorems, checked."""
+"""`pcore construct`: the papers' theorems, checked."""
 
 import argparse
 import math
 import time
 
 from pcore.cli.models import choose_device
-from pcore.cli.parser import add_device, command_parser
+from pcore.cli.parser import add_device, check_range, command_parser
 from pcore.cli.text import format_seconds
 from pcore.config import coerce
 from pcore.encodings.embeddings import check_moduli
 from pcore.registry import nearest
-from pcore.theory import ceilings
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
     Construction,
     Score,
     addition_with_rings,
-    addition_with_scratchpad,
     check_hard,
     check_random,
 )
 
 MAX_DIGITS = 4000  # Python prints no larger number unless it is told to
-MAX_OPERANDS = 1000
 MAX_IDS = 100_000
 CONSTRUCT_HELP = """\
 The weights of the papers' theorems, written by hand, run as an ordinary Transformer over the
@@ -32,15 +29,14 @@ hardest cases and over random ones. The exit code is 0 only if every token is ri
 def construct(words: list[str]) -> int:
     """Build the model of a theorem for a length and check it; exit code 0 if it is exact."""
     parser = command_parser("construct", CONSTRUCT_HELP)
-    parser.add_argument("name", metavar="NAME", help="addition, multiplication or scratchpad")
+    parser.add_argument("name", metavar="NAME", help="addition or multiplication")
     parser.add_argument("--digits", type=int, default=100, help="length to check (default 100)")
-    parser.add_argument("--operands", type=int, help="of the scratchpad (default 3)")
     parser.add_argument("--moduli", help="of residue rings instead of signs, as 5,7,9 (addition)")
     parser.add_argument("--examples", type=int, default=100, help="random ones (default 100)")
     add_device(parser)
     args = parser.parse_args(words)
-    _check_range("--examples", args.examples, 0, None)
-    _check_range("--digits", args.digits, 1, MAX_DIGITS)
+    check_range("--examples", args.examples, 0, None)
+    check_range("--digits", args.digits, 1, MAX_DIGITS)
     construction, device = _find_construction(args), choose_device(args.device)
     bits, begin = construction.least_bits(args.digits), time.monotonic()
     model = construction.make(bits).float().to(device)
@@ -61,37 +57,15 @@ def construct(words: list[str]) -> int:
     return 0 if hard.exact and random.exact else 1
 
 
-def ceiling(words: list[str]) -> int:
-    """Print the upper bounds of Proposition 5.2: one layer without positions."""
-    parser = command_parser("ceiling", "4 digits take some seconds, fewer are instant.")
-    most = ceilings.MAX_DIGITS
-    parser.add_argument("--digits", type=int, default=most, help=f"at most {most} (default)")
-    max_digits = parser.parse_args(words).digits
-    _check_range("--digits", max_digits, 1, most)
-    print(
-        "Proposition 5.2 of arXiv 2405.20671: exact match of any 1-layer decoder without positions"
-    )
-    print("digits   max. right  of all pairs")
-    for num_digits in range(1, max_digits + 1):
-        bound = ceilings.count_ceiling(num_digits)
-        counts = f"{bound.num_right:,} of {bound.num_pairs:,}"
-        print(f"{num_digits:>6}  {100 * bound.share:>9.3f} %  {counts}", flush=True)
-    return 0
-
-
 def _find_construction(args: argparse.Namespace) -> Construction:
-    """Only the scratchpad has numbers of operands, only addition rings."""
+    """Only addition has rings."""
     name = args.name
     if name not in CONSTRUCTIONS:
         raise ValueError(f"no construction for {name!r}.{nearest(name, CONSTRUCTIONS)}")
-    for flag, owner in {"operands": "scratchpad", "moduli": "addition"}.items():
-        if (value := getattr(args, flag)) is not None and name != owner:
-            raise ValueError(f"--{flag} {value} works only with {owner}, not with {name}")
-    if args.operands is not None:
-        _check_range("--operands", args.operands, 2, MAX_OPERANDS)
-        return addition_with_scratchpad(args.operands)
     if args.moduli is None:
         return CONSTRUCTIONS[name]
+    if name != "addition":
+        raise ValueError(f"--moduli {args.moduli} works only with addition, not with {name}")
     moduli = coerce(args.moduli, tuple[int, ...], "--moduli")
     if not moduli:
         raise ValueError("--moduli needs a value, such as 5,7,9")
@@ -107,10 +81,3 @@ def _find_construction(args: argparse.Namespace) -> Construction:
 def _format_score(score: Score, what: str) -> str:
     verdict = "all right" if score.exact else "WRONG"
     return f"{score.num_right:,} of {score.num_examples:,} {what}: {verdict}"
-
-
-def _check_range(flag: str, value: int, low: int, high: int | None) -> None:
-    if value < low:
-        raise ValueError(f"{flag} {value} is below {low}")
-    if high is not None and value > high:
-        raise ValueError(f"{flag} {value:,} is above {high:,}, the most that can be checked here")

@@ -6,7 +6,7 @@ and nothing printed. `format_checks` makes the report. A second or two on one co
 
 from pcore.conformance.bench import Check, format_checks
 from pcore.conformance.parts import check_attention, check_encoding, check_mixer
-from pcore.conformance.tasks import check_task, example_of, find_alike
+from pcore.conformance.tasks import check_task, example_of
 
 __all__ = [
     "Check",
@@ -15,6 +15,5 @@ __all__ = [
     "check_mixer",
     "check_task",
     "example_of",
-    "find_alike",
     "format_checks",
 ]

@@ -52,30 +52,6 @@ def check_task(name: str, answers: Iterable[tuple[str, str]] = ()) -> list[Check
     return run_checks(needed, others)
 
 
-def find_alike(task: Task) -> str:
-    """What one layer cannot tell apart: two queries of the same symbols with the same IDs that have
-    other answers. Attention sees a set of them; only from the second layer on may a symbol know
-    what came before it. Empty if none is found among short ones, or nothing is coupled.
-    """
-    if not task.has_coupling:
-        return ""
-    seen: dict[tuple[tuple[int, ...], ...], tuple[str, str]] = {}
-    rng = make_generator("conformance")
-    for length in _short_lengths(task):
-        batch = task.sample_length(256, length, rng)
-        rows = torch.cat([batch.tokens[:, :, None], batch.relative_ids], dim=2).tolist()
-        for tokens, row, mask in zip(batch.tokens, rows, batch.response_mask, strict=True):
-            query, answer = task.decode(tokens)
-            symbols = tuple(sorted(map(tuple, row[: int(mask.int().argmax())])))
-            other, known = seen.setdefault(symbols, (query, answer))
-            if known != answer:
-                return (
-                    f"{other}={known} and {query}={answer} have the same symbols with the same IDs "
-                    "in their queries: one layer cannot tell these apart, two can by their order"
-                )
-    return ""
-
-
 def _short_lengths(task: Task) -> list[int]:
     """The first three lengths that it admits, fewer if there are not so many below 30."""
     return list(islice((n for n in range(1, 30) if is_possible(task, n)), 3))

@@ -15,7 +15,7 @@ symbol, whose next token is a target. BOS belongs to both patterns and draws mos
 head has nothing to do, so mass without it is the stricter number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Literal, TypeAlias
@@ -56,8 +56,6 @@ class Likeness:
     mass: float  # attention on the predicted keys, averaged over queries
     mass_beyond_bos: float  # the same without BOS
     most_beyond_bos: float  # its bound: the share of queries with a predicted key other than BOS
-    overlap: float  # see `overlap`; 1 = exactly the construction
-    mass_at_stop: float  # of the last query alone, the one that must write EOS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +65,6 @@ class Head:
     layer: int
     head: int
     bos: float  # weight of BOS
-    entropy: float  # in nats
-    largest: float  # largest weight of a query
     likenesses: tuple[Likeness, ...]  # by pattern and level; () without coupled IDs
 
 
@@ -142,12 +138,12 @@ def average_attention(
     keys = None
     if has_coupled_ids(config):
         keys = predicted_keys(batch.relative_ids[0], first_query)
-    sums = _Sums(keys, first_query)
-    device = model.embedding.device
+    device, total = model.embedding.device, torch.zeros((), dtype=torch.float64)
     with evaluating(model, config.eval.attention_factor):
         for rows in torch.arange(len(ids)).split(max(1, TOKENS_PER_BATCH // ids.shape[1])):
             inputs = (tensor[rows, :-1].to(device) for tensor in (batch.tokens, ids))
-            sums.add(attention_weights(model, *inputs).cpu())
+            total = total + attention_weights(model, *inputs).cpu().double().sum(dim=1)
+    weights = (total / len(ids)).float()
     even = even_weights(visible_keys(first_query, ids.shape[1] - 1))
     return AttentionMap(
         length=length,
@@ -156,9 +152,9 @@ def average_attention(
         factor=config.eval.attention_factor,
         labels=(config.task.bos, *label_tokens(layout)),
         first_query=first_query,
-        weights=(sums.weights / sums.count).float(),
+        weights=weights,
         predicted=None if keys is None else even_weights(keys),
-        heads=sums.heads(config.task.levels),
+        heads=tuple(_describe_heads(weights[:, :, first_query:], keys, config.task.levels)),
         even=() if keys is None else compare(even, keys, config.task.levels),
     )
 
@@ -182,40 +178,14 @@ def label_tokens(layout: Layout) -> list[str]:
     return labels
 
 
-class _Sums:
-    """Running sums over examples: of weights, and of what cannot be read off their average."""
-
-    def __init__(self, keys: Bool[Tensor, "P 2 Q T"] | None, first_query: int):
-        self.keys, self.first_query, self.count = keys, first_query, 0
-        self.weights = self.entropy = self.largest = self.overlap = torch.zeros(())
-
-    def add(self, weights: Float[Tensor, "L B H T T"]) -> None:
-        self.count += weights.shape[1]
-        self.weights = self.weights + weights.double().sum(dim=1)
-        at = weights[:, :, :, self.first_query :]
-        self.entropy = self.entropy + torch.special.entr(at).sum(dim=4).mean(dim=3).sum(dim=1)
-        self.largest = self.largest + at.amax(dim=4).mean(dim=3).sum(dim=1)
-        if self.keys is not None:
-            self.overlap = self.overlap + overlap(at, self.keys).sum(dim=1)
-
-    def heads(self, levels: tuple[str, ...]) -> tuple[Head, ...]:
-        heads: list[Head] = []
-        for layer, head in torch.cartesian_prod(*map(torch.arange, self.entropy.shape)).tolist():
-            at = (self.weights[layer, head, self.first_query :] / self.count).float()
-            likenesses: tuple[Likeness, ...] = ()
-            if self.keys is not None:
-                likenesses = compare(at, self.keys, levels, self.overlap[layer, head] / self.count)
-            heads.append(
-                Head(
-                    layer=layer,
-                    head=head,
-                    bos=float(at[:, 0].mean()),
-                    entropy=float(self.entropy[layer, head]) / self.count,
-                    largest=float(self.largest[layer, head]) / self.count,
-                    likenesses=likenesses,
-                )
-            )
-        return tuple(heads)
+def _describe_heads(
+    weights: Float[Tensor, "L H Q T"], keys: Bool[Tensor, "P 2 Q T"] | None, levels: Sequence[str]
+) -> Iterator[Head]:
+    for layer, heads in enumerate(weights):
+        for number, head in enumerate(heads):
+            likenesses = () if keys is None else compare(head, keys, levels)
+            bos = float(head[:, 0].mean())
+            yield Head(layer=layer, head=number, bos=bos, likenesses=likenesses)
 
 
 def _check_weights(config: TrialConfig, length: int, num_examples: int) -> None:
@@ -281,28 +251,12 @@ def visible_keys(first_query: int, num_tokens: int) -> Bool[Tensor, "Q T"]:
     return indices <= indices[first_query:, None]
 
 
-def overlap(
-    weights: Float[Tensor, "*B Q T"], keys: Bool[Tensor, "P 2 Q T"]
-) -> Float[Tensor, "*B P 2"]:
-    """Sum over keys of min(attention, even weights on predicted keys), averaged over queries."""
-    shared = torch.minimum(weights[..., None, None, :, :], even_weights(keys))
-    return shared.sum(dim=-1).mean(dim=-1)
-
-
 def compare(
-    weights: Float[Tensor, "Q T"],
-    keys: Bool[Tensor, "P 2 Q T"],
-    levels: Sequence[str],
-    overlaps: Float[Tensor, "P 2"] | None = None,
+    weights: Float[Tensor, "Q T"], keys: Bool[Tensor, "P 2 Q T"], levels: Sequence[str]
 ) -> tuple[Likeness, ...]:
-    """The likeness of attention weights to both patterns on every level.
-
-    overlaps: averaged over examples, where `weights` is an average already.
-    """
-    overlaps = overlap(weights, keys) if overlaps is None else overlaps
+    """The likeness of attention weights to both patterns on every level."""
     beyond = keys[..., 1:]
-    by_query = (weights * keys).sum(dim=3)
-    masses = by_query.mean(dim=2)
+    masses = (weights * keys).sum(dim=3).mean(dim=2)
     masses_beyond = (weights[:, 1:] * beyond).sum(dim=3).mean(dim=2)
     most = beyond.any(dim=3).float().mean(dim=2)
     return tuple(
@@ -312,8 +266,6 @@ def compare(
             mass=float(masses[level, number]),
             mass_beyond_bos=float(masses_beyond[level, number]),
             most_beyond_bos=float(most[level, number]),
-            overlap=float(overlaps[level, number]),
-            mass_at_stop=float(by_query[level, number, -1]),
         )
         for level, name in enumerate(levels)
         for number, pattern in enumerate(PATTERNS)

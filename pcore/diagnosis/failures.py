@@ -161,19 +161,6 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
     )
 
 
-def count_verdict_changes(
-    model: LanguageModel, config: TrialConfig, length: int, dtype: torch.dtype = torch.bfloat16
-) -> tuple[int, int]:
-    """How many test examples are right in float32 but wrong under autocast, and the reverse."""
-    batch = make_test_set(config, length, config.task.default_second(length))
-    ids = evaluation_ids(batch, config)
-    exact, rounded = (
-        ~predict_targets(model, batch, ids, config, kind).wrong.any(dim=1)
-        for kind in (torch.float32, dtype)
-    )
-    return int((exact & ~rounded).sum()), int((~exact & rounded).sum())
-
-
 def _by_index(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
     """By index of the first error among examples right so far, and by the digit to be written."""
     wrong, asked = answers.wrong, "as tested"

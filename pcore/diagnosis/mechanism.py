@@ -25,7 +25,6 @@ from pcore.evaluation import evaluation_lengths, with_examples
 from pcore.model import Transformer
 
 MAX_TOKENS = 1000  # of an analysed example: attention matrices grow with the square
-HEAD_COLUMNS = ("layer", "head", "bos", "entropy", "largest")
 MAX_LENGTHS = 6  # at which failures are analysed
 
 
@@ -65,7 +64,7 @@ def _head_rows(averaged: AttentionMap) -> Iterator[dict[str, Any]]:
     common = {"kind": "head", "length": averaged.length, "num_examples": averaged.num_examples}
     even = {(like.level, like.pattern): like.mass_beyond_bos for like in averaged.even}
     for head in averaged.heads:
-        row = common | {name: getattr(head, name) for name in HEAD_COLUMNS}
+        row = common | {"layer": head.layer, "head": head.head, "bos": head.bos}
         if not head.likenesses:
             yield row
         for like in head.likenesses:

@@ -49,23 +49,6 @@ class Construction:
         return bits
 
 
-def addition_with_scratchpad(num_operands: int) -> Construction:
-    """The construction for this many operands."""
-    carried = len(str(num_operands - 1))  # digits that a sum has more than its operands
-
-    def max_digits(num_bits: int) -> int:
-        room = 2**num_bits - 2
-        return max(0, room - carried) if num_operands <= room else 0
-
-    return Construction(
-        claim=f"Addition of {num_operands} operands with a scratchpad: 1 layer with 4 heads",
-        task=Addition(num_operands=num_operands, scratchpad=True),
-        make=addition.make_scratchpad,
-        max_digits=max_digits,
-        hard_queries=lambda length: addition.hard_scratchpads(length, num_operands),
-    )
-
-
 def addition_with_rings(moduli: Sequence[int]) -> Construction:
     """The construction with residue rings, which are what they are: P does nothing."""
     return Construction(
@@ -92,7 +75,6 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
         max_digits=multiplication.max_digits,
         hard_queries=multiplication.hard_queries,
     ),
-    "scratchpad": addition_with_scratchpad(3),
 }
 
 
@@ -164,16 +146,12 @@ def _rows_per_batch(task: Task, length: int) -> int:
 
 def find_construction(task: Task) -> Construction:
     """The construction for exactly this task. Raises ValueError that says which there are."""
-    constructions = list(CONSTRUCTIONS.values())
-    if isinstance(task, Addition) and task.scratchpad:
-        constructions.append(addition_with_scratchpad(task.num_operands))
-    for construction in constructions:
+    for construction in CONSTRUCTIONS.values():
         if construction.task == task:
             return construction
     raise ValueError(
         f"model.kind=constructed: no theorem builds a model for {name_of(type(task), TASKS)} with "
-        "these options; there are addition of two numbers, addition with task.scratchpad=True and "
-        "multiplication, all other options at their defaults"
+        "these options; there are addition and multiplication, all options at their defaults"
     )
 
 

@@ -23,7 +23,7 @@ DAY = 86400.0
 QUARANTINE = "quarantine"
 OF_ATTEMPT = ("state", "weights", "marker")
 WITH_GARBAGE = ("checkpoints", "packs", "running")  # their whole files may be; rows never are
-OF_TRIAL = ("shard", "mechanism file", "metric file", "state", "weights")  # kinds of files
+OF_TRIAL = ("shard", "mechanism file", "state", "weights")  # kinds of files
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

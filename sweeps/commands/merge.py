@@ -9,7 +9,7 @@ no link is followed. Not copied: packs (rebuilt), what says who runs a trial, ML
 from collections.abc import Iterator
 
 from pcore.checkpoint import read_progress
-from sweeps.engine.store.beside import MECHANISMS, METRICS
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.checks import name_once
 from sweeps.engine.store.location import find_existing, find_results
 from sweeps.engine.store.names import kind_of
@@ -19,8 +19,7 @@ from sweeps.engine.store.views import is_same_sweep
 
 KINDS = {
     "trials": "shards",
-    MECHANISMS.folder: "mechanism files",
-    METRICS.folder: "metric files",
+    mechanisms.FOLDER: "mechanism files",
     "searches": "searches",
     "checkpoints": "weights and states",
 }

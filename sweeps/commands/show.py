@@ -128,7 +128,7 @@ def show_trial(results: str | None, text: str, as_json: bool = False) -> int:
     """
     store = open_store(results)
     stored = stored_addresses(store)
-    name = find_trial(text, stored, [shard.trial_id for shard in store.shards()])
+    name = find_trial(text, stored, store.trial_ids())
     facts = _facts(name, [one.text for one in stored if one.trial_id == name], store)
     print(json.dumps(facts, indent=2) if as_json else "\n".join(_summary(facts, store)))
     return 0

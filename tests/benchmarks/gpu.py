@@ -3,7 +3,7 @@
 Every line is measured in this run: steps and examples per second of the headline run in float32 and
 bf16, plain and compiled (with and without CUDA graphs), what its 50,000 steps will take, whether a
 step waits for the device, loss curves side by side.
-The exit code is 1 if a limit is missed. `test_gpu_speed.py` runs the same under pytest.
+The exit code is 1 if a limit is missed.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from sweeps.baseline import addition
 WARM_UP = 5  # steps, of which the first compiles and the next ones record CUDA graphs
 ROUNDS = 5  # of which the median counts
 HEADLINE_MINUTES = 6.0
+LOSS_DIFFERENCE = 0.1  # of bf16 compiled and float32 plain: both learn the same
 
 Record = Callable[[str, str, str], None]
 
@@ -146,7 +147,8 @@ def compare_curves(
         record(f"loss at step {i + 1}: fp32, bf16", f"{curves[0][i]:.4f}, {curves[1][i]:.4f}", "")
     largest = max(differences)
     place = differences.index(largest) + 1
-    record(f"largest difference in {num_steps} steps", f"{largest:.4f} (step {place})", "")
+    what, limit = f"largest difference in {num_steps} steps", f"< {LOSS_DIFFERENCE}"
+    record(what, f"{largest:.4f} (step {place})", limit)
     return largest
 
 
@@ -208,10 +210,10 @@ def main() -> int:
 
     record("device", torch.cuda.get_device_name(), "")
     record("torch", torch.__version__, "")
-    compare_curves(record, headline())
-    minutes = measure_headline(record, headline())
-    quiet = measure_waiting(record, headline())
-    return int(not (0 < minutes <= HEADLINE_MINUTES and quiet))
+    is_same = compare_curves(record, headline()) < LOSS_DIFFERENCE
+    is_fast = measure_headline(record, headline()) <= HEADLINE_MINUTES
+    is_quiet = measure_waiting(record, headline())
+    return int(not (is_same and is_fast and is_quiet))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ import torch
 
 from pcore.config import TrialConfig, override
 from pcore.evaluation import evaluation_ids, judge, make_test_set
-from pcore.flops import count_example_flops
 from pcore.tasks import Batch
 from pcore.training import Run, learning_rate
 from sweeps.baseline import addition
 from sweeps.engine.arithmetic import process_settings
+from tests.benchmarks.gpu import step_flops
 from tests.support.obvious import ObviousTrainer, find_right
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
@@ -78,13 +78,6 @@ def multiply() -> Callable[[], object]:
     """A large matrix product of MULTIPLY operations."""
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
     return lambda: a @ b
-
-
-def step_flops(config: TrialConfig) -> float:
-    """What a step needs: the mean over trained lengths, times batch size, times 3."""
-    lengths = range(config.data.min_length, config.data.max_length + 1)
-    mean = statistics.mean(count_example_flops(config, length) for length in lengths)
-    return 3 * config.optim.batch_size * mean
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -65,11 +65,11 @@ POOLS: dict[str, Sequence[str]] = {
     "ray_address": ("127.0.0.1:9", "x", "auto", "ray://"),
     "device": ("cpu", "cuda", "meta", "toaster", "", "cpu:0", "cuda:99"),
     "task": ("addition", "copy", "additon", *CODE),
-    "name": ("addition", "multiplication", "scratchpad", "none", "learned", "lerned", *CODE),
+    "name": ("addition", "multiplication", "none", "learned", "lerned", *CODE),
     "cell": ("coupling, 1 layer", "x", ""),
     "scale": ("smoke", "laptop", "paper", "smok", ""),
     "seeds": (*split("2 2x2 4x2@100 0 x 2x @1 1x1x1 ² 1000000000"), "2@1" + "0" * 30),
-    "metric": CODE,
+    "metric": ("loss", "los", ""),
     "position.encoding": ("none", "rotary", "lerned", *CODE),
     "task.name": ("copy", "parity", "additon", *CODE),
 }

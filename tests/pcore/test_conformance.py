@@ -1,22 +1,47 @@
-"""The suites pass for all that is built in and find planted faults; own code has an identity."""
+"""The checks pass for all that is shipped and find planted faults, of which they say what to do."""
 
+import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from torch import nn
 
-from pcore.config import TrialConfig, canonical
-from pcore.conformance import Check, check_encoding, check_task, format_checks
+from pcore.conformance import (
+    Check,
+    check_attention,
+    check_encoding,
+    check_mixer,
+    check_task,
+    format_checks,
+)
 from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoidal
-from pcore.registry import source_hash
-from pcore.tasks import TASKS, Batch, Contents
+from pcore.mixing import ATTENTIONS, Attention, GatedLinear, Mixer, Softmax
+from pcore.model import MIXERS
+from pcore.tasks import TASKS, Batch, Contents, Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.strings import Copy
 
 HERE = __name__
+DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
+CHECKS = {
+    Encoding: check_encoding,
+    Attention: check_attention,
+    Mixer: check_mixer,
+    Task: check_task,
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unchecked_shapes():
+    """Shapes are checked where the model is tested; here it takes twice as long."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def failures(checks: list[Check]) -> dict[str, str]:
@@ -24,23 +49,43 @@ def failures(checks: list[Check]) -> dict[str, str]:
 
 
 @cache
-def checked(name: str) -> list[Check]:
-    """The suite on an encoding, run once for all tests that look at it."""
-    return check_encoding(name)
+def check_class(cls: type) -> list[Check]:
+    """The checks of a class of this file, run once for all tests that look at it."""
+    check = next(check for base, check in CHECKS.items() if issubclass(cls, base))
+    return check(f"{HERE}:{cls.__name__}")
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_every_encoding_conforms(name):
+@pytest.mark.parametrize(
+    ("check", "name", "count"),
+    [
+        *((check_encoding, name, 13) for name in ENCODINGS),
+        *((check_attention, name, 10) for name in ATTENTIONS),
+        *((check_mixer, name, 9) for name in MIXERS),
+        *((check_task, name, 10) for name in TASKS),
+    ],
+)
+def test_what_is_shipped_conforms(check, name, count):
     state = torch.get_rng_state()
-    checks = checked(name)
+    checks = check(name)
     assert not failures(checks)
-    assert len(checks) == 13
+    assert len(checks) == count
     assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_every_task_conforms(name):
-    assert not failures(check_task(name))
+def test_the_mixer_of_the_documents_conforms(tmp_path, monkeypatch):
+    *_, block = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
+    (tmp_path / "my_mixers.py").write_text(block)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert not failures(check_mixer("my_mixers:Mean"))
+
+
+@pytest.mark.parametrize("check", [check_encoding, check_attention])
+@pytest.mark.parametrize("name", ["rotori", f"{HERE}:Nothing", f"{HERE}:Batch", "no.module:X"])
+def test_a_name_that_is_none_is_one_failed_check(check, name):
+    (found,) = check(name)
+    assert not found.passed
+    assert found.detail.startswith("ValueError: ")
 
 
 # Planted faults in encodings --------------------------------------------------------------------
@@ -140,58 +185,71 @@ class BiasInDouble(ALiBi):
         return super().bias(query_ids, key_ids, layer).double()
 
 
-@pytest.mark.parametrize(
-    ("cls", "why"),
-    [
-        (HeadsLast, "bias returned (3, 5, 7, 2), expected B H Q T = (3, 2, 5, 7)"),
-        (BiasInDouble, "bias returned torch.float64, expected torch.float32"),
-        (Crashes, "TypeError: no such thing (test_conformance.py, line "),
-    ],
-)
-def test_what_a_method_returns_is_checked_first(cls, why):
-    (check,) = check_encoding(f"{HERE}:{cls.__name__}")
-    assert check.name == "shapes"
-    assert check.detail.startswith(why)
+# Planted faults in attention and mixers ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("cls", "rule"),
-    [
-        (SeesTheFuture, "causality"),
-        (SeesPadding, "padding invariance"),
-        (SeesPadding, "cached = uncached decoding"),
-        (SeesOtherExamples, "examples apart"),
-        (CountsRows, "targets only = everywhere"),
-        (CountsRows, "cached = uncached decoding"),
-        (UnseededWeights, "deterministic under seed"),
-        (UnseededNoise, "deterministic under seed"),
-        (SaysInvariant, "offset stated = measured"),
-        (SaysDependent, "offset stated = measured"),
-        (IgnoresItsBound, "ID bound"),
-        (SaysNoIds, "uses_ids stated = measured"),
-        (DeadParameter, "gradient reaches parameters"),
-        (CrashesInTraining, "trains and evaluates"),
-    ],
-)
-def test_a_planted_fault_is_found(cls, rule):
-    name = f"{HERE}:{cls.__name__}"
-    checks = checked(name)
-    assert rule in failures(checks)
-    report = format_checks(name, checks)
-    assert f"FAIL  {rule}" in report
-    assert "failed" in report.splitlines()[-1]
+class AttendsToTheFuture(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.softmax(dim=3)
 
 
-@pytest.mark.parametrize("cls", [SaysInvariant, SaysDependent, DeadParameter, UnseededNoise])
-def test_a_fault_fails_its_own_rule_only(cls):
-    assert len(failures(checked(f"{HERE}:{cls.__name__}"))) == 1
+class OverQueries(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=2)
 
 
-@pytest.mark.parametrize("name", ["rotori", f"{HERE}:Nothing", f"{HERE}:Batch", "no.module:X"])
-def test_a_name_that_is_no_encoding_is_one_failed_check(name):
-    (check,) = check_encoding(name)
-    assert not check.passed
-    assert check.detail.startswith("ValueError: ")
+class InvertedMask(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.masked_fill(visible, -torch.inf).softmax(dim=3)
+
+
+class Exponents(Attention):
+    """Shares of sums of exponentials, which overflow or vanish."""
+
+    def forward(self, scores, visible, queries):
+        weights = (scores * visible).exp() * visible
+        return weights / weights.sum(dim=3, keepdim=True)
+
+
+class ManyPerHead(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.unsqueeze(4).softmax(dim=3)
+
+
+class LooseTensor(Softmax):
+    """A cap per head that nobody trains."""
+
+    def __init__(self, config, layer, rng):
+        super().__init__(config, layer, rng)
+        self.cap = torch.full((config.num_heads, 1, 1), 10.0)
+
+    def forward(self, scores, visible, queries):
+        return super().forward(self.cap * (scores / self.cap).tanh(), visible, queries)
+
+
+class SaysSeparable(Softmax):
+    """Sharper, the longer the longest row of a batch is."""
+
+    def forward(self, scores, visible, queries):
+        return super().forward(scores * scores.shape[3] / 14, visible, queries)
+
+
+class DeadWeight(Softmax):
+    def __init__(self, config, layer, rng):
+        super().__init__(config, layer, rng)
+        self.unused = nn.Parameter(torch.ones(3))
+
+
+class Forgets(GatedLinear):
+    """Its state is lost between two steps of decoding."""
+
+    def step(self, x, ids, encoding, past):
+        return super().step(x, ids, encoding, None)
+
+
+class AveragesPadding(Mixer):
+    def mix(self, x, ids, encoding):
+        return x.cumsum(dim=1) / x.shape[1]
 
 
 # Planted faults in tasks ------------------------------------------------------------------------
@@ -223,13 +281,6 @@ class HasAnEmptyLevel(Copy):
         layout = super().layout(shape)
         layout.relative_ids[:] = [(-1,)] * len(layout.sources)
         return layout
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReversesTheQuery(Addition):
-    """What it shows is not what it reads."""
-
-    reverse_query: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,28 +349,10 @@ class WritesASeparator(Copy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutsTheAnswer(Addition):
-    """Without the digit that a sum has more."""
-
-    def layout(self, shape):
-        layout = super().layout(shape)
-        layout.sources.pop()
-        layout.relative_ids.pop()
-        return layout
-
-
-@dataclass(frozen=True, kw_only=True)
 class DrawsFlatShapes(Copy):
     def draw(self, sizes, rng):
         symbols, shapes = super().draw(sizes, rng)
         return Contents(symbols, shapes[:, 0])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParsesFlatShapes(Copy):
-    def parse(self, query):
-        symbols, shapes = super().parse(query)
-        return Contents(symbols, shapes[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,66 +371,75 @@ class NeedsAnArgument(Addition):
         raise ValueError("choose a colour")
 
 
-@pytest.mark.parametrize(
-    ("cls", "rule"),
-    [
-        (UnseededDigits, "deterministic under seed"),
-        (UnderstatesIds, "num_tokens and max_relative_ids"),
-        (MissesEOS, "sample = layout"),
-        (ReversesTheQuery, "encode and decode"),
-        (ParsesFlatShapes, "encode and decode"),
-        (CountsWhatLiesBeyond, "examples apart"),
-        (NeedsAnArgument, "constructs with defaults"),
-    ],
-)
-def test_a_planted_fault_in_a_task_is_found(cls, rule):
-    assert rule in failures(check_task(f"{HERE}:{cls.__name__}"))
+# Which rule finds them --------------------------------------------------------------------------
+
+MASK_LAST = "change scores first, mask last, and"
+FAULTS = {
+    SeesTheFuture: ("causality", "token 0 sees what comes after it"),
+    SeesPadding: ("padding invariance", "1 PAD on the right act"),
+    SeesOtherExamples: ("examples apart", "an example sees the others"),
+    CountsRows: ("targets only = everywhere", "fewer queries than keys"),
+    UnseededWeights: ("deterministic under seed", "two models of one seed start with different"),
+    UnseededNoise: ("deterministic under seed", "two passes of one model"),
+    SaysInvariant: ("offset stated = measured", "the class states offset = 'invariant', but it is"),
+    SaysDependent: ("offset stated = measured", "the class states offset = 'dependent', but it is"),
+    IgnoresItsBound: ("ID bound", "IndexError: "),
+    LacksTheLastRow: ("ID bound", "so a table has max_position + 1 rows"),
+    SaysNoIds: ("uses_ids stated = measured", "if that is meant, write uses_ids = True"),
+    DeadParameter: ("gradient reaches parameters", "no gradient reaches unused"),
+    CrashesInTraining: ("trains and evaluates", "TypeError: no such thing"),
+    HeadsLast: ("shapes", "bias returned (3, 5, 7, 2), expected B H Q T = (3, 2, 5, 7)"),
+    BiasInDouble: ("shapes", "bias returned torch.float64, expected torch.float32"),
+    Crashes: ("shapes", "TypeError: no such thing (test_conformance.py, line "),
+    AttendsToTheFuture: ("weights", "a key that must not be seen gets the weight 0."),
+    InvertedMask: ("weights", f"weights are not finite: {MASK_LAST} normalise over"),
+    OverQueries: ("weights", f"a query sees the other queries ({MASK_LAST}"),
+    ManyPerHead: ("weights", "forward returned (3, 2, 7, 7, 1), expected B H R S = (3, 2, 7,"),
+    Exponents: ("weights", "weights are not finite where all scores are near 100"),
+    LooseTensor: ("gradient reaches parameters", "cap is a plain tensor, neither trained nor"),
+    SaysSeparable: ("rows cut = rows padded", "rows cut at their own length"),
+    DeadWeight: ("gradient reaches parameters", "no gradient reaches"),
+    Forgets: ("cached = uncached decoding", "decoding with a cache"),
+    AveragesPadding: ("padding invariance", "1 PAD on the right act"),
+    UnseededDigits: ("deterministic under seed", "sampling draws from the global random state"),
+    UnderstatesIds: ("num_tokens and max_relative_ids", "IDs up to (2,), max_relative_ids=(1,)"),
+    MissesEOS: ("sample = layout", "sample has other response_mask than layout says"),
+    CountsWhatLiesBeyond: ("examples apart", "must not change its answer"),
+    NeedsAnArgument: ("constructs with defaults", "ValueError: choose a colour"),
+}
+UNFIT = {  # contents that do not fit the layout
+    DrawsTooNarrow: "but draw makes 3 fields of 1 symbols",
+    CountsSymbolsFromZero: "where draw puts 0; 0 is PAD",
+    WritesTheLastToken: "which is '$', the first or last token of an example",
+    WritesASeparator: "the query holds '=', which layout places as a separator",
+    PlacesAnUnknownSymbol: "'→', which is not in the vocabulary",
+    AddsWithoutAnId: "with 0 relative IDs instead of 1: add(symbol, an ID for each level)",
+    HasAnEmptyLevel: "gives level 'position' the relative IDs (-1, -1",
+    DoesNotEndTheQuery: "does not say where the query ends: call end_query() after '='",
+    DrawsFlatShapes: "draw returned shapes of shape (32,), expected B Z",
+    NeedsMoreThanTheSize: "layout((1,)), a shape from `largest_shape(self, length, second=None)` "
+    "(override it if shapes have more numbers), raises ValueError: not",
+}
 
 
-@pytest.mark.parametrize(
-    ("cls", "why"),
-    [
-        (DrawsTooNarrow, "but draw makes 3 fields of 1 symbols"),
-        (CountsSymbolsFromZero, "where draw puts 0; 0 is PAD"),
-        (WritesTheLastToken, "which is '$', the first or last token of an example"),
-        (WritesASeparator, "the query holds '=', which layout places as a separator"),
-        (PlacesAnUnknownSymbol, "'→', which is not in the vocabulary"),
-        (AddsWithoutAnId, "with 0 relative IDs instead of 1: add(symbol, an ID for each level)"),
-        (CutsTheAnswer, "is the end of the answer cut off?"),
-        (HasAnEmptyLevel, "gives level 'position' the relative IDs (-1, -1"),
-        (DoesNotEndTheQuery, "does not say where the query ends: call end_query() after '='"),
-        (DrawsFlatShapes, "draw returned shapes of shape (32,), expected B Z"),
-        (
-            NeedsMoreThanTheSize,
-            "layout((1,)), a shape from `largest_shape(self, length, second=None)` "
-            "(override it if shapes have more numbers), raises ValueError: not",
-        ),
-    ],
-)
-def test_contents_that_do_not_fit_the_layout_are_the_one_failure(cls, why):
-    failed = failures(check_task(f"{HERE}:{cls.__name__}"))
-    assert list(failed) == ["contents hold the layout"]
-    assert why in failed["contents hold the layout"]
-    assert "(7 more checks need this one first)" in failed["contents hold the layout"]
+@pytest.mark.parametrize("cls", FAULTS)
+def test_a_planted_fault_is_found_and_the_report_says_what_to_change(cls):
+    rule, why = FAULTS[cls]
+    checks = check_class(cls)
+    assert why in failures(checks)[rule]
+    report = format_checks(cls.__name__, checks)
+    assert f"FAIL  {rule}" in report
+    assert "failed" in report.splitlines()[-1]
 
 
-def test_a_table_without_a_row_for_the_largest_id_is_told_its_size():
-    failed = failures(checked(f"{HERE}:LacksTheLastRow"))
-    assert failed["ID bound"].endswith("so a table has max_position + 1 rows")
+@pytest.mark.parametrize("cls", UNFIT)
+def test_contents_that_do_not_fit_the_layout_are_the_one_failure(cls):
+    (failed,) = failures(check_class(cls)).items()
+    assert failed[0] == "contents hold the layout"
+    assert UNFIT[cls] in failed[1]
+    assert "(7 more checks need this one first)" in failed[1]
 
 
-# Own code: usable, and with an identity ---------------------------------------------------------
-
-
-def test_built_in_trials_carry_no_source_hash():
-    assert ".source" not in canonical(TrialConfig())
-
-
-def test_a_class_without_a_file_is_refused():
-    homeless = type("Homeless", (Learned,), {"__module__": "__main__nowhere"})
-    sys.modules["__main__nowhere"] = type(sys)("__main__nowhere")
-    try:
-        with pytest.raises(ValueError, match="put the class in a file"):
-            source_hash(homeless)
-    finally:
-        del sys.modules["__main__nowhere"]
+@pytest.mark.parametrize("cls", [SaysInvariant, SaysDependent, DeadParameter, UnseededNoise])
+def test_a_fault_fails_its_own_rule_only(cls):
+    assert len(failures(check_class(cls))) == 1

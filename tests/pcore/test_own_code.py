@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pcore.config import TrialConfig, override, trial_id
+from pcore.config import TrialConfig, canonical, override, trial_id
 from pcore.conformance import check_task
 from pcore.registry import source_hash
 from pcore.tasks.strings import Copy
@@ -96,3 +96,17 @@ def test_an_option_that_has_no_column_of_its_type_is_refused_before_anything_run
 
 def test_the_file_of_a_class_counts():
     assert len(source_hash(Opts)) == 16
+
+
+def test_built_in_trials_carry_no_source_hash():
+    assert ".source" not in canonical(TrialConfig())
+
+
+def test_a_class_without_a_file_is_refused():
+    homeless = type("Homeless", (Copy,), {"__module__": "__main__nowhere"})
+    sys.modules["__main__nowhere"] = type(sys)("__main__nowhere")
+    try:
+        with pytest.raises(ValueError, match="put the class in a file"):
+            source_hash(homeless)
+    finally:
+        del sys.modules["__main__nowhere"]

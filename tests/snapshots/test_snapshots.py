@@ -8,15 +8,22 @@ import pytest
 
 from tests.snapshots.write import FOLDER, PARTS
 
-SLOW = ("figures", "rows", "tables", "verdicts")
+TOGETHER = pytest.mark.xdist_group("snapshots")  # one process makes tables and figures at once
+MARKS = {"tables": [pytest.mark.slow, TOGETHER], "figures": [pytest.mark.slow, TOGETHER]}
+MARKS |= {"rows": [pytest.mark.slow], "verdicts": [pytest.mark.slow]}
 
 
-@pytest.mark.parametrize(
-    "part", [pytest.param(p, marks=[pytest.mark.slow] * (p in SLOW)) for p in PARTS]
-)
+@pytest.mark.parametrize("part", [pytest.param(p, marks=MARKS.get(p, ())) for p in PARTS])
 def test_the_published_store_says_what_it_said(part: str):
     kept = {file.stem: file.read_text(encoding="utf-8") for file in (FOLDER / part).glob("*.txt")}
     now = dict(PARTS[part]())
     assert sorted(now) == sorted(kept)
     for name, text in now.items():
         assert text.splitlines() == kept[name].splitlines(), f"{part}/{name}.txt"
+
+
+def test_a_refusal_is_one_sentence():
+    text = (FOLDER / "refusals" / "pcore.txt").read_text(encoding="utf-8")
+    answers = [answer.splitlines() for answer in text.split("\n\n$ ") if "usage:" not in answer]
+    assert len(answers) > 100
+    assert [lines[2:] for lines in answers] == [["exit 2"]] * len(answers)

@@ -11,6 +11,7 @@ import io
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -56,9 +57,9 @@ def views() -> list[tuple[str, str, str]]:
 
 def describe_tables() -> Described:
     """Every table in every format; what the options of `table` and other commands print."""
+    for view in views():
+        yield "-".join(view[:2]), describe_view(*view)[0]
     with drawing_nothing():
-        for store, sweep, scale in views():
-            yield f"{store}-{sweep}", table_files(store, sweep, "--scale", scale)
         for name, words in OPTIONS.items():
             yield f"option-{name}", table_files("laptop", *words)
     yield "printed", "\n".join(f"$ {' '.join(w)}\n{run(*w)}" for w in PRINTED)
@@ -66,11 +67,17 @@ def describe_tables() -> Described:
 
 def describe_figures() -> Described:
     """The numbers in every figure."""
-    for store, sweep, scale in views():
-        figures = list[Figure]()
-        with drawing_nothing(figures.append):
-            table_files(store, sweep, "--scale", scale)
-        yield f"{store}-{sweep}", "\n".join(map(describe_figure, figures))
+    for view in views():
+        yield "-".join(view[:2]), describe_view(*view)[1]
+
+
+@cache
+def describe_view(store: str, sweep: str, scale: str) -> tuple[str, str]:
+    """The tables of a sweep, and the numbers in its figures."""
+    figures = list[Figure]()
+    with drawing_nothing(figures.append):
+        tables = table_files(store, sweep, "--scale", scale)
+    return tables, "\n".join(map(describe_figure, figures))
 
 
 def table_files(store: str, sweep: str, *options: str) -> str:

@@ -15,7 +15,6 @@ PATTERNS = {
     "view": rf"views/{VIEW}\.parquet",
     "pack": rf"packs/(?P<pack>[0-9a-f]{{8}})-(?P<record>{'|'.join(get_args(Record))})\.parquet",
     "mechanism file": r"mechanism/[0-9a-f]{2}/[0-9a-f]+\.parquet",
-    "metric file": rf"metrics/[0-9a-f]{{2}}/{TRIAL}-[0-9a-f]{{8}}\.parquet",
     "state": rf"checkpoints/{TRIAL}/state\.pt",
     "weights": rf"checkpoints/{TRIAL}/(?:last|best|oracle)\.pt",
     "marker": rf"running/{TRIAL}(?:-[0-9a-f]{{8}})?\.json",

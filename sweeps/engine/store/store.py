@@ -87,6 +87,10 @@ class Store:
         """The undamaged shards of one trial, first attempt first."""
         return self._check(self._list(name))
 
+    def trial_ids(self) -> set[str]:
+        """Trials that have a shard, sound or not: nothing is read."""
+        return {shard.trial_id for shard in self._list()}
+
     def _list(self, name: str = "") -> list[Shard]:
         """What there is by name, of one trial or of all."""
         found = list[Shard]()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from pcore.checkpoint import read_progress
-from sweeps.engine.store.beside import MECHANISMS, METRICS
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.checks import check_checkpoint, check_shard, read_view
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary, kind_of, parse_shard
@@ -56,9 +56,7 @@ def find_problem(folder: Folder, name: str) -> str:
         elif kind in ("view", "search view") or (name.startswith("views/") and kind is None):
             read_view(folder.read(name), name)
         elif kind == "mechanism file":
-            MECHANISMS.check(folder.read(name), name)
-        elif kind == "metric file":
-            METRICS.check(folder.read(name), name)
+            mechanisms.check(folder.read(name), name)
         elif kind == "weights":
             check_checkpoint(folder.read(name))
         elif kind == "state" and read_progress(folder.read(name))[0] < 0:

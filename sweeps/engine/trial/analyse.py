@@ -5,7 +5,7 @@ import traceback
 from pcore.config import TrialConfig
 from pcore.diagnosis.mechanism import mechanism_rows
 from pcore.model import Transformer
-from sweeps.engine.store.beside import MECHANISMS
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.folder import Folder
 
 
@@ -19,4 +19,4 @@ def write_diagnosis(
         rows = list(mechanism_rows(model, config, num_examples))
     except Exception:
         rows = [{"kind": "error", "sentence": traceback.format_exc(limit=-4)}]
-    MECHANISMS.write(folder, name, rows)
+    mechanisms.write(folder, name, rows)

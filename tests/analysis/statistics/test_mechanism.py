@@ -9,7 +9,7 @@ from analysis.figures.bars import plot_failures, plot_patterns
 from analysis.figures.choose import draw_figures
 from analysis.load import RUN, load_sweep, no_mechanism
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
-from sweeps.engine.store.beside import MECHANISM, MECHANISMS
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import example
 
@@ -106,8 +106,8 @@ def test_rows_of_the_store_come_with_their_run(tmp_path):
     build_store(tmp_path)
     store = Store(tmp_path)
     name = load_sweep(tmp_path, "depth_ablation", "laptop").trials["trial_id"].iloc[0]
-    MECHANISMS.write(store.folder, name, [head("next", 0.4), head("same", 0.4)])
+    mechanisms.write(store.folder, name, [head("next", 0.4), head("same", 0.4)])
     results = load_sweep(tmp_path, "depth_ablation", "laptop")
     assert len(results.mechanism) == 2
-    assert set(results.mechanism.columns) == {*RUN, *MECHANISM}
+    assert set(results.mechanism.columns) == {*RUN, *mechanisms.COLUMNS}
     assert len(pattern_masses(results)) == 1

@@ -167,17 +167,6 @@ def test_other_tasks_take_a_few_changed_lines(pcore, tmp_path, kind):
     assert out.splitlines()[-1].startswith("Its row in a table: python -m sweeps run ")
 
 
-@pytest.mark.parametrize(("more", "rows"), [(1, None), (5, 206)])
-def test_the_command_for_the_row_has_a_table_that_is_large_enough(pcore, tmp_path, more, rows):
-    pcore("new", "task", f"long_{more}:Mine")
-    file = tmp_path / f"long_{more}.py"
-    text = file.read_text().replace("length + 1", f"length + {more}")
-    file.write_text(text.replace("+ str(carry)", f"+ str(carry) + {'0' * (more - 1)!r}"))
-    out = pcore("check-task", f"long_{more}:Mine", f"1+1=2{'0' * more}")[1]
-    arm = f"coupling+task.name=long_{more}:Mine"
-    assert f'{arm}+position.max_position={rows}"' in out if rows else f'{arm}"' in out
-
-
 def test_an_equals_sign_with_an_id_of_the_answer_is_noticed(pcore, tmp_path):
     pcore("new", "task", "shifted:Mine")
     file = tmp_path / "shifted.py"
@@ -185,22 +174,6 @@ def test_an_equals_sign_with_an_id_of_the_answer_is_noticed(pcore, tmp_path):
     code, out, _ = pcore("check-task", "shifted:Mine", "653+046=2301")
     assert code == 0
     assert "note: '=' shares an ID with a symbol of the answer: is that meant?\n" in out
-
-
-def test_queries_that_one_layer_cannot_tell_apart_are_named(pcore, tmp_path):
-    """Differences depend on the order of two digits with one ID; sums do not."""
-    pcore("new", "task", "sums:Mine")
-    text = (tmp_path / "sums.py").read_text()
-    minus = text.replace("int(a) + int(b)", "int(b) - int(a)").replace("length + 1", "length")
-    minus = minus.replace("+ str(carry)", "")
-    (tmp_path / "differences.py").write_text(minus)
-    note = "have the same symbols with the same IDs in their queries: one layer cannot tell these"
-    assert note not in pcore("check-task", "sums:Mine")[1]
-    code, out, _ = pcore("check-task", "differences:Mine", "0+1=1")
-    assert code == 0
-    (told,) = (line for line in out.splitlines() if line.startswith("note: "))
-    assert note in told
-    assert told.endswith("; pcore train takes --model.num_layers 2")
 
 
 @pytest.mark.parametrize("example", ["653+046", "=1", "653+046="])

@@ -1,4 +1,7 @@
-"""What cannot work is refused in one sentence with exit code 2, before anything runs."""
+"""What cannot work is refused in one sentence with exit code 2, before anything runs.
+
+Refusals that need no file are a list: tests/snapshots/refusals/pcore.txt.
+"""
 
 import copy
 import io
@@ -24,93 +27,19 @@ def assert_refused(answer, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["show", "additon", "1+1"], "unknown task 'additon'. Did you mean 'addition'?"),
-        (["show", "addition", "1+1", "--zero-pda"], "Did you mean '--zero-pad'?"),
-        (["show", "addition", "1+1", "--strat", "2"], "Did you mean '--start'?"),
-        (["show", "addition", "1+1", "-z"], "unrecognized arguments: -z"),
-        (["show", "addition", "1+2", "--num-operands", "3"], "'1+2' has 2 operands"),
-        (["show", "addition", "1+2", "--num-operands"], "expected one argument"),
-        (["show", "addition", "1+2", "--num-operands", "x"], "--num_operands='x' is not a valid"),
-        (["show", "addition", "1+2", "--no-zero-pad=true"], "ignored explicit argument 'true'"),
-        (["show", "addition", "1+2", "--reverse-query", "--no-reverse-response"], "reverse_query"),
-        (["show", "addition", "1+2", "--start", "0"], "--start 0 is below 1"),
-        (["show", "addition", "1+2", "--start", "one"], "--start"),
-        (["show", "addition"], "QUERY"),
-        (["show", "addition", "1+2", "3+4"], "unrecognized arguments: 3+4"),
-        (["show", "addition", "twelve"], "'twelve'"),
-        (["show", "addition", "1+2", "--picture", "x.bmp"], ".png, .pdf or .svg"),
-        (["show", "addition", "1+2", "--picture", "/no/where/x.png"], "no folder /no/where"),
-        (["shwo", "addition", "1+1"], "unknown command 'shwo'. Did you mean 'show'?"),
-        (["train", "--num-layer", "2"], "Did you mean '--num-layers'?"),
-        (["train", "--num-examples", "2"], "--data.num-examples or --eval.num-examples"),
-        (["train", "--model.num_layers", "0"], "model.num_layers=0 is below 1"),
-        (["train", "--eval.test_lengths", "9-5"], "--eval.test_lengths: '9-5' is not a length, a"),
-        (["train", "--eval.test_lengths="], "--eval.test_lengths needs a value"),
-        (["train", "--eval.test_lengths", "5-9:-1"], "'5-9:-1' is not a length, a range"),
-        (["train", "--eval.test_lengths", "1-999999999"], "999,999,999 numbers, above 100,000"),
-        (["train", "--learning-rate", "nan"], "--optim.learning_rate='nan' is not a valid float"),
-        (["train", "--learning-rate", "inf"], "--optim.learning_rate='inf' is not a valid float"),
-        (["train", "--seed", "1" + "0" * 30], "is not a valid int"),
-        (["train", "--model.d_model", "1000000"], "model.d_model=1000000 is above 100000"),
-        (["train", "--num-operands", "1e9"], "task.num_operands=1000000000 is above 10000"),
-        (["train", "--task", "additon"], "Did you mean 'addition'?"),
-        (["train", "--preset", "smok"], "unknown preset 'smok'. Known: published, small."),
-        (["train", "--model.kind", "constructed"], "is not trained: see `pcore construct`"),
-        (["train", "--device", "abacus"], "device 'abacus' is not available"),
-        (["train", "--out", "/tmp"], "/tmp is a folder"),
-        (["solve", "no.pt", "1+1"], "no checkpoint at no.pt"),
-        (["solve", "/tmp", "1+1"], "/tmp is a folder, not a checkpoint file"),
-        (["solve", "no.pt"], "QUERY"),
-        (["solve"], "CHECKPOINT"),
-        (["attention", "no.pt", "--examples=--"], "argument --examples: -- is not a value"),
-        (["check-task"], "NAME"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_wrong_use_is_one_sentence_and_exit_code_2(pcore, words, message):
-    assert_refused(pcore(*words, stdin="1+1\n"), message)
-
-
-@pytest.mark.parametrize("command", ["attention", "explain"])
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["no.pt"], "no checkpoint at no.pt"),
         (["{folder}"], "is a folder, not a checkpoint file; it holds m.pt"),
         (["{file}", "--length", "19"], "position.max_position=20 is below 21, which addition at"),
         (["{file}", "--length", "0"], "--length 0 is below 1"),
-        (["{file}", "--length", "1000000000"], "--length 1000000000 is above 10000"),
+        (["{file}", "--length", "1000000000"], "--length 1,000,000,000 is above 10,000"),
         (["{file}", "--examples", "0"], "--examples 0 is below 1"),
-        (["{file}", "--device", "toaster"], "device 'toaster' is not available here"),
         (["{file}", "--device", "meta"], "device 'meta' is not available here"),
-        ([], "CHECKPOINT"),
     ],
     ids=str,
 )
-def test_what_a_model_cannot_be_asked_is_refused(save, pcore, command, words, message):
+def test_what_a_model_cannot_be_asked_is_refused(save, pcore, words, message):
     file = save()
     words = [str(word).format(file=file, folder=file.parent) for word in words]
-    assert_refused(pcore(command, *words), message)
-
-
-# Memory -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--model.num_layers 1e15", "model.num_layers=1000000000000000 is above 1000"),
-        ("--data.max_length 1e9", "data.max_length=1000000000 is above 10000"),
-        ("--eval.test_lengths 1000000000", "eval.test_lengths=1000000000 is above 10000"),
-        ("--device meta", "device 'meta' is not available here"),
-    ],
-)
-def test_a_trial_that_fits_nowhere_is_refused_before_memory_is_taken(
-    pcore, monkeypatch, tmp_path, words, message
-):
-    monkeypatch.setattr("pcore.cli.train.format_trial", None)  # which makes the model
-    answer = pcore("train", "--preset", "small", "--out", tmp_path / "m.pt", *words.split())
-    assert_refused(answer, message)
+    assert_refused(pcore("explain", *words), message)
 
 
 # Checkpoints ------------------------------------------------------------------------------------
@@ -169,9 +98,8 @@ def test_a_broken_checkpoint_is_one_sentence(save, pcore, fault):
     assert_refused(pcore("solve", change_payload(save(), change), "1+1"), message)
 
 
-@pytest.mark.parametrize("pack", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
-def test_a_file_of_compressed_zeros_is_refused_before_it_is_inflated(save, pcore, pack):
-    file = save()
+def test_a_file_of_compressed_zeros_is_refused_before_it_is_inflated(save, pcore):
+    file, pack = save(), zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(file, "a", pack) as archive, archive.open("archive/x", "w") as part:
         for _ in range(200):  # 200 MB
             part.write(bytes(2**20))
@@ -226,7 +154,7 @@ def name_code(field, name):
     return change
 
 
-COMMANDS = (("solve", "1"), ("attention",), ("explain",))
+COMMANDS = (("solve", "1"), ("explain",))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -301,12 +229,6 @@ class Mine(Copy):
         layout.num_query = len(layout.sources)
         return layout
 """
-
-
-def test_more_attention_than_minutes_allow_is_refused(save, pcore):
-    file = save({"position.max_position": 5000})
-    answer = pcore("attention", file, "--length", "3000")
-    assert_refused(answer, "9005 tokens and 3.2e+08 attention weights: 1000 examples are too many")
 
 
 def test_no_memory_is_one_sentence(save, pcore, monkeypatch):

@@ -119,7 +119,7 @@ def test_help_of_a_task_lists_its_options(capsys, name):
 
 def test_a_closed_pipe_is_no_traceback():
     script = "import sys; from pcore.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", script, "ceiling", "--digits", "2"]
+    command = [sys.executable, "-c", script, "show", "copy", "12"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout
     assert process.stderr

@@ -11,9 +11,8 @@ from pcore.diagnosis.failures import (
     analyse_failures,
     break_down,
     carry_runs,
-    count_verdict_changes,
 )
-from pcore.evaluation import evaluation_ids, judge, make_test_set, predict_targets
+from pcore.evaluation import judge, make_test_set
 from pcore.model import make_model
 from tests.support import planted_adders as planted
 
@@ -206,18 +205,6 @@ def test_cases_without_a_key_are_left_out(config):
     keys, wrong = torch.tensor([[3, -1], [3, 5]]), torch.tensor([[True, True], [False, False]])
     found = break_down("x", "as tested", "predictions", keys, wrong).tallies
     assert [(t.key, t.num_cases, t.num_wrong) for t in found] == [(3, 2, 1), (5, 1, 0)]
-
-
-def test_verdicts_that_hang_on_precision_are_counted(tiny_config):
-    config = override(tiny_config, {"eval.num_examples": 200})
-    model, batch = make_model(config), make_test_set(config, 1)
-    ids = evaluation_ids(batch, config)
-    full, half = (predict_targets(model, batch, ids, config, d) for d in (None, torch.bfloat16))
-    assert not torch.equal(full.losses, half.losses), "autocast reaches the predictions"
-    lost = int((~full.wrong.any(dim=1) & half.wrong.any(dim=1)).sum())
-    won = int((full.wrong.any(dim=1) & ~half.wrong.any(dim=1)).sum())
-    assert count_verdict_changes(model, config, 1) == (lost, won)
-    assert count_verdict_changes(model, config, 1, torch.float32) == (0, 0)
 
 
 def test_shares_are_never_rounded_to_all_or_nothing():

@@ -11,11 +11,10 @@ from pcore.evaluation import with_examples
 from pcore.model import make_model
 from sweeps.__main__ import main
 from sweeps.baseline import addition
-from sweeps.engine.store.beside import MECHANISM, MECHANISMS
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial import analyse as mechanism
-from sweeps.engine.trial import attempt
+from sweeps.engine.trial import analyse, attempt
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from tests.support import planted_adders as planted
 
@@ -67,12 +66,12 @@ def test_lengths_are_chosen_evenly_with_the_longest():
 
 def test_a_file_gives_back_its_rows(tmp_path):
     folder, rows = Folder(tmp_path), rows_of(CONFIG)
-    MECHANISMS.write(folder, "ab12", rows)
-    found = MECHANISMS.load(folder, ["ab12", "cd34"]).to_pylist()
+    mechanisms.write(folder, "ab12", rows)
+    found = mechanisms.load(folder, ["ab12", "cd34"]).to_pylist()
     assert len(found) == len(rows)
     for row, expected in zip(found, rows, strict=True):
         assert row["trial_id"] == "ab12"
-        assert set(row) == set(MECHANISM)
+        assert set(row) == set(mechanisms.COLUMNS)
         for name, value in expected.items():
             assert row[name] == (pytest.approx(value) if isinstance(value, float) else value)
 
@@ -80,7 +79,7 @@ def test_a_file_gives_back_its_rows(tmp_path):
 def test_a_damaged_file_is_named_and_left_out(tmp_path, capfd):
     folder = Folder(tmp_path)
     folder.write("mechanism/ab/ab12.parquet", b"PAR1 but no more")
-    assert MECHANISMS.load(folder, ["ab12"]).num_rows == 0
+    assert mechanisms.load(folder, ["ab12"]).num_rows == 0
     said = capfd.readouterr().err
     assert "mechanism/ab/ab12.parquet: not a readable Parquet file" in said
 
@@ -91,20 +90,17 @@ def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path
     assert outcome.status == "ok", outcome.error
     run_attempt(unasked, Settings(results=str(tmp_path)))
     store = Store(tmp_path)
-    assert set(MECHANISMS.names(store.folder)) == {trial_id(asked)}
-    kept = MECHANISMS.load(store.folder, [trial_id(asked)])
+    assert set(mechanisms.names(store.folder)) == {trial_id(asked)}
+    kept = mechanisms.load(store.folder, [trial_id(asked)])
     view = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": "a"}
     more = {"cell_order": 0, "seed": 0, "data_seed": 0}
     names = [trial_id(asked), trial_id(unasked)]
     store.write_view([view | more | {"trial_id": name} for name in names])
-    assert main(["measure", "mechanism", "--results", str(tmp_path), "--examples", "10"]) == 0
+    assert main(["measure", "--results", str(tmp_path), "--examples", "10"]) == 0
     assert "2 trained models: 1 measured now, 1 before, 0 without weights" in capfd.readouterr().out
-    assert set(MECHANISMS.names(store.folder)) == set(names)
-    assert (
-        main(["measure", "mechanism", "--results", str(tmp_path), "--examples", "10", "--force"])
-        == 0
-    )
-    assert MECHANISMS.load(store.folder, names[:1]) == kept  # from weights on disk: the same
+    assert set(mechanisms.names(store.folder)) == set(names)
+    assert main(["measure", "--results", str(tmp_path), "--examples", "10", "--force"]) == 0
+    assert mechanisms.load(store.folder, names[:1]) == kept  # from weights on disk: the same
 
 
 def test_diagnose_says_whose_weights_are_gone(tmp_path, capfd):
@@ -114,7 +110,7 @@ def test_diagnose_says_whose_weights_are_gone(tmp_path, capfd):
     row = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": "a"}
     row |= {"cell_order": 0, "seed": 0, "data_seed": 0, "trial_id": trial_id(CONFIG)}
     store.write_view([row])
-    assert main(["measure", "mechanism", "--results", str(tmp_path)]) == 0
+    assert main(["measure", "--results", str(tmp_path)]) == 0
     assert "0 measured now, 0 before, 1 without weights" in capfd.readouterr().out
 
 
@@ -122,9 +118,9 @@ def test_an_analysis_that_fails_does_not_cost_the_trial(tmp_path, monkeypatch):
     def broken(*arguments):
         raise RuntimeError("no such head")
 
-    monkeypatch.setattr(mechanism, "mechanism_rows", broken)
+    monkeypatch.setattr(analyse, "mechanism_rows", broken)
     outcome = attempt.run_attempt(CONFIG, Settings(results=str(tmp_path), diagnose=10))
     assert outcome.status == "ok"
-    (row,) = MECHANISMS.load(Folder(tmp_path), [trial_id(CONFIG)]).to_pylist()
+    (row,) = mechanisms.load(Folder(tmp_path), [trial_id(CONFIG)]).to_pylist()
     assert row["kind"] == "error"
     assert "no such head" in row["sentence"]

@@ -184,30 +184,6 @@ def test_the_level_that_does_not_fit_is_named():
         validate(grid)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"position.ids": "randomized", "position.start": "fixed"}, "no meaning with"),
-        ({"position.id_scale_max": 3}, "needs an encoding without a largest ID"),
-        ({"position.test_start": 0}, "position.test_start=0 is below 1"),
-        ({"position.max_start": -1}, "position.max_start=-1 is below 0"),
-        ({"task.index_hints": True, "eval.test_lengths": 35}, "no coupling: use position.ids=seq"),
-        ({"position.encoding": "learnt"}, "Did you mean 'learned'"),
-        ({"position.encoding": "sinusoidal", "model.d_model": 33}, "even model.d_model, got 33"),
-        ({"position.encoding": "rotary", "model.d_head": 33}, "even model.d_head, got 33"),
-        ({"position.encoding": "rotary", "task.scratchpad": True}, "takes one level of IDs"),
-        ({"position.table_init": "orthogonal", "model.d_model": 100}, "needs max_position < d_mod"),
-        (
-            {"position.encoding": "pcore.encodings.position_ids:PositionConfig"},
-            "is not a subclass of",
-        ),
-    ],
-)
-def test_what_cannot_work_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        validate(override(TrialConfig(), changes))
-
-
 def test_the_default_start_of_a_new_field_is_the_old_behaviour():
     """Coupled IDs with a random start, drawn exactly as in the first version."""
     position = PositionConfig()

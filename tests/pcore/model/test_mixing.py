@@ -24,7 +24,6 @@ from pcore.mixing import (
 from pcore.model import make_model
 from pcore.settings import ModelConfig
 from pcore.training import mean_loss, train
-from pcore.validation import validate
 
 HERE = __name__
 SMALL = ModelConfig(num_heads=2, d_model=16, d_head=8, d_ff=32)
@@ -215,39 +214,6 @@ def test_attention_weights_are_those_of_the_rule(tiny_config):
     kinds = {row["kind"] for row in mechanism_rows(hybrid, override(config, HYBRID), 8)}
     assert kinds >= {"failures"}
     assert "head" not in kinds
-
-
-# Settings -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model.attention": "entmx"}, "unknown attention 'entmx'. Did you mean 'entmax'"),
-        ({"model.mixer": "gated"}, "unknown mixer 'gated'"),
-        ({"model.mixer": f"{HERE}:Undeclared"}, "is not a subclass of"),
-        ({"model.mixer": "attention,attention,attention"}, "model.mixer has 3 entries: give one"),
-        ({"model.mixer": ""}, "model.mixer has 0 entries"),
-        ({"model.num_loops": 0}, "model.num_loops=0 is below 1"),
-        ({"model.input_injection": True}, "no meaning with model.num_loops=1"),
-        (
-            {"model.attention": "learned-scale", "model.attention_scale": "log-length"},
-            "both scale by length",
-        ),
-        (
-            {"model.mixer": "gated-linear", "model.attention": "entmax"},
-            "model.attention=entmax has no meaning with model.mixer=gated-linear",
-        ),
-        (
-            {"model.mixer": "gated-linear", "position.encoding": "rotary"},
-            "position.encoding=rotary acts in attention, and model.mixer=gated-linear has none",
-        ),
-    ],
-    ids=str,
-)
-def test_what_cannot_work_is_refused(tiny_config, changes, message):
-    with pytest.raises(ValueError, match=message):
-        validate(override(tiny_config, changes))
 
 
 def test_own_attention_and_mixers_are_part_of_the_identity():

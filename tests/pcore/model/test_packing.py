@@ -279,62 +279,6 @@ def test_a_fixed_start_is_that_of_every_problem(tiny_config):
 # Refusals, identity and cost --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"data.problems_per_row": ""}, "must hold at least one number"),
-        ({"data.problems_per_row": "0"}, "data.problems_per_row=0 is below 1"),
-        ({"data.problems_per_row": "1,4"}, "packing_begins has 0 entries, .*=1,4 needs 1"),
-        (
-            {"data.problems_per_row": "1,2,4", "data.packing_begins": "0.5,0.2"},
-            "packing_begins=0.5,0.2 must rise",
-        ),
-        (
-            {"data.problems_per_row": "1,4", "data.packing_begins": "1"},
-            "must be below 1",
-        ),
-        ({"data.problems_per_row": "3"}, "batch_size=16 counts problems and is not a multiple"),
-        ({"data.problems_per_row": "32"}, "no row of 32 problems can be made of .*=16"),
-        ({"data.single_problems": 0.9}, "no row of 4 problems .* data.single_problems=0.9"),
-        ({"data.single_problems": 1.0}, "data.single_problems=1.0 must be below 1"),
-        (
-            {"data.problems_per_row": "1", "data.packed_order": "row"},
-            "meaning with data.problems",
-        ),
-        (
-            {"data.problems_per_row": "1", "data.single_problems": 0.1},
-            "meaning with data.problems",
-        ),
-        ({"data.packed_order": "row"}, "no meaning with position.ids=coupled"),
-        (
-            {"data.packed_order": "row", "position.encoding": "none"},
-            "no meaning with .* position.encoding=none",
-        ),
-        (
-            {"position.ids": "randomized", "position.start": "random"},
-            "use data.packed_order=row",
-        ),
-        ({"position.max_start": 5}, "position.max_start=5 cannot hold"),
-        (
-            {"position.max_position": 27},
-            "max_position=27 is below 28, which 4 problems of addition at length 3 in a row need",
-        ),
-        ({"position.start": "random", "position.max_position": 25}, "is below 26, which 4 prob"),
-        (
-            {
-                "position.ids": "sequential",
-                "data.packed_order": "row",
-                "position.max_position": 47,
-            },
-            "max_position=47 is below 48, which 4 problems",
-        ),
-    ],
-)
-def test_rows_that_cannot_work_are_refused(tiny_config, changes, message):
-    with pytest.raises(ValueError, match=message):
-        validate(override(packed(tiny_config), changes))
-
-
 def test_exactly_as_many_ids_as_needed_are_accepted(tiny_config):
     for start, needed in (("wrapped", 28), ("random", 26)):
         config = override(

@@ -17,7 +17,6 @@ from pcore.tasks.candidates import CANDIDATES, candidate_ids
 from pcore.tasks.commands import Commands
 from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.strings import Copy, Parity, Reverse
-from pcore.validation import validate
 from tests.support.task_oracles import VARIANTS, make_rng
 
 DESIGNED = [
@@ -116,30 +115,6 @@ def test_one_candidate_is_its_level_alone():
         assert positions.level_names(task, position) == (name,)
     plain = positions.select_relative_ids(batch, PositionConfig(ids="sequential"), task)
     assert torch.equal(plain, every[:, :, -1:])
-
-
-# Configuration ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"position.candidate": "forward-up"}, "no meaning with position.ids=coupled: use"),
-        ({"position.ids": "candidates", "position.candidate": "up"}, "is not one of: all, forward"),
-        (
-            ALL | {"position.max_position": 202},
-            "is below 603 on level 'sequential', which addition",
-        ),
-        (ALL | {"position.max_positions": "40,40"}, r"max_positions has 2 .* 5 level\(s\)"),
-        (
-            {"position.ids": "candidates", "position.encoding": "rotary"},
-            "takes one level of IDs, position.ids=candidates has 5 here",
-        ),
-    ],
-)
-def test_what_cannot_work_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        validate(override(TrialConfig(), changes))
 
 
 # The mixture --------------------------------------------------------------------------------------

@@ -9,13 +9,12 @@ import torch
 from pcore.batch import target_places
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import Batch
-from pcore.theory.addition import make_addition, make_scratchpad
+from pcore.theory.addition import make_addition
 from pcore.theory.exactness import (
     CONSTRUCTIONS,
     Construction,
     Score,
     addition_with_rings,
-    addition_with_scratchpad,
     check,
     check_hard,
     check_random,
@@ -107,25 +106,12 @@ def test_multiplication_has_the_rows_that_the_proof_tabulates():
         ("addition", "653+49", "2070$"),
         ("multiplication", "7595*79", "500006$"),
         ("multiplication", "7*09", "360$"),
-        ("scratchpad", "57+48+96", "000>750>501>102$"),
     ],
 )
 def test_the_arg_max_spells_the_answer(name, query, answer):
     construction = CONSTRUCTIONS[name]
     _, logits = run(name, construction.make(3), query)
     assert "".join(construction.task.vocab.decode(logits.argmax(1).tolist())) == answer
-
-
-def test_the_scratchpad_has_the_rows_of_its_docstring():
-    model = make_scratchpad(3)
-    assert model.embedding.shape == (15, 19 + 4 * 3)
-    pre_sum = [0, 0, 0, 0, 7, 5, 0, 0, 15, 9, 0, 0, 11, 9, 1, 0]
-    assert row_of("scratchpad", model, "57+48+96", 3) == pre_sum
-    ends = [0.5, 0.5, 0.5, 1] * 4
-    found = row_of("scratchpad", model, "57+48+96", 5)  # PRE_END
-    assert [one == 1 for one in found] == [end == 1 for end in ends]
-    last = row_of("scratchpad", model, "57+48+96", 6)  # PRE_LAST
-    assert last[3::4] == [0.333, 0.333, 0.333, 0.5]
 
 
 # Exactness --------------------------------------------------------------------------------------
@@ -163,9 +149,8 @@ def test_rings_of_a_common_factor_are_exact_only_up_to_where_their_ids_repeat():
     assert scores == [True, True, False]
 
 
-@pytest.mark.parametrize("name", ["addition", "scratchpad"])
-def test_the_scale_that_the_proof_asks_for_is_enough(name):
-    construction = CONSTRUCTIONS[name]
+def test_the_scale_that_the_proof_asks_for_is_enough():
+    construction = CONSTRUCTIONS["addition"]
     bound = construction.max_digits(5)
     num_tokens = construction.task.num_tokens(bound)
     model = construction.make(5, scale=least_scale(num_tokens)).float()
@@ -182,7 +167,7 @@ def test_attention_that_is_not_sharp_enough_fails(name):
     assert not check_hard(dull, construction, construction.max_digits(5)).exact
 
 
-@pytest.mark.parametrize("name", ["addition", "multiplication"])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_example_of_one_digit_is_right(name):
     symbol, width = ("*", 2) if name == "multiplication" else ("+", 1)
     construction = CONSTRUCTIONS[name]
@@ -219,16 +204,6 @@ def test_counting_may_start_anywhere_that_leaves_room(name):
         check(model, batch, last + 1)
 
 
-@pytest.mark.parametrize("num_operands", [2, 3, 5, 11, 30])
-def test_the_scratchpad_takes_any_number_of_operands(num_operands):
-    construction = addition_with_scratchpad(num_operands)
-    model = construction.make(5).float()
-    for length in (1, 3):
-        assert check_hard(model, construction, length).exact
-        assert check_random(model, construction.task, length, 10).exact
-    assert construction.least_bits(1) == (num_operands + 1).bit_length()
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
@@ -236,9 +211,6 @@ def test_free_running_gives_the_same_tokens_as_the_truth(name, length):
     batch = construction.task.sample_length(20, length, torch.Generator().manual_seed(1))
     answers = decode_freely(construction.make(4).float(), batch)
     assert torch.equal(answers, batch.tokens[:, -answers.shape[1] :])
-
-
-# Parts ------------------------------------------------------------------------------------------
 
 
 # The checks can fail ----------------------------------------------------------------------------
@@ -252,12 +224,8 @@ def without_head(name: str, number: int, head: int) -> bool:
     return check_hard(model, construction, construction.max_digits(3)).exact
 
 
-@pytest.mark.parametrize(("name", "num_heads"), [("addition", 2), ("scratchpad", 4)])
-def test_all_heads_of_one_layer_are_needed(name, num_heads):
-    assert [without_head(name, 0, head) for head in range(num_heads)] == [False] * num_heads
-
-
-def test_all_heads_of_multiplication_are_needed_but_that_of_the_fourth_column():
+def test_all_heads_are_needed_but_that_of_the_fourth_column():
+    assert [without_head("addition", 0, head) for head in range(2)] == [False] * 2
     assert [without_head("multiplication", 0, head) for head in range(3)] == [False] * 3
     assert [without_head("multiplication", 1, head) for head in range(7)] == [False] * 6 + [True]
 
@@ -302,11 +270,9 @@ def test_published_end_flags_fail_on_first_operands_of_one_digit_only():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
-    ("name", "length"), [("addition", 1000), ("multiplication", 1000), ("scratchpad", 200)]
-)
-def test_long_examples_are_right(name, length, dtype):
-    construction = CONSTRUCTIONS[name]
+@pytest.mark.parametrize("name", NAMES)
+def test_long_examples_are_right(name, dtype):
+    construction, length = CONSTRUCTIONS[name], 1000
     model = construction.make(construction.least_bits(length)).to(dtype)
     score = check_hard(model, construction, length)
     score += check_random(model, construction.task, length, 4)

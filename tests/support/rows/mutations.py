@@ -17,8 +17,7 @@ import torch
 from pcore.checkpoint import pack_state
 from pcore.config import override, trial_id
 from sweeps.baseline import addition
-from sweeps.engine.store import packs
-from sweeps.engine.store.beside import MECHANISMS
+from sweeps.engine.store import mechanisms, packs
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import this_process
 
@@ -58,7 +57,7 @@ def make_store(root: Path) -> Store:
         rows = [evaluation(length, 10 - length + seed, seed) for length in (2, 5)]
         reports = [{"step": step, "loss": 1.0 / step} for step in (1, 2)]
         store.write(config, "ok", {"wall_seconds": 1.0 + seed}, reports, rows)
-        MECHANISMS.write(folder, IDS[seed], [{"kind": "cause", "length": 5, "strength": 0.5}])
+        mechanisms.write(folder, IDS[seed], [{"kind": "cause", "length": 5, "strength": 0.5}])
     packs.Packs(folder).add([store.shards_of(name)[0] for name in IDS[:2]])
     for sweep in SWEEPS:
         cells = [

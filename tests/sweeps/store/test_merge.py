@@ -10,7 +10,7 @@ from pcore.config import override
 from sweeps.__main__ import main as sweeps_main
 from sweeps.commands.merge import merge_stores
 from sweeps.engine.spec import Sweep, arms, grid
-from sweeps.engine.store.beside import MECHANISMS
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from tests.support.sweeps.tiny import CONFIG, TIMING, interrupt_attempt, make_sweep, run
@@ -70,7 +70,7 @@ def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):
     assert run(make_sweep(one={}), one) == 0
     assert run(make_sweep(one={}, wide={"model.d_ff": 128}), two, "--seeds", "1") == 0
     name = next(iter(Store(one).visible()))
-    MECHANISMS.write(Store(one).folder, name, [])
+    mechanisms.write(Store(one).folder, name, [])
     before = files(two)
     capfd.readouterr()
     assert merge(one, two) == 0
@@ -81,7 +81,7 @@ def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):
     assert "holds 3 finished trials" in told
     after = files(two)
     assert before.items() <= after.items()
-    assert name in MECHANISMS.names(Store(two).folder)
+    assert name in mechanisms.names(Store(two).folder)
     assert merge(one, two) == 0
     told = capfd.readouterr().out
     assert "shards: 0 copied, 2 were there" in told

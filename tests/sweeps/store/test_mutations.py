@@ -11,8 +11,7 @@ import pytest
 
 from pcore.checkpoint import unpack_state
 from sweeps.__main__ import main
-from sweeps.engine.store import checks
-from sweeps.engine.store.beside import MECHANISMS
+from sweeps.engine.store import checks, mechanisms
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.running import Observer
@@ -28,7 +27,7 @@ def observe(root: Path) -> dict[str, object]:
     rows = store.load().to_pylist()
     for name in IDS:
         seen[f"trials/{name[:2]}/{name}"] = [row for row in rows if row["trial_id"] == name]
-        seen[f"mechanism/{name[:2]}/{name}"] = MECHANISMS.load(store.folder, [name]).to_pylist()
+        seen[f"mechanism/{name[:2]}/{name}"] = mechanisms.load(store.folder, [name]).to_pylist()
     for (sweep, scale), view in store.views().items():
         seen[f"views/{sweep}-{scale}"] = view.to_pylist()
     try:
