@@ -37,6 +37,7 @@ from analysis.statistics import runs as statistics
 from analysis.statistics.cells import cells_of
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+DASHED: dict[str, Any] = {"linewidth": 0.8, "linestyle": (0, (2, 2)), "zorder": 1}
 STEPS = (1, 2, 5, 10)  # of round numbers on an axis
 FEW = 8  # points up to which every one has a marker
 SPREAD = 3.0  # points of print from the first of several lines to the last: equal ones are seen
@@ -59,6 +60,7 @@ def plot_lengths(results: Results) -> Figure:
     def dress(axes: Axes, panel: Panel, stats: pd.DataFrame) -> None:
         scale_lengths(axes, results, stats["x"], panel.across)
         _scale_match(axes, curves)
+        axes.axhline(95, label="_95", color=style.LIGHT, **DASHED)
         if panel.across == 1:
             _mark_ranges(axes, results, {line: look.color for line, look in looks.items()})
         elif panel.lines and set(panel.lines.values()) <= unfitted:
@@ -225,9 +227,7 @@ def _scale_match(axes: Axes, stats: pd.DataFrame) -> None:
 
 
 def _mark_ranges(axes: Axes, results: Results, colors: Mapping[str, str]) -> None:
-    """Trained and near range, multiples of the trained length, and the 95 % line."""
-    dashed: dict[str, Any] = {"linewidth": 0.8, "linestyle": (0, (2, 2)), "zorder": 1}
-    axes.axhline(95, label="_95", color=style.LIGHT, **dashed)
+    """Trained and near range, multiples of the trained length."""
     trained = trained_ranges(results)
     if len(set(trained.values())) != 1:
         for cell, (_, high) in trained.items():

@@ -142,10 +142,12 @@ def plot_second_lengths(results: Results) -> Figure:
     pairs = cells_of(results).pairs
     medians = pairs.pivot(index=["cell", "second_length"], columns="length", values="median")
     cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
-    maps = {c: medians.loc[c].reindex(index=seconds[::-1], columns=lengths) for c in cells}
+    by_cell = {cell: pd.DataFrame(medians.loc[cell]) for cell in cells}
+    maps = {c: m.reindex(index=seconds[::-1], columns=lengths) for c, m in by_cell.items()}
     across = min(ACROSS, len(cells))
     height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
-    notes = ["median over runs of exact match in %", "outlined: trained", "grey: not tested"]
+    notes = ["median over runs of exact match in %", "outlined: trained"]
+    notes += ["grey: not tested"] if any(m.isna().any(axis=None) for m in maps.values()) else []
     notes += [describe_counts(rows.groupby("cell")["trial_id"].nunique())]
     with style.apply():
         is_printed = len(lengths) <= MOST_COLUMNS[across]

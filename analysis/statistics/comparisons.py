@@ -59,11 +59,11 @@ def compare_results(a: Results, b: Results, by_length: bool = False) -> pd.DataF
         lengths = sorted(set.intersection(*tested) or set.union(*tested))
         ids = {identity.get(cell) for identity in identities}
         for part in filter(None, [[length] for length in lengths] if by_length else [lengths]):
-            sides = [rows[rows["length"].isin(part)] for rows in (old, new)]
-            pairs.append((cell, *sides, part))
+            old_, new_ = (rows[rows["length"].isin(part)] for rows in (old, new))
+            pairs.append((cell, old_, new_, part))
             same.append(None if None in ids else len(ids) == 1)
     frame = _compare(pairs, not by_length)
-    frame.insert(1, "is_same_configuration", pd.array(same, dtype="boolean"))
+    frame.insert(1, "is_same_configuration", pd.Series(same, dtype="boolean"))
     return frame
 
 
