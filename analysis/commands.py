@@ -270,13 +270,11 @@ def sweep_name(text: str) -> str:
 
 def _has_runs(results: Results) -> bool:
     """Whether there is anything to show; prints why if there is not."""
-    counts = results.trials.drop_duplicates("trial_id")["status"].value_counts()
-    if len(results.evaluation):
-        return True
-    states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    finished = "no trial has finished" if not counts.get("ok") else "no trial was evaluated"
-    print(f"{results.sweep} ({results.scale}): {finished} yet ({states}); nothing to tabulate")
-    return False
+    from analysis.report.cells import completeness
+
+    if not len(results.evaluation):
+        print(f"{results.sweep} ({results.scale}): nothing to tabulate: {completeness(results)}")
+    return len(results.evaluation) > 0
 
 
 def _show_written(paths: Iterable[Path]) -> None:

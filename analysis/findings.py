@@ -546,18 +546,20 @@ class Numbers:
         )
 
     def _measure_ceilings(self, cell: str, digits: list[int]) -> Measured:
-        rows = self._rows(cell)
-        rows, learned = rows[rows["length"].isin(digits)], self.cells.at(cell, 1)["median"]
-        missing = "" if set(rows["length"]) == set(digits) else "not all lengths were tested"
+        places, learned = [self.cells.at(cell, m) for m in digits], self.cells.at(cell, 1)["median"]
+        missing = "" if all(row["n"] for row in places) else "not all lengths were tested"
         if not learned >= FLOOR:  # it stays below any ceiling
             missing = missing or f"nothing was learned: {_share(learned)} at 1 digit"
-        limits = rows["length"].map({m: count_ceiling(m).share for m in digits})
-        spread = (limits * (1 - limits) / rows["num_examples"]).map(sqrt)
-        best = rows.groupby("length")["exact_match"].max()
+        limits = [count_ceiling(m).share for m in digits]
+        above = [
+            (row["best"] - limit) / sqrt(limit * (1 - limit) / max(row["num_examples"], 1))
+            for row, limit in zip(places, limits, strict=True)
+        ]
+        best = [f"{_share(row['best'])} at {m}" for m, row in zip(digits, places, strict=True)]
         return Measured(
-            value=float(((rows["exact_match"] - limits) / spread).max()),
-            num_runs=rows["trial_id"].nunique(),
-            shown="best runs " + ", ".join(f"{_share(v)} at {m}" for m, v in best.items()),
+            value=max(above),
+            num_runs=min(row["n"] for row in places),
+            shown=f"best runs {', '.join(best)}",
             undecided=missing,
         )
 

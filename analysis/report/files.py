@@ -22,7 +22,7 @@ def compare_cells(results: Results) -> Table | None:
         return None
     tests = results.evaluation[results.evaluation["range"] == "test"]
     frame = compare_arms(tests, length, results.cells)
-    return comparison_table(frame, f"{results.name}: arms, B, against A, {results.cells[0]}")
+    return comparison_table(frame, f"{results.name}: arms (B) against {results.cells[0]} (A)")
 
 
 def table_files(results: Results) -> tuple[Table, dict[str, str]]:

@@ -1,6 +1,5 @@
 """`python -m analysis` from the outside: what it prints, what it writes, how it fails."""
 
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -230,40 +229,13 @@ def test_a_sweep_without_finished_trials_says_so_and_runs_that_diverged_are_zero
     write_trial(store, configs[3], "error", error="ValueError: no")
     store.write_view(view_rows({"a": configs[:3], "b": configs[3:]}))
     assert main(command) == 0
-    assert "no trial has finished yet (1 error, 3 missing)" in capsys.readouterr().out
+    assert "nothing to tabulate: 0 of 4 trials done; 1 error, 3 missing" in capsys.readouterr().out
     assert not (tmp_path / "reports").exists()
     for config in configs[:3]:
         write_trial(store, config, "diverged")
     assert main(command) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("a ")]
     assert line.split()[1:4] == ["3/3", "0.0†", "0.0"]
-
-
-def test_a_table_of_some_cells_at_some_lengths_says_that_others_are_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    where = ["--results", str(build_store(tmp_path).root)]
-    assert main(["table", "depth_ablation", *where]) == 0
-    whole = capsys.readouterr().out
-    reports = tmp_path / "reports" / "depth_ablation-laptop"
-    before = (reports / "table.tex").read_bytes()
-    chosen = ["--only", "NoPE*", "--only", "coupling, 1 layer", "--lengths", "20,12"]
-    assert main(["table", "depth_ablation", *where, *chosen]) == 0
-    printed = capsys.readouterr().out
-    assert "  2 of the 6 cells of the sweep are shown.\n" in printed
-    assert "coupling, 2 layers" not in printed
-    assert re.findall(r"EM@\d+", printed) == ["EM@12", "EM@20"]
-    assert re.findall(r"\bat \d+", printed) == ["at 20", "at 20"], "solved, worst-best"
-    runs_train_and_12 = re.compile(r"^NoPE, 3 .*?(\d/\d +\S+ +\S+)", flags=re.MULTILINE)
-    numbers = [re.search(runs_train_and_12, text)[1].split() for text in (printed, whole)]
-    assert numbers[0] == numbers[1]
-    assert (reports / "table.tex").read_bytes() == before
-    assert {file.name for file in reports.glob("selected.*")} == {
-        f"selected.{kind}" for kind in ("md", "tex", "csv", "png", "pdf", "svg")
-    }
-    tex = (reports / "selected.tex").read_text()
-    assert tex.count("NoPE, 3 layers") == 1
-    assert "2 of the 6 cells of the sweep are shown." in tex
 
 
 def test_a_metric_over_a_range_is_that_of_the_rows(
