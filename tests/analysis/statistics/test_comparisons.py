@@ -175,13 +175,10 @@ def test_parity_with_and_without_a_scratchpad_asks_the_same_bits():
     assert FORMATS["parity"] == ("task.scratchpad",)
 
 
-@pytest.mark.parametrize("test_set", [None, ""])
-def test_unknown_test_sets_are_not_the_same(test_set: str | None):
-    evaluation = make_pair([0.9, 0.8], [0.5, 0.6]).assign(test_set=test_set)
-    assert compare_one(evaluation)["pairing"] == "other test sets"
-
-
-def test_without_shared_seeds_nothing_pairs():
+def test_unknown_test_sets_and_other_seeds_do_not_pair():
+    for test_set in (None, ""):
+        unknown = make_pair([0.9, 0.8], [0.5, 0.6]).assign(test_set=test_set)
+        assert compare_one(unknown)["pairing"] == "other test sets"
     evaluation = make_pair([0.9, 0.8, 0.7], [0.5, 0.6, 0.7])
     evaluation.loc[evaluation["cell"] == "arm", "seed"] += 10
     row = compare_one(evaluation)
