@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from pcore.config import SEEDS, TrialConfig, coerce, flatten
 from sweeps.engine.store import mechanisms
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.location import PUBLISHED
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW, schema
@@ -220,7 +220,7 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     """
     folder, file = Folder(results), f"searches/{name}-{scale}.json"
     try:
-        arms = json.loads(folder.read(file))
+        arms = parse_json(folder.read(file))
         rows = [
             {"arm": label, **tried, "is_best": all(tried[k] == arm[k] for k in arm if "." in k)}
             for label, arm in arms.items()

@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pcore.config import TrialConfig, check_bounds, flatten, named_code, trial_id, unflatten
+from pcore.config import TrialConfig, check_bounds, flatten, trial_id, unflatten
 from pcore.encodings import Learned, Residues, find_encoding
-from pcore.model import Transformer, make_model
+from pcore.model import Transformer, make_model, mixing_parts
+from pcore.registry import NOT_OWN
 
 HASH_BYTES = 32  # at the end of a state
 
@@ -66,8 +67,7 @@ def unpack_model(
     if config.model.kind == "constructed":
         raise ValueError(f"{name} is a constructed model: see `pcore construct`")
     try:
-        if not named_code(config):  # whose weights are not known
-            _check_size(config, len(data), name)
+        _check_size(config, len(data), name)
         model = make_model(config)
         model.load_state_dict(payload["model"])
     except (RuntimeError, TypeError, AttributeError, KeyError, ZeroDivisionError) as error:
@@ -85,9 +85,14 @@ def _read(data: bytes, name: str) -> dict[str, Any]:
         raise ValueError(f"{name} is not a readable checkpoint ({type(error).__name__})") from error
     if not isinstance(payload, dict) or not isinstance(payload.get("config"), dict):
         raise ValueError(f"{name} is not a model checkpoint of pcore")
-    if "model" not in payload or not all(isinstance(key, str) for key in payload["config"]):
+    fields = payload["config"].items()
+    if "model" not in payload or not all(isinstance(k, str) and _is_scalar(v) for k, v in fields):
         raise ValueError(f"{name} is not a model checkpoint of pcore")
     return payload
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def save_state(path: str | Path, config: TrialConfig, state: dict[str, Any]) -> None:
@@ -157,9 +162,14 @@ def load_archive(data: bytes) -> Any:
 
 
 def _check_size(config: TrialConfig, num_bytes: int, name: str) -> None:
-    """Raise ValueError if matrices and tables of a trial need more bytes than there are."""
+    """Raise ValueError if matrices and tables of a trial need more bytes than there are. The
+    weights of own code are not known; pcore's classes under their full names are no own code.
+    """
     model, position = config.model, config.position
     encoding, rows = find_encoding(position.encoding), 0
+    parts = [type(config.task), encoding, *mixing_parts(model).values()]
+    if any(part.__module__.partition(".")[0] not in NOT_OWN for part in parts):
+        return
     if issubclass(encoding, Learned):
         rows = max(position.max_positions or (position.max_position,))
     elif issubclass(encoding, Residues):

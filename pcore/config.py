@@ -14,10 +14,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pcore import lazy_torch as torch
@@ -36,7 +37,7 @@ from pcore.tasks import TASKS, Task
 # Part of every trial's identity; raise it when the same configuration would give other numbers.
 NUMERICS = 1
 LARGEST_INT = 2**63 - 1  # a column of Parquet holds no larger one
-MAX_NUMBERS = 100_000  # of a range
+MAX_NUMBERS = 10_000  # of a field
 SEEDS = ("seed", "data_seed")
 # Fields that are gone, with the value at which they changed nothing: older rows have them.
 RETIRED: dict[str, Scalar] = {"eval.stop_error": 0.0}
@@ -203,7 +204,21 @@ def _check_bound(name: str, number: float, value: Any, bounds: Mapping[str, Any]
 
 def trial_id(config: TrialConfig) -> str:
     """The identity of a trial: 16 hex digits of a hash of its canonical form."""
-    return hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
+    return _hash(canonical(config))
+
+
+def trial_ids(config: TrialConfig, seeds: Iterable[tuple[int, int]]) -> list[str]:
+    """Of a configuration at each pair (seed, data_seed): its canonical form is made once."""
+    before, _, rest = canonical(without_seeds(config)).partition('"data_seed":0')
+    between, _, after = rest.partition('"seed":0')
+    return [
+        _hash(f'{before}"data_seed":{data_seed}{between}"seed":{seed}{after}')
+        for seed, data_seed in seeds
+    ]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def canonical(config: TrialConfig) -> str:
@@ -272,6 +287,7 @@ def coerce(value: Any, annotation: Any, name: str) -> Any:
         if annotation is float and not isinstance(value, bool):
             return _coerce_float(value)
         if annotation is str and isinstance(value, str):
+            value.encode()  # half a character is in no row
             return value
     except (ValueError, TypeError, KeyError, OverflowError):
         pass
@@ -307,13 +323,20 @@ def _coerce_int(value: Any) -> int:
 
 def _coerce_tuple(value: Any, item: type, name: str) -> tuple[Any, ...]:
     if isinstance(value, str):
-        parts: list[Any] = [part.strip() for part in value.split(",") if part.strip()]
+        value = [part.strip() for part in value.split(",") if part.strip()]
         if item is int:
-            return tuple(number for part in parts for number in _parse_range(part, name))
-        return tuple(coerce(part, item, name) for part in parts)
-    if not isinstance(value, (list, tuple, range)):
+            ranges = [_parse_range(part, name) for part in value]
+            _check_count(sum((r[-1] - r[0]) // r.step + 1 for r in ranges), name)
+            return tuple(itertools.chain(*ranges))
+    elif not isinstance(value, (list, tuple, range)):
         value = [value]
+    _check_count(len(value), name)
     return tuple(coerce(part, item, name) for part in value)
+
+
+def _check_count(count: int, name: str) -> None:
+    if count > MAX_NUMBERS:
+        raise ValueError(f"{name} names {count:,} values, above {MAX_NUMBERS:,}")
 
 
 def _parse_range(text: str, name: str) -> range:
@@ -328,8 +351,6 @@ def _parse_range(text: str, name: str) -> range:
             f"{name}: {text!r} is not a length, a range like 1-10 or a range with a step "
             "like 5-200:5"
         )
-    if (count := (last - first) // by + 1) > MAX_NUMBERS:
-        raise ValueError(f"{name}: {text!r} names {count:,} numbers, above {MAX_NUMBERS:,}")
     return range(first, last + 1, by)
 
 

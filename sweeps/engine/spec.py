@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from pcore.config import TrialConfig, override, trial_id, without_seeds
+from pcore.config import TrialConfig, flatten, override, trial_id, trial_ids, without_seeds
 from pcore.registry import describe_error
 
 Scale = Literal["smoke", "laptop", "paper"]
@@ -44,7 +44,11 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """A trial configuration without its seeds, its id, and the label it has in this sweep."""
+    """A trial configuration without its seeds, its id, and the label it has in this sweep.
+
+    Values that a script gave a configuration itself are coerced like all others. Raises ValueError
+    for those that are of another type than their field.
+    """
 
     label: str
     config: TrialConfig
@@ -53,8 +57,15 @@ class Cell:
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        known = isinstance(self.config, TrialConfig)  # else `check_cells` says so
-        object.__setattr__(self, "id", trial_id(without_seeds(self.config)) if known else "")
+        name = ""
+        if isinstance(self.config, TrialConfig):  # else `check_cells` says so
+            try:
+                config = override(self.config, flatten(self.config))
+            except ValueError as error:
+                raise ValueError(f"cell {self.label!r}: {error}") from error
+            object.__setattr__(self, "config", config)
+            name = trial_id(without_seeds(config))
+        object.__setattr__(self, "id", name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,12 +112,13 @@ class Sweep:
         cells = self.checked_cells(scale)
         check_cells(cells)
         pairs = parse_seeds(self.seeds[scale] if seeds is None else seeds)
-        configs = [
-            (cell, replace(cell.config, seed=seed, data_seed=data_seed))
-            for cell in cells
-            for seed, data_seed in (pairs if cell.config.model.kind == "trained" else [(0, 0)])
-        ]
-        return [Trial(cell=cell, config=config, id=trial_id(config)) for cell, config in configs]
+        trials = list[Trial]()
+        for cell in cells:
+            of_cell = pairs if cell.config.model.kind == "trained" else [(0, 0)]
+            for pair, name in zip(of_cell, trial_ids(cell.config, of_cell), strict=True):
+                config = replace(cell.config, seed=pair[0], data_seed=pair[1])
+                trials.append(Trial(cell=cell, config=config, id=name))
+        return trials
 
     def check(self, scale: Scale) -> None:
         """Raise ValueError for what is no name, text or number of replicates. Not done when a

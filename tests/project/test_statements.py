@@ -33,3 +33,10 @@ def test_sums_of_ten_thousand_digits_that_are_right_and_zero_plus_zero():
     one_digit = frame[frame["length"] == 1]
     assert len(one_digit) == 8
     assert (one_digit["num_early_stop"] >= 10).all()
+
+
+def test_wrong_answers_of_copy_and_reverse_lack_the_stop_alone():
+    frame = load_sweep(LAPTOP, "copy_reverse", "laptop").evaluation
+    rows = frame[frame["cell"].str.contains("coupling") & (frame["range"] == "test")]
+    wrong = rows["num_examples"].sum() - rows["num_correct"].sum()
+    assert round(100 * rows["num_missed_stop"].sum() / wrong) == 98

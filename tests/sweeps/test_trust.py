@@ -76,8 +76,7 @@ def weights_file(store: Store) -> str:
         (sweeps.main, ["status", "depth_ablation", "--scale", "smoke"]),
         (sweeps.main, ["why", "{trial}"]),
         (sweeps.main, ["gc"]),
-        (sweeps.main, ["measure", "mechanism"]),
-        (sweeps.main, ["measure", "tests.sweeps.commands.test_measure:is_right"]),
+        (sweeps.main, ["measure"]),
         (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["report"]),
     ],
@@ -111,14 +110,14 @@ def test_why_says_which_code_the_identity_includes(store, unseen, capsys):
 
 
 def test_diagnose_takes_code_that_is_trusted(store, unseen, capsys):
-    assert sweeps.main(["measure", "mechanism", "--trust-code", "--results", store.root]) == 0
+    assert sweeps.main(["measure", "--trust-code", "--results", store.root]) == 0
     assert "1 measured now" in capsys.readouterr().out
     assert unseen()
 
 
-@pytest.mark.parametrize("main", [pcore, analysis.main], ids=["pcore", "analysis"])
-def test_attention_imports_what_is_trusted_only(store, unseen, capsys, main):
-    words = ["attention", weights_file(store), "--length", "2", "--examples", "4"]
+@pytest.mark.parametrize(("main", "name"), [(pcore, "explain"), (analysis.main, "attention")])
+def test_weights_import_what_is_trusted_only(store, unseen, capsys, main, name):
+    words = [name, weights_file(store), "--length", "2", "--examples", "4"]
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -56,7 +56,7 @@ def run_on_ray(
     # Beside the driver: it outlives every node that the driver outlives.
     here = ray.get_runtime_context().get_node_id()
     policy = SharedPolicy(on_node(FailurePolicy, here).remote())
-    trainable = tune.with_parameters(run_one, texts=texts, settings=settings, policy=policy)
+    trainable = tune.with_parameters(Worker, given=(texts, settings, policy))
     with scratch_folder() as scratch, delayed_interrupt() as interrupted:
         tuner = tune.Tuner(
             tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
@@ -74,6 +74,7 @@ def run_on_ray(
                 verbose=0,
                 stop=_Interrupt(interrupted, settings, policy, progress),
                 failure_config=tune.FailureConfig(max_failures=MAX_LOST),
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 callbacks=[_EndCallback(progress)],
             ),
         )
@@ -83,16 +84,32 @@ def run_on_ray(
     account_for_missing(pending, settings, progress)
 
 
-def run_one(
-    parameters: dict[str, Any], texts: Mapping[str, str], settings: Settings, policy: Policy
-) -> None:
-    """Runs in a worker. Own code that a trial names is that of the sweep the user launched."""
-    config = unflatten(json.loads(texts[parameters["trial"]]), trust_code=True)
+class Worker(tune.Trainable):
+    """Runs trials in an actor, one after another: a step is a whole trial. (Tune runs a function in
+    a thread of its own and asks it twice per trial, which takes three times as long.)
+    """
 
-    def tell(outcome: Outcome) -> None:
-        tune.report({"outcome": outcome})
+    def setup(
+        self,
+        config: dict[str, Any],
+        given: tuple[Mapping[str, str], Settings, Policy] | None = None,
+    ) -> None:
+        """given: the configurations of all trials by their shown names, and how they are run."""
+        del config
+        assert given is not None
+        self.texts, self.settings, self.policy = given
 
-    run_trials([config], settings, policy, tell)
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Go on with another trial."""
+        del new_config
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Own code that a trial names is that of the sweep the user launched."""
+        text = self.texts[self.config["trial"]]
+        config, ended = unflatten(json.loads(text), trust_code=True), list[Outcome]()
+        run_trials([config], self.settings, self.policy, ended.append)
+        return {"outcome": ended[0], "done": True}
 
 
 def shown_name(trial: Trial) -> str:

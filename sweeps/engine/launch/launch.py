@@ -27,7 +27,7 @@ from sweeps.engine.spec import Sweep
 from sweeps.engine.store.location import check_not_published, find_reports
 from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
-from sweeps.engine.store.views import is_same_sweep
+from sweeps.engine.store.views import count_hidden, is_same_sweep
 from sweeps.engine.trial.provenance import code_provenance
 
 BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
@@ -51,6 +51,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     for plan in plans:
         store.write_view(view_rows(plan), "searches" if plan.sweep.is_search else "views")
         print(f"{plan.title}\n  {count_states(plan)}")
+        if hidden := count_hidden(store.launches(plan.sweep.name, plan.scale)):
+            print(f"  {plural(hidden, 'older trial')} not shown: their labels are other cells now")
     if options.scale == "smoke":
         print("not trained: smoke scale only checks that everything runs; its numbers mean nothing")
     elif code_provenance()["git_commit"] is None:

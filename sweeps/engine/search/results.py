@@ -27,7 +27,7 @@ from pcore.config import OWN_CODE, unflatten
 from sweeps.engine.plan import align
 from sweeps.engine.search.space import Choice, Space
 from sweeps.engine.spec import Scale
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.score import near_score
 from sweeps.engine.store.store import Store
@@ -130,12 +130,12 @@ def best_of(
     folder = find_results(str(results) if results is not None else None)
     file = _best_file(name, scale)
     try:
-        winners = json.loads(Folder(folder).read(file))
+        winners = parse_json(Folder(folder).read(file))
         best = {
             str(label): {key: value for key, value in entry.items() if "." in key}
             for label, entry in winners.items()
         }
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
+    except (ValueError, AttributeError) as error:
         path = Folder(folder).path(file)
         raise ValueError(f"{path} holds no winners of a search: {error}") from error
     except FileNotFoundError:

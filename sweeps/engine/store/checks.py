@@ -6,7 +6,6 @@ name. A failed check raises BadFile with the reason.
 """
 
 import io
-import json
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcore.config import trial_id, unflatten
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.names import Shard, parse_view
 from sweeps.engine.store.schema import COUNTS, Record, schema, view_schema
 from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet
@@ -136,7 +135,7 @@ def _check_config(text: str | None, name: str) -> None:
     imported for this, and another version may have other fields.
     """
     try:
-        flat = json.loads(text or "")
+        flat = parse_json(text or "")
     except ValueError:
         flat = None
     if not isinstance(flat, dict) or any(isinstance(v, (dict, list)) for v in flat.values()):
@@ -163,6 +162,13 @@ def read_view(data: bytes, name: str) -> pa.Table:
     for column in ("cell", "cell_order", "trial_id"):
         if rows.column(column).null_count:
             raise BadFile(f"rows without {column}")
+    for text in rows.column("axes").unique().to_pylist():
+        try:
+            known = isinstance(parse_json(text or "{}"), dict)
+        except ValueError:
+            known = False
+        if not known:
+            raise BadFile(f"its rows have axes {text!r}")
     return rows
 
 

@@ -8,6 +8,7 @@ below it is followed, so nothing outside is ever read, written or deleted.
 """
 
 import contextlib
+import json
 import os
 import re
 import stat
@@ -39,6 +40,14 @@ class Entry:
 
 class StorageFailed(OSError):
     """The folder cannot be read or written; the message says which and why."""
+
+
+def parse_json(data: bytes | str) -> Any:
+    """The values in the JSON of a file. Raises ValueError for everything that is none."""
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _impatient(uri: str) -> str:

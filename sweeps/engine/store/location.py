@@ -20,7 +20,7 @@ def find_results(option: str | None) -> str:
     if chosen := option or os.environ.get("PCORE_RESULTS"):
         try:
             folder = Folder(chosen)
-            is_file = not folder.remote and folder.local.is_file()
+            is_file = not folder.remote and folder.local.exists() and not folder.local.is_dir()
         except (RuntimeError, OSError) as error:  # no such user after ~, name too long
             raise ValueError(f"results folder {chosen[:80]!r}: {error}"[:300]) from error
         if is_file:

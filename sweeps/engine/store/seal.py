@@ -85,6 +85,8 @@ def read_parquet(
     in_part = is_sealed(data, name) or known
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
+        if file.metadata.num_rows > len(data):
+            raise BadFile(f"{file.metadata.num_rows:,} rows in {len(data):,} bytes")
         table = file.read(columns=columns if in_part else None, use_threads=False)
         if not in_part:  # its bytes may be anything
             table.validate(full=True)

@@ -1,6 +1,5 @@
 """Reads every file of a store once: its kind, and what is wrong with it."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
@@ -8,7 +7,7 @@ from typing import get_args
 from pcore.checkpoint import read_progress
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.checks import check_checkpoint, check_shard, read_view
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.names import FOLDERS, KINDS, is_temporary, kind_of, parse_shard
 from sweeps.engine.store.packs import file_name
 from sweeps.engine.store.schema import Record
@@ -71,7 +70,7 @@ def find_problem(folder: Folder, name: str) -> str:
 
 
 def _is_object(data: bytes) -> bool:
-    return isinstance(json.loads(data), dict)
+    return isinstance(parse_json(data), dict)
 
 
 def _pack_problem(folder: Folder, pack: str) -> str:

@@ -78,6 +78,12 @@ def join_launches(rows: Sequence[Row]) -> list[Row]:
     return list(joined.values())
 
 
+def count_hidden(rows: Sequence[Row]) -> int:
+    """How many trials of a view are left out, because their label stands for another cell now."""
+    shown, all_of_it = ({row["trial_id"] for row in some} for some in (join_launches(rows), rows))
+    return len(all_of_it - shown)
+
+
 def write_view(folder: Folder, rows: Sequence[Row], known: Sequence[Row], views: Views) -> str:
     """Add rows to the view of a sweep; the name of the file, empty if `known`, what is stored of
     it, says the same.

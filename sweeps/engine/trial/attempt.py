@@ -255,7 +255,8 @@ class Attempt:
         return self.finish("error", "".join(traceback.format_exception(error, limit=-6)))
 
     def finish(self, status: Status, error: str | None = None) -> Outcome:
-        """Write the shard."""
+        """Write the shard. A file's name in an error may hold what is no text."""
+        error = error and error.encode(errors="backslashreplace").decode()
         last = self.last
         results = last.results if last and last.finished else ()
         wall, trained = self.seconds, last.seconds if last else 0.0

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.names import KINDS
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import Process, this_process
@@ -141,7 +141,7 @@ def read_running(folder: Folder, name: str) -> Running | None:
     """The attempt that a file in `running/` tells of; None if it is gone or damaged."""
     found = KINDS["marker"].fullmatch(name)
     try:
-        saved = json.loads(folder.read(name))
+        saved = parse_json(folder.read(name))
         return Running(
             file=name,
             trial_id=found["trial"] if found else "",

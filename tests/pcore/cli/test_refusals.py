@@ -8,6 +8,7 @@ import io
 import sys
 import time
 import zipfile
+from functools import reduce
 
 import jaxtyping
 import pytest
@@ -67,6 +68,7 @@ def pretend(payload):
     payload["model"]["blocks.0.feed_forward.w0"] = torch.ones(1, 1).expand(20_000, 10_000)
 
 
+FULL_NAMES = {"model.mixer": "pcore.model:SelfAttention", "task.name": "pcore.tasks:Addition"}
 BROKEN = {
     "weights of another shape": (
         lambda payload: payload["model"].update(embedding=torch.zeros(3, 3)),
@@ -85,6 +87,18 @@ BROKEN = {
     "too large a model": (widen, "model.d_model=1000000000000 is above 100000"),
     "more weights than bytes": (pretend, "bytes of weights are more than the"),
     "no configuration": (lambda payload: payload.pop("config"), "is not a model checkpoint of"),
+    "an endless list of lengths": (
+        lambda payload: payload["config"].update({"eval.test_lengths": "1-100000," * 10_000}),
+        "eval.test_lengths names 1,000,000,000 values, above 10,000",
+    ),
+    "more weights than bytes, with full names": (
+        lambda payload: (pretend(payload), payload["config"].update(FULL_NAMES)),
+        "bytes of weights are more than the",
+    ),
+    "lists of lists": (
+        lambda payload: payload["config"].update(seed=reduce(lambda x, _: 9 * [x], range(99), [])),
+        "is not a model checkpoint of pcore",
+    ),
     "text for a configuration": (
         lambda payload: payload.update(config="none"),
         "is not a model checkpoint of pcore",
@@ -160,7 +174,7 @@ COMMANDS = (("solve", "1"), ("explain",))
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("field", ["task.name", "position.encoding", "model.mixer"])
 def test_code_that_a_checkpoint_names_is_not_imported(save, pcore, folder, command, field):
-    value = ["attention", "own_task:Mine"] if field == "model.mixer" else "own_task:Mine"
+    value = "attention,own_task:Mine" if field == "model.mixer" else "own_task:Mine"
     file = change_payload(save(), name_code(field, value))
     name, *rest = command
     named = f"names own code, {field.removesuffix('.name')} 'own_task:Mine'"

@@ -85,7 +85,7 @@ def plant() -> None:
     def slow_train(config, **options):
         rate = config.optim.learning_rate
         if any(p and rate == 1e-3 + 1e-5 * int(p[3:]) for p in fault("POISON").split(",")):
-            raise RuntimeError("planted")
+            raise RuntimeError("planted \udcff")
         starts[config] += 1
         if starts[config] <= int(fault("OOM", "0")):
             raise torch.OutOfMemoryError("planted: out of memory")

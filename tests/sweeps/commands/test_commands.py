@@ -380,6 +380,7 @@ def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
     ("words", "message"),
     [
         ("status --results {0}/file", "file is a file, not a results folder"),
+        ("status tiny --results /dev/null", "/dev/null is a file, not a results folder"),
         ("status --results {0}/no", "there is no results folder"),
         ("merge {0}/no {0}/into", "there is no results folder"),
         ("plan tiny --results {0}/file", "file is a file, not a results folder"),

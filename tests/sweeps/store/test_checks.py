@@ -48,6 +48,9 @@ def test_a_seal_holds_for_its_name_and_bytes_only():
     for other, name in ((data, "views/y"), (data[:30] + b"x" + data[31:], "views/x")):
         with pytest.raises(BadFile, match="do not match the stored hash"):
             read_parquet(other, name)
+    many = seal(table.take([0] * 99_999), "views/x")
+    with pytest.raises(BadFile, match=f"99,999 rows in {len(many):,} bytes"):
+        read_parquet(many, "views/x")
 
 
 # Rows
@@ -147,6 +150,8 @@ def test_bad_views_stop_no_command(store, capfd):
     (views / "noscale-.parquet").write_bytes(b"")
     empty = {"sweep": [], "scale": [], "cell": [], "cell_order": [], "trial_id": []}
     pq.write_table(pa.table(empty), views / "empty-smoke.parquet")
+    row = {"sweep": "axes", "scale": "smoke", "cell": "a", "cell_order": 0, "trial_id": IDS[0]}
+    pq.write_table(pa.Table.from_pylist([row | {"axes": "{"}]), views / "axes-smoke.parquet")
     for command in (["status"], ["why", IDS[0]], ["gc"]):
         assert main([*command, "--results", store.root]) == 0
     assert list(Store(store.root).views()) == [
@@ -154,13 +159,15 @@ def test_bad_views_stop_no_command(store, capfd):
         ("tiny", "smoke"),
     ]
     said = capfd.readouterr().err
-    for name in ("renamed-smoke", "garbage", "noscale-", "empty-smoke"):
+    for name in ("renamed-smoke", "garbage", "noscale-", "empty-smoke", "axes-smoke"):
         assert said.count(f"{name}.parquet: ") == 1, said
     with pytest.raises(ValueError, match=r"no view 'empty-smoke' in .*; there: other-smoke, tiny"):
         Store(store.root).load_view("empty", "smoke")
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}'])
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}', "[" * 9999]
+)
 def test_an_odd_small_file_stops_nothing(store, text):
     root = store.folder.local
     (root / "running" / f"{IDS[0]}.json").write_text(text)

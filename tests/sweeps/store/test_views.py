@@ -14,11 +14,14 @@ def listed(folder) -> list[tuple[str, int]]:
     return sorted((row["cell"], row["seed"]) for row in rows)
 
 
-def test_a_launch_of_other_seeds_hides_none_of_those_before(tmp_path):
+def test_a_launch_of_other_seeds_hides_none_of_those_before(tmp_path, capsys):
     for seeds in ("2", "1@2", "1@2"):
         assert run(make_sweep(one={}), tmp_path, "--seeds", seeds) == 0
     assert listed(tmp_path) == [("one", 0), ("one", 1), ("one", 2)]
     assert len(list((tmp_path / "views").iterdir())) == 2, "a repeated launch writes nothing"
+    assert "not shown" not in capsys.readouterr().out
+    assert run(make_sweep(one={"optim.num_steps": 2}), tmp_path, "--seeds", "1") == 0
+    assert "3 older trials not shown: their labels are other cells now" in capsys.readouterr().out
 
 
 def rows(launch: str, *cells: str, seed: int = 0) -> list[dict]:

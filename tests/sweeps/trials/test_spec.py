@@ -3,6 +3,7 @@ tests/snapshots/refusals.
 """
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,14 @@ def test_seeds_are_a_count_or_a_grid(text, pairs):
     assert parse_seeds(text) == pairs
 
 
+def test_a_trial_has_the_id_of_its_configuration():
+    cells = grid(override(BASE, {"seed": 3, "data_seed": 4}), layers=LAYERS, heads=HEADS)
+    sweep = Sweep(name="s", title="t", claim="c", cells=lambda _: cells, seeds={"smoke": "2x2,3@7"})
+    trials = sweep.trials("smoke")
+    assert len(trials) == 4 * 7
+    assert all(trial.id == trial_id(trial.config) for trial in trials)
+
+
 def test_cells_that_cannot_work_are_refused_by_name():
     broken = override(BASE, {"position.max_position": 3})
     with pytest.raises(ValueError, match=r"cell 'small': position\.max_position=3 is below"):
@@ -89,6 +98,16 @@ def test_two_sweeps_with_the_same_cell_share_its_trials():
     assert [t.id for t in first] == [t.id for t in second]
     assert len({t.id for t in first}) == 2
     assert first[0].id == trial_id(first[0].config)
+
+
+def made(**values) -> Cell:
+    """A cell whose script replaces settings of the model itself."""
+    return Cell(label="a", config=replace(BASE, model=replace(BASE.model, **values)))
+
+
+def test_values_that_a_script_replaces_itself_are_coerced_too():
+    same = grid(BASE, layers=axis("model.num_layers", 2))[0]
+    assert made(num_layers="2").id == made(num_layers=2.0).id == same.id
 
 
 CELL = Cell(label="a", config=BASE)
@@ -122,6 +141,9 @@ GOOD |= {"seeds": {"smoke": "1"}}
             {"cells": lambda scale: [Cell(label="a", config={})]},
             "config of cell 'a' is no TrialCon",
         ),
+        ({"cells": lambda scale: [made(norm="batch")]}, "'a': model.norm='batch' is not one of"),
+        ({"cells": lambda scale: [made(num_loops=None)]}, "model.num_loops=None is not a valid"),
+        ({"cells": lambda scale: [made(attention="\udcff")]}, "attention='\\udcff' is not a valid"),
     ],
 )
 def test_what_is_no_sweep_is_refused_in_a_sentence(tmp_path, capsys, changes, sentence):

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.location import find_apart, find_reports
 from sweeps.engine.store.names import Shard, Views
 from sweeps.engine.store.store import Store
@@ -89,7 +89,7 @@ class Target:
         if self.database and not self.database.exists():
             return False
         try:
-            note = json.loads(Folder(self.home).read(_note_file(shown)))
+            note = parse_json(Folder(self.home).read(_note_file(shown)))
             return note == self._note(shown, visible, report)
         except (OSError, ValueError):
             return False

@@ -417,8 +417,11 @@ def _span(store: Store, names: Sequence[str]) -> tuple[int, int]:
 
 
 def _milliseconds(started_at: str | None) -> int:
-    when = datetime.fromisoformat(started_at).timestamp() if started_at else time.time()
-    return int(1000 * when)
+    """Now, where a row has no date."""
+    try:
+        return int(1000 * datetime.fromisoformat(started_at or "").timestamp())
+    except (ValueError, OverflowError):
+        return int(1000 * time.time())
 
 
 def _place(experiment: Any) -> str:
