@@ -1,4 +1,4 @@
-"""One thread, and shapes checked by jaxtyping and beartype where pcore itself is tested.
+"""One thread, and shapes checked by jaxtyping and beartype where parts of pcore are tested.
 
 All other tests run pcore as users do: checked, a tiny trial takes twice as long.
 """
@@ -40,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 TESTS = Path(__file__).parent
 PCORE = TESTS.parent / "pcore"
+OF_PCORE = ("diagnosis", "encodings", "evaluation", "model", "tasks", "test_shapes.py")
+SHAPES = ("fuzz", "pcore/theory/test_constructed.py", *(f"pcore/{part}" for part in OF_PCORE))
 
 
 def modules_with_shapes() -> list[str]:
@@ -52,8 +54,8 @@ def modules_with_shapes() -> list[str]:
 
 @pytest.fixture(autouse=True, scope="module")
 def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Checked in the tests of pcore and by the fuzzers."""
-    checked = any(request.path.is_relative_to(TESTS / name) for name in ("pcore", "fuzz"))
+    """Checked in the tests of these parts, and by the fuzzers."""
+    checked = any(request.path.is_relative_to(TESTS / name) for name in SHAPES)
     jaxtyping.config.update("jaxtyping_disable", not checked)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

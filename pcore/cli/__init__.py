@@ -5,8 +5,8 @@
     pcore show addition 653+49 --picture a.png     pcore solve m.pt 12+34 5+678
     pcore explain m.pt --length 20                 pcore construct addition --digits 100
 
-Options of tasks and trials are made from the fields of their configuration (`pcore.cli.flags`). The
-module of a command is imported when it is given, so that `pcore --help` answers without torch.
+Options of tasks and trials are made from the fields of their configuration (`pcore.cli.parser`).
+The module of a command is imported when it is given, so that `pcore --help` answers without torch.
 """
 
 import importlib

@@ -17,7 +17,6 @@ PHRASES = {
     "position ID at the stop": "when it must stop at position ID {}",
     "place": "at symbol {} of the response",
     "significance": "at the digit of significance {} (1 = ones digit)",
-    "first wrong place": "at symbol {} of the response",
 }
 KINDS = {
     "missed stop": "It does not stop: all symbols right, but EOS is missing after the last one",
@@ -50,12 +49,7 @@ def name_causes(diagnosis: Diagnosis) -> tuple[Cause, ...]:
         text = f"{KINDS[name]} ({percent(share)} of {diagnosis.num_failed} failures)."
         causes.append(Cause(name=name, strength=share, sentence=text))
     causes += _compare_starts(diagnosis)
-    names = {breakdown.name for breakdown in diagnosis.breakdowns}
-    weighed = [
-        (_weigh(breakdown, diagnosis), breakdown)
-        for breakdown in diagnosis.breakdowns
-        if not (breakdown.name == "first wrong place" and "place" in names)
-    ]
+    weighed = [(_weigh(breakdown, diagnosis), breakdown) for breakdown in diagnosis.breakdowns]
     weighed.sort(key=lambda entry: (-round(entry[0], 1), _rank(entry[1].name)))
     for strength, breakdown in weighed:
         if strength < LEAST:

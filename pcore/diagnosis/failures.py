@@ -137,7 +137,7 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
     batch = make_test_set(config, length, config.task.default_second(length))
     ids = evaluation_ids(batch, config)
     answers = predict_targets(model, batch, ids, config)
-    breakdowns = [*_by_index(batch, answers, config), *_by_carry(batch, answers, config)]
+    breakdowns = [*_by_digit(batch, answers, config), *_by_carry(batch, answers, config)]
     elsewhere = None
     if (spread := _other_starts(config)) is None:
         breakdowns += _by_position_id(batch, answers, ids, config, "as tested")
@@ -161,15 +161,11 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
     )
 
 
-def _by_index(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
-    """By index of the first error among examples right so far, and by the digit to be written."""
-    wrong, asked = answers.wrong, "as tested"
-    right_so_far = wrong.int().cumsum(dim=1) - wrong.int() == 0
-    keys = _indices(answers).where(right_so_far, NOT_COUNTED)
-    yield break_down("first wrong place", asked, "predictions", keys, wrong)
+def _by_digit(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
+    """By the relative ID of the symbol to be written, on every level."""
     for level, name in enumerate(config.task.levels):
         keys = _ids_at(batch.relative_ids[:, :, level], answers.places + 1, answers)
-        yield break_down(name, asked, "predictions", keys, wrong, "symbols")
+        yield break_down(name, "as tested", "predictions", keys, answers.wrong, "symbols")
 
 
 def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
@@ -190,10 +186,11 @@ def _by_position_id(
     batch: Batch, answers: Answers, ids: Int[Tensor, "B T P"], config: TrialConfig, asked: Asked
 ) -> Iterator[Breakdown]:
     """By index, and by the ID of the token that predicts: at digits, and at the stop."""
+    wrong, unit = answers.wrong, "predictions"
+    indices = torch.arange(1, wrong.shape[1] + 1).expand_as(wrong)
+    yield break_down("place", asked, unit, indices.where(answers.real, NOT_COUNTED), wrong)
     if not find_encoding(config.position.encoding).uses_ids:
         return
-    wrong, unit = answers.wrong, "predictions"
-    yield break_down("place", asked, unit, _indices(answers), wrong)
     stop = answers.targets == config.task.vocab.index[config.task.eos]
     relative_ids = select_relative_ids(batch, config.position, config.task)
     names = level_names(config.task, config.position)
@@ -230,12 +227,6 @@ def _other_starts(config: TrialConfig) -> PositionConfig | None:
     if not uses_ids or position.start == "fixed" or position.ids == "randomized":
         return None
     return dataclasses.replace(position, test_policy=position.start)
-
-
-def _indices(answers: Answers) -> Int[Tensor, "B R"]:
-    """1, 2, 3, ... along the response and EOS."""
-    numbers = torch.arange(1, answers.real.shape[1] + 1).expand_as(answers.places)
-    return numbers.where(answers.real, NOT_COUNTED)
 
 
 def _ids_at(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -34,14 +33,6 @@ CHECKS = {
     Mixer: check_mixer,
     Task: check_task,
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def unchecked_shapes():
-    """Shapes are checked where the model is tested; here it takes twice as long."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def failures(checks: list[Check]) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""A machine with torch, numpy and jaxtyping alone trains; with pyarrow and scipy it runs sweeps
-inline. From a copy of the code, without the git folder.
+"""A machine with torch, numpy and jaxtyping alone trains; with pyarrow it runs sweeps inline. From
+a copy of the code, without the git folder.
 """
 
 import os
@@ -13,7 +13,8 @@ import pytest
 from tests.support.tiny_config import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = ("ray", "mlflow", "optuna", "pandas", "matplotlib", "seaborn", "psutil", "sqlalchemy")
+LIBRARIES = ("ray", "mlflow", "optuna", "pandas", "scipy", "matplotlib", "seaborn", "psutil")
+LIBRARIES += ("sqlalchemy",)
 ABSENT = """
 import sys
 absent = {absent!r}
@@ -74,7 +75,7 @@ def run(folder: Path, absent: tuple[str, ...], code: str) -> str:
 @pytest.fixture(scope="module")
 def printed(copied):
     """What one process prints that trains first, and runs a sweep when it has more libraries."""
-    absent = (*LIBRARIES, "pyarrow", "scipy", "beartype", "sweeps", "analysis")
+    absent = (*LIBRARIES, "pyarrow", "beartype", "sweeps", "analysis")
     code = TRAIN.format(tiny=TINY) + SWEEP.format(libraries=set(LIBRARIES))
     return run(copied, absent, code)
 

@@ -10,7 +10,6 @@ import time
 import zipfile
 from functools import reduce
 
-import jaxtyping
 import pytest
 import torch
 
@@ -267,11 +266,7 @@ def test_own_code_that_cannot_train_is_named_in_one_sentence(pcore, folder, kind
     source, name, said = OWN[kind]
     (folder / "own_task.py").write_text(source)
     flag = "--task" if name == "Mine" else "--position.encoding"
-    jaxtyping.config.update("jaxtyping_disable", True)  # users have no checks of shapes
-    try:
-        code, _, err = pcore("train", "--preset", "small", flag, f"own_task:{name}")
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+    code, _, err = pcore("train", "--preset", "small", flag, f"own_task:{name}")
     assert code == 2
     assert said in err
     assert err.count("\n") == 1

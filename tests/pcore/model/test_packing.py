@@ -33,10 +33,8 @@ VARIANTS = {
     "coupled": {},
     "on a line": {"position.start": "random"},
     "some alone": {"data.single_problems": 0.2},
-    "one layer": {"model.num_layers": 1},
     "sharp, unpadded": {"model.attention_scale": "log-length", "task.zero_pad": False},
     "residues": {"position.encoding": "residues", "position.moduli": "3,5,7"},
-    "NoPE": {"position.encoding": "none", "position.max_position": 20},
     "RoPE": {
         "position.encoding": "rotary",
         "position.ids": "sequential",

@@ -103,6 +103,6 @@ def memorise(batch: Batch, encoding: str) -> int:
     )
     run = Run(config, "cpu")
     ids = positions.test_position_ids(batch.relative_ids, config.position)
-    for _ in range(100):
+    for _ in range(50):
         run.update(make_batch(batch.tokens, ids, batch.response_mask), 1e-2)
     return judge(run.model, batch, config).counts.num_correct
