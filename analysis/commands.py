@@ -112,7 +112,7 @@ def make_report(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Compare two folders, sweeps or cells: what changed from A to B, by how much, how certain."""
     from analysis.statistics.comparisons import compare_results
-    from analysis.tables.comparison_table import change_table, count_cells
+    from analysis.tables.comparison_table import comparison_table, count_cells
 
     (a, name_a), (b, name_b) = _operands(options)
     a, b = load.unchanged_labels(a, b.cells), load.unchanged_labels(b, a.cells)
@@ -120,9 +120,16 @@ def compare(options: argparse.Namespace) -> int:
         hint = "name a cell of each: SWEEP/CELL"
         raise ValueError(f"{name_a} and {name_b} have no cell of the same label; {hint}")
     frame = compare_results(a, b, options.by_length)
-    table = change_table(frame, f"From A, {name_a}, to B, {name_b}", options.by_length)
-    if len({*a.cells, *b.cells}) > 1:
-        table = replace(table, notes=(count_cells(a, b), *table.notes))
+    differs = frame[frame["verdict"] != "equal"]
+    shown = frame if frame["cell"].nunique() == 1 else differs
+    table = comparison_table(shown, f"From A, {name_a}, to B, {name_b}", options.by_length)
+    more = "" if options.by_length else " --by-length: every length, with intervals."
+    equal = (
+        f"{len(frame) - len(differs)} of {len(frame)} rows are equal: the same counts at every "
+        f"length in every run.{more}"
+    )
+    sides = [count_cells(a, b)] if len({*a.cells, *b.cells}) > 1 else []
+    table = replace(table, notes=(*sides, equal, *table.notes))
     few = "\n  ".join((table.title, *table.notes[:2]))
     folder = _out(options)
     texts = {"changes.csv": render.frame_csv(frame)}
@@ -161,7 +168,7 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
     if labels:
         label = " → ".join(dict.fromkeys(labels))
         pairs = zip(sides, labels, strict=True)
-        sides = [load.select_cell(side, cell, label) for side, cell in pairs]
+        sides = [load.relabel(side, {cell: label}) for side, cell in pairs]
     return list(zip(sides, names, strict=True))
 
 
@@ -263,13 +270,11 @@ def sweep_name(text: str) -> str:
 
 def _has_runs(results: Results) -> bool:
     """Whether there is anything to show; prints why if there is not."""
-    counts = results.trials.drop_duplicates("trial_id")["status"].value_counts()
-    if len(results.evaluation):
-        return True
-    states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    finished = "no trial has finished" if not counts.get("ok") else "no trial was evaluated"
-    print(f"{results.sweep} ({results.scale}): {finished} yet ({states}); nothing to tabulate")
-    return False
+    from analysis.report.cells import completeness
+
+    if not len(results.evaluation):
+        print(f"{results.sweep} ({results.scale}): nothing to tabulate: {completeness(results)}")
+    return len(results.evaluation) > 0
 
 
 def _show_written(paths: Iterable[Path]) -> None:

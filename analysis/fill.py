@@ -3,10 +3,8 @@
 A block starts with a comment that names its content and ends with another:
 
     <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
-    <!-- pcore metric SWEEP METRIC RANGE -->              another metric's mean over a range
     <!-- pcore figure SWEEP SCALE RESULTS NAME FILE -->   the figure NAME, written to FILE.png
     <!-- pcore ranges SWEEP LENGTHS -->                   worst to best run, a line per cell
-    <!-- pcore runs SWEEP LENGTHS -->                     each run, a line per pair of seeds
     <!-- pcore value SWEEP CELL LENGTH WHICH -->          a number: worst, median, best, ends, runs
     <!-- /pcore -->
 
@@ -29,7 +27,8 @@ from analysis import load
 from analysis.figures import style
 from analysis.figures.choose import draw_figures
 from analysis.load import Results
-from analysis.tables import metric_table, render
+from analysis.statistics.cells import cells_of
+from analysis.tables import render
 from analysis.tables import sweep_tables as tables
 from sweeps.engine.store.store import Store
 
@@ -37,7 +36,7 @@ START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n?")
 END = "<!-- /pcore -->"
 PUBLISHED = ("laptop", "results/published/laptop")
 # How many words a block has after SWEEP SCALE RESULTS.
-EXTRA = {"table": 0, "metric": 2, "figure": 2, "ranges": 1, "runs": 1, "value": 3}
+EXTRA = {"table": 0, "figure": 2, "ranges": 1, "value": 3}
 WHICH: dict[str, Callable[[pd.Series], str]] = {
     "worst": lambda shares: tables.percent(shares.min()),
     "median": lambda shares: tables.percent(shares.median()),
@@ -99,23 +98,20 @@ def _fill_block(
     match kind:
         case "table":
             return render.render_markdown(tables.ablation_table(results))
-        case "metric":
-            return render.render_markdown(metric_table.metric_table(results, given[0], given[1]))
         case "figure":
             return _figure(results, given[0], given[1], file, draw)
         case "value":
             return _value(results, *given)
         case _:
-            return _shares(results, [int(n) for n in given[0].split(",")], by_run=kind == "runs")
+            return _ranges(results, [int(n) for n in given[0].split(",")])
 
 
 def _value(results: Results, cell: str, length: str, which: str) -> str:
-    """One number over the runs of the cells that a pattern names, at a length or at all lengths of
-    a range."""
-    rows = results.evaluation
-    asked = rows["range"] == length if length.isalpha() else rows["length"] == int(length)
+    """One number over the runs of the cells that a pattern names, at a length."""
+    rows = cells_of(results).runs
     cells = [name for name in results.cells if name == cell or fnmatchcase(name, cell)]
-    shares = rows.loc[asked & rows["cell"].isin(cells), "exact_match"]
+    at = (rows["length"] == int(length)) & rows["cell"].isin(cells)
+    shares = rows.loc[at, "exact_match"]
     if shares.empty:
         raise ValueError(f"no runs of {cell!r} at {length}")
     if which not in WHICH:
@@ -123,19 +119,17 @@ def _value(results: Results, cell: str, length: str, which: str) -> str:
     return WHICH[which](shares)
 
 
-def _shares(results: Results, lengths: Sequence[int], by_run: bool) -> str:
-    """Exact match in % at some lengths, as Markdown: of each run, or worst to best of each cell."""
-    rows = results.evaluation[results.evaluation["length"].isin(lengths)]
-    cell = ["cell"] if rows["cell"].nunique() > 1 or not by_run else []
-    keys = [*cell, "seed", "data_seed"] if by_run else cell
-    head = ", ".join([*cell, *(["model seed", "data seed"] if by_run else [])])
+def _ranges(results: Results, lengths: Sequence[int]) -> str:
+    """Exact match in % at some lengths, as Markdown: worst to best run of each cell."""
+    runs = cells_of(results).runs
     lines = list[str]()
-    for key, runs in rows.groupby(keys, sort=False):
-        at = {n: shares["exact_match"] for n, shares in runs.groupby("length")}
-        shown = [_ends(at[n]) if n in at else tables.DASH for n in lengths]
-        lines.append(f"| {', '.join(map(str, key))} | {' | '.join(shown)} |")
-    rule = "|:--|" + "--:|" * len(lengths)
-    return "\n".join([f"| {head} | {' | '.join(f'{n:,}' for n in lengths)} |", rule, *lines, ""])
+    for cell in results.cells:
+        at = runs[runs["cell"] == cell].groupby("length")["exact_match"]
+        shown = [_ends(at.get_group(n)) if n in at.groups else tables.DASH for n in lengths]
+        if set(shown) != {tables.DASH}:
+            lines.append(f"| {cell} | {' | '.join(shown)} |")
+    head = f"| cell | {' | '.join(f'{n:,}' for n in lengths)} |"
+    return "\n".join([head, "|:--|" + "--:|" * len(lengths), *lines, ""])
 
 
 def _ends(shares: pd.Series) -> str:

@@ -24,7 +24,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import product
 from math import inf, isnan, nan, sqrt
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -50,11 +52,13 @@ LEARNED = 0.005  # exact match on trained lengths below which nothing was learne
 NEAR_MOST = 1.25  # times the largest L95 allowed: there at the latest a failure must be seen
 CHECKPOINT, ORACLE = "last", "oracle"  # the one that decides, and the one that leaks
 SCALES = ("paper", "laptop")  # smoke supports nothing
-COUNTED_BY_RULES = ("runs", "test_examples")  # settings of which a rule says how many it needs
+COUNTED_BY_RULES = ("runs", "eval.num_examples")  # settings of which a rule says how many it needs
 PAPER = "arXiv 2405.20671"
 RULES = ("paper", "laptop", "proven")  # fields of a finding that hold one
 SHARES = ("EM", "train", "right", "pattern", "spread", "ceiling")  # metrics in [0, 1]
 
+Place: TypeAlias = tuple[int, int | None]  # a length, with a second one where there are several
+CellRow: TypeAlias = Mapping[Any, Any]  # of `Cells.at`: the statistics of a cell at a place
 Certainty = Literal["paper", "abstract", "secondary", "ours"]
 Outcome = Literal["holds", "exceeded", "saturated", "not separated", "reversed", "fails"]
 WORST_FIRST: tuple[Outcome, ...] = ("reversed", "fails", "not separated", "saturated")
@@ -245,42 +249,44 @@ class Ordered:
             return unmet
         if self.metric == "L95":
             return _compare_l95(*(numbers.measure(c[0], "L95") for c in (better, worse)))
-        places = list(numbers.shared_places([*better, *worse], self.times, self.length))
-        if not places:
-            return Decision(ours="no length was tested for all of these cells")
-        for place in places:
-            high, low = ([numbers.runs_at(c, *place) for c in side] for side in (better, worse))
-            n, floor = min(map(len, [*high, *low])), _floor(high, low)
+        nearest: Decision | None = None
+        for place in numbers.shared_places([*better, *worse], self.times, self.length):
+            high, low = ([numbers.cells.at(c, *place) for c in side] for side in (better, worse))
+            n, fewest = (min(row[k] for row in (*high, *low)) for k in ("n", "num_examples"))
+            at, floor = show_place(*place), numbers.floor(better, worse, place)
+            if fewest < LEAST_EXAMPLES:
+                return Decision(ours=f"only {fewest} examples at {at}", n=n)
             if n < LEAST_RUNS:
-                return too_few(n, f" at {show_place(*place)}", floor)
+                return too_few(n, f" at {at}", floor)
+            p = numbers.rank_test(better, worse, place) if self.test == "ranks" else None
+            decision = replace(self._judge(high, low, p, at), n=n, least_p=floor)
             if not _are_saturated([*high, *low]):
-                return replace(self._judge(high, low, show_place(*place)), n=n, least_p=floor)
-        high, low = ([numbers.runs_at(c, *places[0]) for c in side] for side in (better, worse))
-        nearest = self._judge(high, low, show_place(*places[0]))
+                return decision
+            nearest = nearest or decision
+        if nearest is None:
+            return Decision(ours="no length was tested for all of these cells")
         words = f"{nearest.ours}, and no length tells them apart"
-        return Decision(outcome="saturated", ours=words, n=min(map(len, [*high, *low])))
+        return replace(nearest, outcome="saturated", ours=words, least_p=nan)
 
-    def _judge(self, better: list[pd.DataFrame], worse: list[pd.DataFrame], at: str) -> Decision:
-        high, low = (pd.concat(side, ignore_index=True) for side in (better, worse))
-        outcome: Outcome = "not separated"
-        if self.test == "ranks":
-            seeds = high[SEEDS].to_numpy(), low[SEEDS].to_numpy()
-            p = rank_test(high["exact_match"].to_numpy(), low["exact_match"].to_numpy(), seeds)
-            highs, lows = ([runs["exact_match"].median() for runs in s] for s in (better, worse))
-            ours = f"{percent(min(highs))} % against {percent(max(lows))} % at {at} (p {p:.2g})"
-            is_higher, is_lower = min(highs) > max(lows), max(highs) < min(lows)
-            is_higher, is_lower = is_higher and p <= LEVEL, is_lower and p <= LEVEL
-        else:
-            worst = high.iloc[int(high["exact_match"].argmin())]
-            best = low.iloc[int(low["exact_match"].argmax())]
+    def _judge(
+        self, better: list[CellRow], worse: list[CellRow], p: float | None, at: str
+    ) -> Decision:
+        """p: of the test of ranks, of medians; None: of every run."""
+        low, high = ("worst", "best") if p is None else ("median", "median")
+        lowest, highest = min(better, key=itemgetter(low)), max(worse, key=itemgetter(high))
+        is_higher, is_sure = lowest[low] > highest[high], p is None or p <= LEVEL
+        is_lower = max(row[high] for row in better) < min(row[low] for row in worse)
+        outcome: Outcome = "holds" if is_higher else "reversed" if is_lower else "not separated"
+        if p is not None:
             ours = (
-                f"worst run of {worst['cell']!r} {percent(worst['exact_match'])} %, "
-                f"best of {best['cell']!r} {percent(best['exact_match'])} % at {at}"
+                f"{percent(lowest[low])} % against {percent(highest[high])} % at {at} (p {p:.2g})"
             )
-            is_higher = worst["exact_match"] > best["exact_match"]
-            is_lower = high["exact_match"].max() < low["exact_match"].min()
-        outcome = "holds" if is_higher else "reversed" if is_lower else outcome
-        return Decision(outcome=outcome, ours=ours)
+        else:
+            ours = (
+                f"worst run of {lowest['cell']!r} {percent(lowest[low])} %, "
+                f"best of {highest['cell']!r} {percent(highest[high])} % at {at}"
+            )
+        return Decision(outcome=outcome if is_sure else "not separated", ours=ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,17 +472,28 @@ class Numbers:
     def _rows(self, cell: str) -> pd.DataFrame:
         return self.results.evaluation[self.results.evaluation["cell"] == cell]
 
-    def runs_at(self, cell: str, length: int, second: int | None = None) -> pd.DataFrame:
-        """Exact match of each run with enough examples at a length; at a pair of lengths, or the
-        least over second lengths."""
-        rows = self.cells.runs if second is None else self._rows(cell)
-        rows = rows[(rows["cell"] == cell) & (rows["length"] == length)]
-        rows = rows if second is None else rows[rows["second_length"] == second]
-        return rows[rows["num_examples"] >= LEAST_EXAMPLES]
+    def _runs_at(self, cells: Sequence[str], place: Place) -> pd.DataFrame:
+        """Exact match of each run of these cells at a length, or at a pair of lengths."""
+        (length, second), rows = place, self.cells.runs
+        if second is not None:
+            rows = self.results.evaluation
+            rows = rows[rows["second_length"] == second]
+        return rows[rows["cell"].isin(cells) & (rows["length"] == length)]
+
+    def rank_test(self, better: Sequence[str], worse: Sequence[str], place: Place) -> float:
+        """p of the ranks of all runs of both sides."""
+        high, low = (self._runs_at(side, place) for side in (better, worse))
+        seeds = high[SEEDS].to_numpy(), low[SEEDS].to_numpy()
+        return rank_test(high["exact_match"].to_numpy(), low["exact_match"].to_numpy(), seeds)
+
+    def floor(self, better: Sequence[str], worse: Sequence[str], place: Place) -> float:
+        """The smallest p with which runs of any two of the cells could be separated."""
+        sides = ([self._runs_at([c], place)[SEEDS].to_numpy() for c in s] for s in (better, worse))
+        return max(rank_floor((len(a), len(b)), (a, b)) for a, b in product(*sides))
 
     def shared_places(
         self, cells: Sequence[str], times: float, named: int | None
-    ) -> Iterator[tuple[int, int | None]]:
+    ) -> Iterator[Place]:
         """The lengths, with second ones, that all of these cells were tested at: the one that is
         named, then the nearest to `times` the largest trained length."""
         spans = trained_ranges(self.results)
@@ -498,11 +515,7 @@ class Numbers:
                 yield length, min(both, key=distance)
 
     def _measure_at(self, cell: str, length: int, second: int | None) -> Measured:
-        found, place = self.cells.at(cell, length), show_place(length, second)
-        if second is not None:
-            rows = self._rows(cell)
-            rows = rows[(rows["length"] == length) & (rows["second_length"] == second)]
-            (found,) = statistics.cell_curves(rows).to_dict("records") or [self.cells.at("", 0)]
+        found, place = self.cells.at(cell, length, second), show_place(length, second)
         few = f"only {found['num_examples']} examples at {place}"
         few = few if found["num_examples"] < LEAST_EXAMPLES else ""
         return Measured(
@@ -533,18 +546,20 @@ class Numbers:
         )
 
     def _measure_ceilings(self, cell: str, digits: list[int]) -> Measured:
-        rows = self._rows(cell)
-        rows, learned = rows[rows["length"].isin(digits)], self.runs_at(cell, 1)["exact_match"]
-        missing = "" if set(rows["length"]) == set(digits) else "not all lengths were tested"
-        if not learned.median() >= 0.05:  # it stays below any ceiling
-            missing = missing or f"nothing was learned: {_share(learned.median())} at 1 digit"
-        limits = rows["length"].map({m: count_ceiling(m).share for m in digits})
-        spread = (limits * (1 - limits) / rows["num_examples"]).map(sqrt)
-        best = rows.groupby("length")["exact_match"].max()
+        places, learned = [self.cells.at(cell, m) for m in digits], self.cells.at(cell, 1)["median"]
+        missing = "" if all(row["n"] for row in places) else "not all lengths were tested"
+        if not learned >= FLOOR:  # it stays below any ceiling
+            missing = missing or f"nothing was learned: {_share(learned)} at 1 digit"
+        limits = [count_ceiling(m).share for m in digits]
+        above = [
+            (row["best"] - limit) / sqrt(limit * (1 - limit) / max(row["num_examples"], 1))
+            for row, limit in zip(places, limits, strict=True)
+        ]
+        best = [f"{_share(row['best'])} at {m}" for m, row in zip(digits, places, strict=True)]
         return Measured(
-            value=float(((rows["exact_match"] - limits) / spread).max()),
-            num_runs=rows["trial_id"].nunique(),
-            shown="best runs " + ", ".join(f"{_share(v)} at {m}" for m, v in best.items()),
+            value=max(above),
+            num_runs=min(row["n"] for row in places),
+            shown=f"best runs {', '.join(best)}",
             undecided=missing,
         )
 
@@ -588,19 +603,10 @@ def _compare_l95(better: Measured, worse: Measured) -> Decision:
     return Decision(outcome=outcome, ours=ours, n=n, least_p=least_p)
 
 
-def _are_saturated(cells: Sequence[pd.DataFrame]) -> bool:
+def _are_saturated(cells: Sequence[CellRow]) -> bool:
     """Whether all of these cells solve a length, or nothing is left of any."""
-    medians = [runs["exact_match"].median() for runs in cells]
+    medians = [row["median"] for row in cells]
     return max(medians) <= FLOOR or min(medians) > SOLVED
-
-
-def _floor(better: list[pd.DataFrame], worse: list[pd.DataFrame]) -> float:
-    """The smallest p with which runs of any two of the cells could be separated."""
-    return max(
-        rank_floor((len(a), len(b)), (a[SEEDS].to_numpy(), b[SEEDS].to_numpy()))
-        for a in better
-        for b in worse
-    )
 
 
 def join(decisions: Sequence[Decision] | Mapping[str, Decision]) -> Decision:
@@ -656,31 +662,41 @@ def _describe_conditions(rule: Within | Ordered) -> str:
 class VerdictRow:
     """A finding and our verdict on it."""
 
-    finding: str
-    published: str  # its value in words
-    ours: str  # our numbers; "" if there are none
-    scale: str  # of the rows that decided
-    verdict: Verdict
-    certainty: Certainty
-    rule: str  # in words
-    source: str = ""  # where the value was published
-    sweep: str = ""  # whose rows decide
-    n: int = 0  # runs of its smallest cell, at the lengths that were used
-    least_p: float | None = None  # smallest two-sided p that so many runs can reach
+    finding: Finding
+    rule: Rule | None  # the one that decided, or would have
+    scale: str = ""  # of the rows that decided; "any": of none; "": it was not run
+    decision: Decision = Decision()
     oracle: str = ""  # the verdict under the paper's selection of runs, with its numbers
-    remark: str = ""
-    is_weaker: bool = False  # decided by what a smaller scale can support, not the published value
 
     @property
-    def is_ours(self) -> bool:
-        return self.certainty == "ours"
+    def verdict(self) -> Verdict:
+        finding, outcome = self.finding, self.decision.outcome
+        if not self.scale:
+            is_small = finding.proven or finding.laptop
+            return "not run" if is_small else "not run at paper scale"
+        if outcome is None:
+            return "not enough seeds" if self.decision.is_few else "undecided"
+        is_published = self.rule is finding.paper and not finding.is_ours
+        return (AS_PUBLISHED if is_published else AS_OURS)[outcome]
+
+    @property
+    def is_weaker(self) -> bool:
+        """Whether what a smaller scale can support decided, not the published value."""
+        of_both = self.finding.paper is not None and self.finding.laptop is not None
+        return of_both and self.rule is self.finding.laptop
+
+    @property
+    def text(self) -> str:
+        """What the verdict is about, in words."""
+        return (self.is_weaker and self.finding.laptop_text) or self.finding.text
 
     @property
     def beside(self) -> str:
         """What has to be known of our numbers: how sure so few runs can be, and the oracle's."""
+        n, least_p = self.decision.n, self.decision.least_p
         parts = ["not the published value (see the rule)"] if self.is_weaker else []
-        if self.least_p is not None:
-            parts.append(f"smallest p that {self.n} runs can reach: {self.least_p:.2g}")
+        if not isnan(least_p):
+            parts.append(f"smallest p that {n} runs can reach: {least_p:.2g}")
         if self.oracle:
             parts.append(f"under oracle, as the paper selected its runs: {self.oracle}")
         return "; ".join(parts)
@@ -705,7 +721,8 @@ def judge(findings: Iterable[Finding], results: Iterable[Results]) -> list[Verdi
 
 def _judge(finding: Finding, by_view: Mapping[tuple[str, str], Results]) -> VerdictRow:
     if finding.proven and not finding.proven.patterns:
-        return _row(finding, finding.proven, "any", finding.proven.decide(NO_ROWS))
+        decision = finding.proven.decide(NO_ROWS)
+        return VerdictRow(finding=finding, rule=finding.proven, scale="any", decision=decision)
     rules = {
         "paper": finding.proven or finding.paper or finding.laptop,
         "laptop": finding.proven or finding.laptop,
@@ -715,22 +732,20 @@ def _judge(finding: Finding, by_view: Mapping[tuple[str, str], Results]) -> Verd
         results = by_view.get((finding.sweep, scale))
         if rule is None or results is None or results.all_evaluation.empty:
             continue
-        row = _apply(finding, rule, results)
+        row = VerdictRow(finding=finding, rule=rule, scale=scale, decision=decide(rule, results))
+        if finding.by_oracle and rule is finding.paper:
+            row = _add_oracle(row, rule, results)
         if row.verdict not in ("not enough seeds", "undecided", "saturated"):
             return row
         undecided = undecided or row
-    missing: Verdict = "not run" if rules["laptop"] else "not run at paper scale"
-    return undecided or replace(_row(finding, rules["paper"], "", Decision()), verdict=missing)
+    return undecided or VerdictRow(finding=finding, rule=rules["paper"])
 
 
-def _apply(finding: Finding, rule: Rule, results: Results) -> VerdictRow:
-    row = _row(finding, rule, results.scale, decide(rule, results))
-    if rule is not finding.paper or not finding.by_oracle:
-        return row
+def _add_oracle(row: VerdictRow, rule: Rule, results: Results) -> VerdictRow:
     if ORACLE not in set(results.all_evaluation["checkpoint"]):
         return row
-    other = _row(finding, rule, results.scale, decide(rule, results, ORACLE))
-    return replace(row, oracle=f"{other.verdict} ({other.ours})")
+    other = replace(row, decision=decide(rule, results, ORACLE))
+    return replace(row, oracle=f"{other.verdict} ({other.decision.ours})")
 
 
 def decide(rule: Rule, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
@@ -749,26 +764,3 @@ def decide(rule: Rule, results: Results, checkpoint: str = CHECKPOINT) -> Decisi
     kinds = ", ".join(f"{count} {kind}" for kind, count in lost.value_counts().items())
     words = f"{len(lost)} of {len(trials)} planned runs do not count: {kinds}"
     return replace(decision, ours=f"{decision.ours}; {words}")
-
-
-def _row(finding: Finding, rule: Rule | None, scale: str, decision: Decision) -> VerdictRow:
-    verdict: Verdict = "not enough seeds" if decision.is_few else "undecided"
-    if decision.outcome is not None:
-        as_published = rule is finding.paper and not finding.is_ours
-        verdict = (AS_PUBLISHED if as_published else AS_OURS)[decision.outcome]
-    is_weaker = rule is finding.laptop and rule is not None and finding.paper is not None
-    return VerdictRow(
-        finding=finding.laptop_text if is_weaker and finding.laptop_text else finding.text,
-        published=finding.published,
-        ours=decision.ours,
-        scale=scale,
-        verdict=verdict,
-        certainty=finding.certainty,
-        rule=rule.text if rule else "",
-        source=finding.source,
-        sweep=finding.sweep,
-        n=decision.n,
-        least_p=None if isnan(decision.least_p) else decision.least_p,
-        remark=finding.remark,
-        is_weaker=is_weaker,
-    )

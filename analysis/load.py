@@ -13,7 +13,7 @@ decided here, once:
 import fnmatch
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import product
@@ -189,15 +189,14 @@ def select_cells(results: Results, patterns: Sequence[str]) -> Results:
     Raises ValueError for a pattern that fits none.
     """
     kept = {cell for text in patterns for cell in _find_cells(results, text)}
+    return relabel(results, {cell: cell for cell in results.cells if cell in kept})
+
+
+def relabel(results: Results, names: Mapping[str, str]) -> Results:
+    """The cells of a sweep that have a name here, under that name."""
     frames = {name: getattr(results, name) for name in FRAMES}
-    return replace(results, **{k: f[f["cell"].isin(kept)] for k, f in frames.items()})
-
-
-def select_cell(results: Results, cell: str, label: str) -> Results:
-    """One cell of a sweep, under another label."""
-    kept = {name: getattr(results, name) for name in FRAMES}
-    kept = {name: frame[frame["cell"] == cell] for name, frame in kept.items()}
-    return replace(results, **{k: f.assign(cell=label) for k, f in kept.items()})
+    kept = {name: frame[frame["cell"].isin(names)] for name, frame in frames.items()}
+    return replace(results, **{k: f.assign(cell=f["cell"].map(names)) for k, f in kept.items()})
 
 
 def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
@@ -209,11 +208,7 @@ def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
     for ending in endings:
         short = [cell.removesuffix(ending) for cell in cells]
         if all(cell.endswith(ending) for cell in cells) and set(short) <= set(labels):
-            names, frames = dict(zip(cells, short, strict=True)), dict[str, pd.DataFrame]()
-            for name in FRAMES:
-                frame = getattr(results, name)
-                frames[name] = frame.assign(cell=frame["cell"].map(names))
-            return replace(results, **frames)
+            return relabel(results, dict(zip(cells, short, strict=True)))
     return results
 
 

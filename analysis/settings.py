@@ -24,43 +24,11 @@ from pcore.config import SEEDS, TrialConfig, coerce, flatten, override
 
 FILE = Path(__file__).with_name("settings.toml")
 NOT_NAMED = "not named"  # by any source
-SHORT = {  # names of the file for fields of a configuration; all others have their own name there
-    "layers": "model.num_layers",
-    "heads": "model.num_heads",
-    "d_model": "model.d_model",
-    "d_head": "model.d_head",
-    "d_ff": "model.d_ff",
-    "steps": "optim.num_steps",
-    "batch": "optim.batch_size",
-    "lr": "optim.learning_rate",
-    "warmup": "optim.warmup_fraction",
-    "final_lr": "optim.final_lr_fraction",
-    "beta2": "optim.beta2",
-    "weight_decay": "optim.weight_decay",
-    "clip": "optim.grad_clip",
-    "encoding": "position.encoding",
-    "ids": "position.ids",
-    "start": "position.start",
-    "id_scale": "position.id_scale_max",
-    "level_tables": "position.level_tables",
-    "table_init": "position.table_init",
-    "query_init": "model.query_init",
-    "attention_scale": "model.attention_scale",
-    "attention_factor": "eval.attention_factor",
-    "examples": "data.num_examples",
-    "test_examples": "eval.num_examples",
-    "tested_second": "eval.second_lengths",
-    "checkpoints": "eval.checkpoints",
-}
-JOINED = {  # names of the file for several fields
-    "norm": ("model.norm", "model.norm_placement"),
-    "max_position": ("position.max_position", "position.max_positions"),
-    "train": ("data.min_length", "data.max_length"),
-    "tested_every": ("eval.test_lengths",),  # with tested_to
-}
 # Every experiment has its own: a source that is silent about these does not mean the default.
-OWN = ("layers", "heads", "d_model", "d_head", "batch", "lr", "max_position", "examples", "train",
-       "tested_to")  # fmt: skip
+OWN = ("num_layers", "num_heads", "d_model", "d_head", "batch_size", "learning_rate",
+       "max_position", "data.num_examples", "train", "tested_to")  # fmt: skip
+WHOLE = ("data.num_examples", "eval.num_examples")  # fields that the file names in full
+RANGES = ("min_length", "max_length", "test_lengths")  # in the file: train, tested_to, tested_every
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,31 +142,36 @@ def _defaults(task: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in (*OWN, "runs")}
 
 
+def short_name(field: str) -> str:
+    """The name of a field of a configuration in the file."""
+    return field if field in WHOLE or field.startswith("task.") else field.rpartition(".")[2]
+
+
 def describe(flat: Mapping[str, Any], runs: str) -> dict[str, Any]:
     """A flat configuration in the names of the file: every field but seeds.
 
     Left out: fields of positions where there is no encoding. Own code is not imported.
     """
+    unused = ["position.max_positions"]  # it stands for max_position where it is set
+    if flat["position.encoding"] == "none":
+        unused += [name for name in flat if name.startswith("position.")]
+        unused.remove("position.encoding")
+    names = {name: short_name(name) for name in flat if name not in (*SEEDS, *unused)}
+    values = {short: flat[name] for name, short in names.items() if short not in RANGES}
     lengths, seconds = (
         coerce(flat[f"eval.{name}_lengths"], tuple[int, ...], "lengths")
         for name in ("test", "second")
     )
-    values = {name: flat[path] for name, path in SHORT.items()}
-    values["examples"] = "endless" if values["examples"] is None else values["examples"]
-    values["norm"] = f"{flat['model.norm']} {flat['model.norm_placement']}"
-    values["max_position"] = flat["position.max_positions"] or flat["position.max_position"]
+    if values["data.num_examples"] is None:
+        values["data.num_examples"] = "endless"
     values["train"] = f"{flat['data.min_length']}-{flat['data.max_length']}"
     values["tested_to"] = " x ".join(str(max(numbers)) for numbers in (lengths, seconds) if numbers)
     values["tested_every"] = _step(lengths, flat["data.max_length"]) or flat["eval.test_lengths"]
     values["runs"] = runs
-    known = {*SHORT.values(), *SEEDS, *(path for paths in JOINED.values() for path in paths)}
-    values |= {name: value for name, value in flat.items() if name not in known}
-    if flat["position.max_positions"]:  # then unused
-        values["position.max_position"] = flat["position.max_position"]
-    if flat["position.encoding"] != "none":
-        return values
-    unused = {name for name in values if SHORT.get(name, name).startswith("position.")}
-    return {k: v for k, v in values.items() if k not in (unused | {"max_position"}) - {"encoding"}}
+    if "max_position" in values and flat["position.max_positions"]:
+        values["max_position"] = flat["position.max_positions"]
+        values["position.max_position"] = flat["position.max_position"]  # then unused
+    return values
 
 
 def _step(lengths: Sequence[int], longest: int) -> int:

@@ -5,7 +5,6 @@ The figure of the paper (arXiv 2405.20671) on trained one-layer models. Rows are
 '=' on, columns the tokens that they can attend to.
 """
 
-import math
 import re
 from collections.abc import Iterator
 
@@ -34,19 +33,17 @@ def plot_attention(attention: AttentionMap) -> Figure:
     num_queries, num_keys = len(attention.labels) - attention.first_query, len(attention.labels)
     height = float(np.clip(2.35 * num_queries / num_keys, 0.6, 3.0)) + 0.5
     with style.apply():
-        rows = math.ceil(len(panels) / PANELS_ACROSS)
-        figure, axes = style.new_panels(height, rows, PANELS_ACROSS)
-        for i, panel in enumerate(panels):
+        figure, axes = style.new_panels(height, len(panels), PANELS_ACROSS)
+        for one, panel in zip(axes, panels, strict=True):
             if panel is not None:
-                title, weights = panel
-                _draw(axes[i], weights)
-                axes[i].set_title(title, fontsize=7, loc="left")
-                _label(axes[i], attention)
-                axes[i].set_ylabel("current token" if i % PANELS_ACROSS == 0 else "")
-        used = [one for one in axes if one.collections]
-        for unused in axes:
-            if unused not in used:
-                unused.remove()
+                _draw(one, panel[1])
+                _label(one, attention)
+        titles = ["" if panel is None else panel[0] for panel in panels]
+        style.label_panels(axes, PANELS_ACROSS, titles, "", "current token")
+        for one, panel in zip(axes, panels, strict=True):
+            if panel is None:
+                one.remove()
+        used = figure.axes
         mesh = used[0].collections[0]
         bar = figure.colorbar(mesh, ax=used, label="attention", aspect=30, pad=0.015)
         bar.outline.set_visible(False)

@@ -44,7 +44,7 @@ def plot_failures(results: Results) -> Figure:
     with style.apply():
         height = 0.6 + (ROW + CAUSES * bool(causes)) * len(cells)
         labels = [label for label, _, _ in KINDS.values()]
-        figure, (axes,) = style.new_panels(height, 1, 1, labels)
+        figure, (axes,) = style.new_panels(height, labels=labels)
         thick = 0.72 * ROW / (ROW + CAUSES) if causes else 0.72
         left = _draw_bars(axes, _pool(rows).reindex(cells), thick)
         for place, (cell, total) in enumerate(zip(cells, left, strict=True)):
@@ -87,7 +87,7 @@ def plot_patterns(results: Results) -> Figure:
     shares = masses.melt(["cell", "trial_id"], list(PATTERNS), "pattern", "share")
     colors = dict(zip(WORDS.values(), style.COLORS[:2], strict=True))
     with style.apply():
-        figure, (axes,) = style.new_panels(0.6 + 0.34 * len(cells), 1, 1, list(colors))
+        figure, (axes,) = style.new_panels(0.6 + 0.34 * len(cells), labels=list(colors))
         seaborn.barplot(
             shares.assign(share=100 * shares["share"], pattern=shares["pattern"].map(WORDS)),
             x="share",

@@ -6,7 +6,7 @@ interval that tables print.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from analysis.statistics import runs as statistics
 from analysis.statistics.cells import cells_of
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+DASHED: dict[str, Any] = {"linewidth": 0.8, "linestyle": (0, (2, 2)), "zorder": 1}
 STEPS = (1, 2, 5, 10)  # of round numbers on an axis
 FEW = 8  # points up to which every one has a marker
 SPREAD = 3.0  # points of print from the first of several lines to the last: equal ones are seen
@@ -52,26 +53,29 @@ def plot_lengths(results: Results) -> Figure:
     The length axis is logarithmic if the largest tested length is far beyond the trained ones.
     """
     curves = cells_of(results).curves.rename(columns={"length": "x"})
+    medians = cells_of(results).train["median"].dropna()
+    unfitted = {str(cell) for cell, median in medians.items() if not statistics.fits(median)}
     panels, looks = make_panels(results)
-    with style.apply():
-        figure, drawn = _new_panels(panels, looks, curves)
-        for panel, axes in drawn:
-            stats = _of_lines(curves, panel.lines)
-            scale_lengths(axes, results, stats["x"], panel.across)
-            if panel.across == 1:
-                _mark_ranges(axes, results, {line: look.color for line, look in looks.items()})
-            draw_curves(axes, stats, looks, factor=100)
-            axes.set_title(panel.title, fontsize=7.5, loc="left")
-            _scale_match(axes, curves)
-        _label(drawn, length_label(results), "exact match (%)")
-        notes = [_explain_panels(results), explain_band(curves["interval"])]
-        notes += [describe_counts(curves["n"]), "dashed: 95\u00a0%"]
-        if len(set(trained_ranges(results).values())) != 1 and len(panels) == 1:
-            notes.append("dotted: longest trained length of each cell")
-        notes += [_name_unfitted(results, drawn), describe_factor(results)]
-        add_small_print(figure, results, notes)
-        _add_legend(figure, looks)
-    return figure
+
+    def dress(axes: Axes, panel: Panel, stats: pd.DataFrame) -> None:
+        scale_lengths(axes, results, stats["x"], panel.across)
+        _scale_match(axes, curves)
+        axes.axhline(95, label="_95", color=style.LIGHT, **DASHED)
+        if panel.across == 1:
+            _mark_ranges(axes, results, {line: look.color for line, look in looks.items()})
+        elif panel.lines and set(panel.lines.values()) <= unfitted:
+            text = "does not fit\nits trained lengths"
+            look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 6.5}
+            axes.text(0.97, 0.8, text, color=style.GREY, transform=axes.transAxes, **look)
+
+    notes = [describe_counts(curves["n"]), "dashed: 95\u00a0%"]
+    if len(panels) == 1 and len(set(trained_ranges(results).values())) != 1:
+        notes.append("dotted: longest trained length of each cell")
+    if len(panels) == 1 and unfitted:
+        notes.append(f"at most 95\u00a0% on the trained lengths: {', '.join(sorted(unfitted))}")
+    notes.append(describe_factor(results))
+    names = (length_label(results), "exact match (%)")
+    return _draw(results, curves, (panels, looks), dress, names, notes, factor=100)
 
 
 def plot_losses(results: Results) -> Figure:
@@ -82,28 +86,60 @@ def plot_losses(results: Results) -> Figure:
     stats = spans.agg(median="median", low="min", high="max", n="size").reset_index()
     kinds = np.where(stats["n"] > 1, "range", "none")
     stats = stats.assign(cell=stats["cell"].astype(str), interval=kinds)
+    ends = rows[rows["status"] == "diverged"].sort_values("step")
+    ends = ends.groupby("trial_id", observed=True).last()
     panels, looks = make_panels(results)
+
+    def dress(axes: Axes, panel: Panel, _: pd.DataFrame) -> None:
+        axes.set_yscale("log")
+        axes.set_ylim(0.7 * rows["loss"].min(), 1.4 * rows["loss"].max())
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        nbins = 8 if panel.across == 1 else 4
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=nbins, steps=STEPS))
+        axes.margins(x=0.02)
+        cross: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 6, "zorder": 4}
+        for line, cell in panel.lines.items():
+            of = ends[ends["cell"] == cell]
+            if len(of):
+                axes.plot(of["step"], of["loss"], label="_end", color=looks[line].color, **cross)
+
+    notes = [describe_counts(rows.groupby("cell", observed=True)["trial_id"].nunique())]
+    notes += ["×: diverged"] if len(ends) else []
+    name = "training loss (nats per target)" if len(panels) == 1 else "loss (nats)"
+    names = ("step", name)
+    return _draw(results, stats, (panels, looks), dress, names, notes, has_policy=False)
+
+
+def _draw(
+    results: Results,
+    stats: pd.DataFrame,
+    spec: tuple[list[Panel], dict[str, Look]],
+    dress: Callable[[Axes, Panel, pd.DataFrame], None],
+    names: tuple[str, str],
+    notes: Iterable[str],
+    *,
+    factor: float = 1,
+    has_policy: bool = True,
+) -> Figure:
+    """The curves of each panel over what `dress` prepares. names: of the axes, x and y."""
+    panels, looks = spec
+    across, facets = panels[0].across, find_facets(results)
     with style.apply():
-        figure, drawn = _new_panels(panels, looks, stats)
-        for panel, axes in drawn:
-            axes.set_yscale("log")
-            draw_curves(axes, _of_lines(stats, panel.lines), looks)
-            for line, cell in panel.lines.items():
-                _mark_diverged(axes, rows[rows["cell"] == cell], looks[line].color)
-            axes.set_title(panel.title, fontsize=7.5, loc="left")
-            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-            axes.yaxis.set_minor_formatter(NullFormatter())
-            nbins = 8 if panel.across == 1 else 4
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=nbins, steps=STEPS))
-            axes.margins(x=0.02)
-            axes.set_ylim(0.7 * rows["loss"].min(), 1.4 * rows["loss"].max())
-        name = "training loss (nats per target)" if len(panels) == 1 else "loss (nats)"
-        _label(drawn, "step", name)
-        counts = describe_counts(rows.groupby("cell", observed=True)["trial_id"].nunique())
-        notes = [_explain_panels(results), explain_band(stats["interval"]), counts]
-        notes += ["×: diverged"] if (rows["status"] == "diverged").any() else []
-        add_small_print(figure, results, notes, has_policy=False)
-        _add_legend(figure, looks)
+        height = 2.7 if len(panels) == 1 else 1.7
+        figure, drawn = style.new_panels(height, len(panels), across, list(looks))
+        for panel, axes in zip(panels, drawn, strict=True):
+            lines = {cell: line for line, cell in panel.lines.items()}
+            rows = stats[stats["cell"].isin(lines)]
+            rows = rows.assign(line=rows["cell"].map(lines))
+            dress(axes, panel, rows)
+            draw_curves(axes, rows, looks, factor)
+        style.label_panels(drawn, across, [panel.title for panel in panels], *names)
+        kinds = f"panel: {facets.names[0]}; colour: {', '.join(facets.names[1:])}" if facets else ""
+        notes = [kinds, explain_band(stats["interval"]), *notes]
+        add_small_print(figure, results, notes, has_policy)
+        handles = {line.get_label(): line for axes in drawn for line in axes.get_lines()}
+        style.add_legend(figure, [handles[name] for name in looks if name in handles])
     return figure
 
 
@@ -181,62 +217,6 @@ def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _new_panels(
-    panels: list[Panel], looks: Mapping[str, Look], stats: pd.DataFrame
-) -> tuple[Figure, list[tuple[Panel, Axes]]]:
-    """A figure with an Axes for each panel, and room for its legend."""
-    across = panels[0].across
-    cells = {cell for panel in panels for cell in panel.lines.values()}
-    labels = [line for line in looks if cells & set(stats["cell"])]
-    height = 2.7 if len(panels) == 1 else 1.7
-    figure, axes = style.new_panels(height, -(-len(panels) // across), across, labels)
-    for unused in axes[len(panels) :]:
-        unused.remove()
-    return figure, list(zip(panels, axes, strict=False))
-
-
-def _of_lines(stats: pd.DataFrame, lines: Mapping[str, str]) -> pd.DataFrame:
-    """The rows of the cells in a panel, with the line of each."""
-    of_cells = {cell: line for line, cell in lines.items()}
-    rows = stats[stats["cell"].isin(of_cells)]
-    return rows.assign(line=rows["cell"].map(of_cells))
-
-
-def _label(drawn: list[tuple[Panel, Axes]], x: str, y: str) -> None:
-    """Names at the outer axes."""
-    for i, (panel, axes) in enumerate(drawn):
-        is_bottom = i + panel.across >= len(drawn)
-        axes.set(xlabel=x if is_bottom else "", ylabel=y if i % panel.across == 0 else "")
-
-
-def _add_legend(figure: Figure, looks: Mapping[str, Look]) -> None:
-    drawn = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
-    style.add_legend(figure, [drawn[name] for name in looks if name in drawn])
-
-
-def _explain_panels(results: Results) -> str:
-    facets = find_facets(results)
-    if facets is None:
-        return ""
-    return f"panel: {facets.names[0]}; colour: {', '.join(facets.names[1:])}"
-
-
-def _name_unfitted(results: Results, drawn: list[tuple[Panel, Axes]]) -> str:
-    """Says it in every small panel whose cells do not fit their trained lengths, and names those of
-    a single panel.
-    """
-    medians = cells_of(results).train["median"].dropna()
-    unfitted = {str(cell) for cell, median in medians.items() if not statistics.fits(median)}
-    for panel, axes in drawn:
-        if panel.across > 1 and panel.lines and set(panel.lines.values()) <= unfitted:
-            text = "does not fit\nits trained lengths"
-            look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 6.5}
-            axes.text(0.97, 0.8, text, color=style.GREY, transform=axes.transAxes, **look)
-    if len(drawn) > 1 or not unfitted:
-        return ""
-    return f"at most 95\u00a0% on the trained lengths: {', '.join(sorted(unfitted))}"
-
-
 def _scale_match(axes: Axes, stats: pd.DataFrame) -> None:
     """From 0 to 100 %, or from a round number where everything lies above it."""
     least = min(stats["low"].min(), stats["median"].min())
@@ -246,22 +226,8 @@ def _scale_match(axes: Axes, stats: pd.DataFrame) -> None:
     axes.set_yticks(range(floor, 101, 20 if floor == 0 else 10 if floor < 80 else 5))
 
 
-def _draw_95(axes: Axes) -> None:
-    axes.axhline(95, label="_95", color=style.LIGHT, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-
-
-def _mark_diverged(axes: Axes, rows: pd.DataFrame, color: str) -> None:
-    """A cross where each diverged run of a cell ends."""
-    ends = rows[rows["status"] == "diverged"].sort_values("step")
-    ends = ends.groupby("trial_id", observed=True).last()
-    if len(ends):
-        look: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 6, "zorder": 4}
-        axes.plot(ends["step"], ends["loss"], label="_end", color=color, **look)
-
-
 def _mark_ranges(axes: Axes, results: Results, colors: Mapping[str, str]) -> None:
-    """Trained and near range, multiples of the trained length, and the 95 % line."""
-    _draw_95(axes)
+    """Trained and near range, multiples of the trained length."""
     trained = trained_ranges(results)
     if len(set(trained.values())) != 1:
         for cell, (_, high) in trained.items():

@@ -60,8 +60,7 @@ def cell_looks(results: Results) -> dict[str, Look]:
     """The look of every cell of a sweep; 64 cells until marker and line both come back."""
     colors, methods = cell_shades(results), cell_method_colors(results)
     if len(set(methods.values())) == 1 < len(methods):
-        in_order = have_order(results) or len(methods) > len(OTHER_COLORS)
-        hues = ordered_colors(len(methods)) if in_order else OTHER_COLORS[: len(methods)]
+        hues = other_colors(len(methods), have_order(results))
         colors = dict(zip(methods, hues, strict=True))
     return make_looks(colors)
 
@@ -124,8 +123,10 @@ def shades(color: str, number: int) -> Sequence[str]:
     return [to_hex(shade) for shade in seaborn.blend_palette(ends[number == 2 :], number)]
 
 
-def ordered_colors(number: int) -> Sequence[str]:
-    """Colours for values in an order, light to dark."""
+def other_colors(number: int, in_order: bool) -> Sequence[str]:
+    """Colours of lines that are no methods: light to dark for an order, and for very many."""
+    if not in_order and number <= len(OTHER_COLORS):
+        return OTHER_COLORS[:number]
     return [to_hex(color) for color in colormaps["viridis"](np.linspace(LIGHTEST, 0.05, number))]
 
 
@@ -202,10 +203,9 @@ def _facet_looks(results: Results, facets: Facets) -> dict[str, Look]:
     ]
     if len(set().union(*methods)) == len(places) == sum(map(len, methods)):
         colors = [color for found in methods for color in found]
-    elif any(isinstance(value, str) for place in places for value in place):
-        colors = [OTHER_COLORS[i % len(OTHER_COLORS)] for i in range(len(places))]
     else:
-        colors = list(ordered_colors(len(places)))
+        are_words = any(isinstance(value, str) for place in places for value in place)
+        colors = other_colors(len(places), not are_words)
     labels = [", ".join(map(say, facets.names[1:], place)) for place in places]
     looks = make_looks(dict(zip(labels, colors, strict=True)))
     if facets.reference is None:

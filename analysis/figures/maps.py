@@ -139,14 +139,15 @@ def plot_second_lengths(results: Results) -> Figure:
         raise ValueError(f"sweep {results.sweep!r} was not tested at several second lengths")
     rows = results.evaluation.dropna(subset=["second_length"])
     lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
-    medians = rows.groupby(["cell", "second_length", "length"])["exact_match"].median().unstack()
+    pairs = cells_of(results).pairs
+    medians = pairs.pivot(index=["cell", "second_length"], columns="length", values="median")
     cells = [cell for cell in results.cells if (rows["cell"] == cell).any()]
-    maps = {
-        c: pd.DataFrame(medians.loc[c]).reindex(index=seconds[::-1], columns=lengths) for c in cells
-    }
+    by_cell = {cell: pd.DataFrame(medians.loc[cell]) for cell in cells}
+    maps = {c: m.reindex(index=seconds[::-1], columns=lengths) for c, m in by_cell.items()}
     across = min(ACROSS, len(cells))
     height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
-    notes = ["median over runs of exact match in %", "outlined: trained", "grey: not tested"]
+    notes = ["median over runs of exact match in %", "outlined: trained"]
+    notes += ["grey: not tested"] if any(m.isna().any(axis=None) for m in maps.values()) else []
     notes += [describe_counts(rows.groupby("cell")["trial_id"].nunique())]
     with style.apply():
         is_printed = len(lengths) <= MOST_COLUMNS[across]
@@ -171,18 +172,13 @@ def _draw_maps(
     """A map of fractions for each title. names: of the outer axes, x and y; is_printed: numbers fit
     into the squares, and no bar has to explain the colours."""
     across = min(ACROSS, len(maps))
-    figure, panels = style.new_panels(height, -(-len(maps) // across), across)
-    for i, (axes, (title, values)) in enumerate(zip(panels, maps.items(), strict=False)):
+    figure, panels = style.new_panels(height, len(maps), across)
+    for axes, values in zip(panels, maps.values(), strict=True):
         draw_map(axes, values, is_printed)
-        axes.set_title(plain(title), fontsize=7.5, loc="left")
-        x, y = names[0] if i + across >= len(maps) else "", names[1] if i % across == 0 else ""
-        axes.set(xlabel=x, ylabel=y)
-    for axes in panels[len(maps) :]:
-        axes.remove()
+    style.label_panels(panels, across, maps, *names)
     if not is_printed:
         colors = ScalarMappable(Normalize(0, 100), style.MAP)
-        drawn = panels[: len(maps)]
-        bar = figure.colorbar(colors, ax=drawn, label="exact match (%)", aspect=30, pad=0.015)
+        bar = figure.colorbar(colors, ax=panels, label="exact match (%)", aspect=30, pad=0.015)
         bar.outline.set_visible(False)
     add_small_print(figure, results, notes)
     return figure

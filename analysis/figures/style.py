@@ -7,7 +7,7 @@ without pyplot, so nothing global changes.
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -110,18 +110,31 @@ def apply() -> AbstractContextManager[None]:
 
 
 def new_panels(
-    height: float, rows: int, columns: int, labels: Sequence[str] = ()
+    height: float, number: int = 1, across: int = 1, labels: Sequence[str] = ()
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of paper width with a grid of Axes, row by row, each row `height` inches high, and
+    """A figure of paper width with a number of Axes, row by row, each row `height` inches high, and
     room for a legend with these labels.
     """
-    lines = math.ceil(len(labels) / legend_columns(labels))
+    rows, lines = math.ceil(number / across), math.ceil(len(labels) / legend_columns(labels))
     size = (WIDTH, rows * height + 1.6 * legend_size(labels) / 72 * lines)
     figure = Figure(figsize=size, layout="constrained")
     engine = figure.get_layout_engine()
     assert engine is not None
     engine.set(w_pad=0.03, h_pad=0.05)  # pyright: ignore[reportCallIssue]
-    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+    axes = list(figure.subplots(rows, across, squeeze=False).flat)
+    for unused in axes[number:]:
+        unused.remove()
+    return figure, axes[:number]
+
+
+def label_panels(
+    panels: Sequence[Axes], across: int, titles: Iterable[str], x: str, y: str
+) -> None:
+    """Titles of all panels, names at the outer axes."""
+    for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
+        axes.set_title(plain(title), fontsize=7.5, loc="left")
+        is_bottom, is_left = i + across >= len(panels), i % across == 0
+        axes.set(xlabel=x if is_bottom else "", ylabel=y if is_left else "")
 
 
 def add_caption(figure: Figure, text: str) -> None:

@@ -15,7 +15,7 @@ from analysis.load import COUNTED, Results, cell_configs
 from analysis.statistics.cells import cells_of
 from analysis.statistics.training import token_factor
 from analysis.tables.notes import POLICIES
-from analysis.tables.sweep_tables import choose_lengths
+from analysis.tables.sweep_tables import choose_lengths, show_l95, show_match, show_train
 from analysis.tables.table import DASH, Table, TableCell, percent
 
 DIGITS = 4  # of a percentage in a curve: finer than any chart
@@ -80,13 +80,13 @@ def _describe_numbers(
     if table is None:
         yield from [unknown] * len(results.cells)
         return
-    chosen, heads = choose_lengths(results), [head.text for head in table.header]
-    for fields, numbers in zip(table.rows, table.numbers.to_dict("records"), strict=True):
-        row, l95 = dict(zip(heads, fields, strict=True)), numbers["l95"]
-        found: dict[str, Any] = {"train": row["train"], "L95": row["L95"]}
+    chosen = choose_lengths(results)
+    for numbers in table.numbers.to_dict("records"):
+        l95 = numbers["l95"]
+        found: dict[str, Any] = {"train": show_train(numbers), "L95": show_l95(numbers)}
         if chosen.solve is not None:
             three = (chosen.lengths[0], chosen.solve, chosen.lengths[-1])
-            found["exact_match"] = [(length, row[f"EM@{length}"]) for length in three]
+            found["exact_match"] = [(length, show_match(numbers, length)) for length in three]
         if not pd.isna(l95):
             found |= {"l95": int(l95), "is_longest": bool(numbers["l95_is_lower_bound"])}
             found["reach"] = numbers["l95_over_trained"]

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from analysis.load import Results, run_table
-from analysis.statistics.comparisons import compare_with_first
+from analysis.statistics.comparisons import compare_arms
 from analysis.tables import render
-from analysis.tables.comparison_table import arms_table
+from analysis.tables.comparison_table import comparison_table
 from analysis.tables.files import check_place, write_text
 from analysis.tables.sweep_tables import ablation_table, choose_lengths
 from analysis.tables.table import Table
@@ -20,7 +20,9 @@ def compare_cells(results: Results) -> Table | None:
     counts = results.evaluation.groupby("cell")["trial_id"].nunique()
     if length is None or len(results.cells) < 2 or counts.max() < 2:
         return None
-    return arms_table(compare_with_first(results, length), results.name)
+    tests = results.evaluation[results.evaluation["range"] == "test"]
+    frame = compare_arms(tests, length, results.cells)
+    return comparison_table(frame, f"{results.name}: arms (B) against {results.cells[0]} (A)")
 
 
 def table_files(results: Results) -> tuple[Table, dict[str, str]]:

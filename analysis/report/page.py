@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analysis.figures import style
+from analysis.figures.captions import factor_text
 from analysis.figures.choose import draw_figures
 from analysis.findings import VerdictRow, is_judged, judge, load_findings
 from analysis.load import COUNTED, Results, cell_configs, differences, load_sweep
@@ -26,7 +27,7 @@ from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_sa
 from analysis.report.files import compare_cells
 from analysis.settings import settings_table
 from analysis.tables.sweep_tables import ablation_table
-from analysis.tables.table import DASH, Table, times
+from analysis.tables.table import DASH, Table
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.store.store import Store
 
@@ -38,7 +39,6 @@ FILTERS = ("sweep", "scale", "task", "encoding", "layers")
 PRINTED = ("train", "L95", "exact_match")  # of a cell, in the table alone
 MOST_SHOWN = 4  # findings of a kind that are not folded
 MOST_LINES = 7  # of the headline chart
-WHOLE_FROM = 10  # the factor from which on it is said without decimals
 KINDS = {  # what findings of a kind are called; the verdicts that are of it, each with its sign
     "holds": {"reproduced": "✓", "exceeded": "✓", "holds": "✓"},
     "does not hold": {"not reproduced": "✗", "does not hold": "✗", "reversed": "✗"},
@@ -193,9 +193,9 @@ def _say_headline(cell: Mapping[str, Any]) -> str:
     is_said = cell["task"].lower() in cell["title"].lower()
     name = cell["cell"] if is_said else f"{cell['cell']} ({cell['task']})"
     tested = ", the longest tested" if cell["is_longest"] else ""
-    factors = _factor(cell["reach"])
-    if cell["tokens"] is not None:
-        factors += f" in length, {_factor(cell['tokens'])} in tokens of the longest training row"
+    factors, tokens = factor_text(cell["reach"]), cell["tokens"]
+    if tokens is not None:
+        factors += f" in length, {factor_text(tokens)} in tokens of the longest training row"
     runs = f"worst of n = {cell['n']} runs at that length" if cell["n"] > 1 else "n = 1 run"
     return (
         f"{name}: median exact match above 95 % up to length {cell['l95']:,}{tested}, trained on "
@@ -203,19 +203,15 @@ def _say_headline(cell: Mapping[str, Any]) -> str:
     )
 
 
-def _factor(factor: float) -> str:
-    return f"{factor:,.0f}x" if factor >= WHOLE_FROM else times(factor)
-
-
 def _judge(loaded: Iterable[Results], sweeps: set[str]) -> dict[str, dict[str, list[VerdictRow]]]:
     """The findings about sweeps that were run: published and our own, never counted together, each
     by what came out.
     """
     judged = [results for results in loaded if is_judged(results.sweep, results.scale)]
-    rows = [row for row in judge(load_findings(), judged) if row.sweep in sweeps]
+    rows = judge((finding for finding in load_findings() if finding.sweep in sweeps), judged)
     groups = {
-        "Findings of the papers": [row for row in rows if row.certainty != "ours"],
-        "Our own findings": [row for row in rows if row.certainty == "ours"],
+        "Findings of the papers": [row for row in rows if not row.finding.is_ours],
+        "Our own findings": [row for row in rows if row.finding.is_ours],
     }
     kinds = {
         name: {

@@ -36,6 +36,16 @@ class Cells:
         return statistics.cell_curves(self.results.evaluation)
 
     @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """`cell_curves` at each second length, for tasks that have several."""
+        rows = self.results.evaluation
+        parts = [
+            statistics.cell_curves(part).assign(second_length=second)
+            for second, part in rows.groupby("second_length")
+        ]
+        return pd.concat(parts, ignore_index=True) if parts else self.curves[:0]
+
+    @cached_property
     def train(self) -> pd.DataFrame:
         """`summarize` over the runs of every cell, in order, of exact match on trained lengths."""
         drawn, cells = drawn_lengths(self.results), self.results.cells
@@ -56,14 +66,21 @@ class Cells:
         """The function of this name."""
         return statistics.run_l95(self.runs)
 
-    def at(self, cell: str, length: int | None) -> Mapping[Any, Any]:
-        """The row of `curves` of a cell at a length; of no runs where none counts there."""
-        nothing = {"num_examples": 0, **statistics.summarize([])}
-        return self._by_place.get((cell, length), nothing)
+    def at(self, cell: str, length: int | None, second: int | None = None) -> Mapping[Any, Any]:
+        """The statistics of a cell at a length, or a pair of lengths: a row of `curves` or `pairs`;
+        of no runs where none counts there."""
+        nothing = {"cell": cell, "num_examples": 0, **statistics.summarize([])}
+        places = self._by_place if second is None else self._by_pair
+        return places.get((cell, length, second), nothing)
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, int | None], Mapping[Any, Any]]:
-        return {(row["cell"], row["length"]): row for row in self.curves.to_dict("records")}
+    def _by_place(self) -> dict[tuple[str, int | None, int | None], Mapping[Any, Any]]:
+        return {(row["cell"], row["length"], None): row for row in self.curves.to_dict("records")}
+
+    @cached_property
+    def _by_pair(self) -> dict[tuple[str, int | None, int | None], Mapping[Any, Any]]:
+        rows = self.pairs.to_dict("records")
+        return {(row["cell"], row["length"], row["second_length"]): row for row in rows}
 
 
 @lru_cache(maxsize=16)

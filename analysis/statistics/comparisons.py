@@ -1,4 +1,4 @@
-"""Differences between cells: arms of a sweep against a reference, or two result sets.
+"""Differences between cells, B against A: arms of a sweep against its first, or two result sets.
 
 Runs with the same seed and data seed are *paired* if both cells answered the same questions (in
 whatever format): what the two share cancels in their difference. A diverged run is wrong on every
@@ -9,112 +9,91 @@ it: a sign test of the pairs, else a test of the ranks of both groups, each with
 they are. Holm goes over all rows of a table that have a p; `least_p_holm` is the smallest adjusted
 p that the table could have shown: above `SURE`, there are too few seeds to decide.
 
-`num_gained` and `num_lost` (examples that only the cell, or only the reference, has right) describe
-these trained models; they say nothing about new seeds, and so have no p.
+`num_gained` and `num_lost` (examples that only B, or only A, has right) describe these trained
+models; they say nothing about new seeds, and so have no p.
+
+verdict: "only in A", "only in B", "no runs", "equal" (all runs pair up and agree at every length),
+"other runs" (those that pair up agree), "B higher", "B lower", "not separated", or "too few runs"
+where no p could be small enough; by length "counts differ" for the last four.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from analysis.load import Results
+from analysis.load import RUN, Results
 from analysis.statistics import intervals
 from analysis.statistics.runs import SEEDS, run_curves
 
 SURE = 0.05  # a p up to which a difference is separated from chance
-COUNTS = ["n", "n_reference", "n_pairs", "wins", "ties", "losses"]
+COUNTS = ["n_a", "n_b", "n_pairs", "wins", "ties", "losses"]
 EXAMPLES = ["num_gained", "num_lost"]
+Pair: TypeAlias = tuple[str, pd.DataFrame, pd.DataFrame, list[int]]  # cell, rows A, rows B, lengths
 
 
-def compare_arms(
-    evaluation: pd.DataFrame,
-    length: int,
-    reference: str | None = None,
-    cells: Sequence[str] | None = None,
-) -> pd.DataFrame:
-    """One row per cell other than the reference, of one checkpoint; positive: better than it.
+def compare_arms(evaluation: pd.DataFrame, length: int, cells: Sequence[str] = ()) -> pd.DataFrame:
+    """Every cell (B) against the first (A) at a length, of one checkpoint.
 
-    cells: all arms in order (default: those with rows); reference: one of them (default: the
-    first). Raises ValueError if it is none of them.
+    cells: all arms in order (default: those with rows).
     """
-    if cells is None:
-        cells = list(evaluation.sort_values("cell_order", kind="stable")["cell"].unique())
-    reference = cells[0] if reference is None and cells else str(reference)
-    if reference not in cells:
-        raise ValueError(f"no cell {reference!r} to compare with; there: {', '.join(cells)}")
+    cells = cells or list(evaluation.sort_values("cell_order", kind="stable")["cell"].unique())
     rows = evaluation[evaluation["length"] == length]
-    groups = {cell: rows[rows["cell"] == cell] for cell in cells}
-    compared = [
-        {"cell": cell, "reference": reference, "length": length}
-        | compare_runs(groups[cell], groups[reference], [length])
-        | count_examples(groups[cell], groups[reference])
-        for cell in cells
-        if cell != reference
-    ]
-    columns = ["cell", "reference", "length", *compare_runs(rows[:0], rows[:0], []), *EXAMPLES]
-    frame = pd.DataFrame(compared, columns=columns)
-    return _add_holm(frame.astype(dict.fromkeys(["length", *COUNTS, *EXAMPLES], "Int64")))
-
-
-def compare_with_first(results: Results, length: int) -> pd.DataFrame:
-    """Every cell of a sweep against its first one, at one length of the test range."""
-    rows = results.evaluation
-    return compare_arms(rows[rows["range"] == "test"], length, cells=results.cells)
+    first, *others = (rows[rows["cell"] == cell] for cell in cells)
+    pairs = zip(cells[1:], others, strict=True)
+    return _compare([(cell, first, arm, [length]) for cell, arm in pairs])
 
 
 def compare_results(a: Results, b: Results, by_length: bool = False) -> pd.DataFrame:
-    """B against A: a row per cell (by its label) that either has; positive: B better.
+    """B against A: a row per cell (by its label) that either has.
 
     A cell is compared over the lengths that both were tested at, or (by_length) at each by itself,
-    then without a p. verdict: "only in A", "only in B", "equal" (all runs pair up and agree at
-    every length), "other runs" (those that pair up agree), "B higher", "B lower", "not separated",
-    or "too few runs" where no p could be small enough; by length "counts differ" for the last four.
-    is_same_configuration: the label means the same in both; NA if one is unknown.
+    then without a p. is_same_configuration: the label means the same in both; NA if one is unknown.
     """
-    order = {cell: i for i, cell in enumerate(dict.fromkeys([*a.cells, *b.cells]))}
-    sides = [results.evaluation[results.evaluation["cell"].isin(order)] for results in (a, b)]
+    pairs, same = list[Pair](), list[bool | None]()
     identities = [_configurations(results) for results in (a, b)]
-    rows = list[dict[str, Any]]()
-    for cell in order:
-        old, new = (side[side["cell"] == cell] for side in sides)
+    for cell in dict.fromkeys([*a.cells, *b.cells]):
+        old, new = (r.evaluation[r.evaluation["cell"] == cell] for r in (a, b))
         tested = [{int(length) for length in part["length"].unique()} for part in (old, new)]
         lengths = sorted(set.intersection(*tested) or set.union(*tested))
         ids = {identity.get(cell) for identity in identities}
-        named = {"cell": cell, "is_same_configuration": None if None in ids else len(ids) == 1}
-        for part in [[length] for length in lengths] if by_length else [lengths]:
-            if part:
-                a_, b_ = (rows_[rows_["length"].isin(part)] for rows_ in (old, new))
-                rows.append(named | _compare_sides(a_, b_, part))
-    first = ["cell", "is_same_configuration", "lengths", "verdict"]
-    frame = pd.DataFrame(rows, columns=[*first, *compare_runs(sides[0][:0], sides[0][:0], [])])
-    frame = frame.astype(dict.fromkeys(COUNTS, "Int64") | {"is_same_configuration": "boolean"})
-    frame = _add_holm(frame.assign(p=np.nan, least_p=np.nan) if by_length else frame)
-    open_ = frame["verdict"] == "counts differ"
-    if not by_length:
-        frame["verdict"] = frame["verdict"].where(~open_, frame.apply(_decide, axis=1))
-    names = {f"{c}{old}": f"{c}_{new}" for c in ("n", "median") for old, new in SIDES.items()}
-    return frame.rename(columns=names)
+        for part in filter(None, [[length] for length in lengths] if by_length else [lengths]):
+            old_, new_ = (rows[rows["length"].isin(part)] for rows in (old, new))
+            pairs.append((cell, old_, new_, part))
+            same.append(None if None in ids else len(ids) == 1)
+    frame = _compare(pairs, not by_length)
+    frame.insert(1, "is_same_configuration", pd.Series(same, dtype="boolean"))
+    return frame
 
 
-SIDES = {"": "b", "_reference": "a"}
+def _compare(pairs: Iterable[Pair], has_p: bool = True) -> pd.DataFrame:
+    """A row for each pair, p corrected for all of them."""
+    rows = list[dict[str, Any]]()
+    for cell, a, b, lengths in pairs:
+        columns = compare_runs(a, b, lengths)
+        span = "–".join(dict.fromkeys(map(str, (lengths[0], lengths[-1]))))
+        named = {"cell": cell, "lengths": span, "verdict": _describe_change(columns, a, b)}
+        rows.append(named | columns | count_examples(a, b))
+    empty = pd.DataFrame(columns=[*RUN, "length", "exact_match", "num_examples"])
+    names = ["cell", "lengths", "verdict", *compare_runs(empty, empty, []), *EXAMPLES]
+    frame = pd.DataFrame(rows, columns=names).astype(dict.fromkeys([*COUNTS, *EXAMPLES], "Int64"))
+    if not has_p:
+        frame = frame.assign(p=np.nan, least_p=np.nan)
+    frame = frame.assign(**{f"{k}_holm": adjust_holm(frame[k]) for k in ("p", "least_p")})
+    if has_p and len(frame):
+        is_open = frame["verdict"] == "counts differ"
+        frame["verdict"] = frame["verdict"].where(~is_open, frame.apply(_decide, axis=1))
+    return frame
 
 
-def _compare_sides(old: pd.DataFrame, new: pd.DataFrame, lengths: list[int]) -> dict[str, Any]:
-    columns = compare_runs(new, old, lengths)
-    shown = {"lengths": "–".join(dict.fromkeys(map(str, (lengths[0], lengths[-1]))))}
-    return shown | {"verdict": _describe_change(columns, old, new)} | columns
-
-
-def _describe_change(columns: dict[str, Any], old: pd.DataFrame, new: pd.DataFrame) -> str:
-    if not (len(old) and len(new)):
-        return "only in B" if len(new) else "only in A"
-    keys = [*SEEDS, "length"]
-    curves = run_curves(old).merge(run_curves(new), on=keys)
+def _describe_change(columns: dict[str, Any], a: pd.DataFrame, b: pd.DataFrame) -> str:
+    if not (len(a) and len(b)):
+        return "only in B" if len(b) else "only in A" if len(a) else "no runs"
+    curves = run_curves(a).merge(run_curves(b), on=[*SEEDS, "length"])
     if columns["pairing"] != "paired" or (curves["exact_match_x"] != curves["exact_match_y"]).any():
         return "counts differ"
-    is_whole = columns["n"] == columns["n_reference"] == columns["n_pairs"]
+    is_whole = columns["n_a"] == columns["n_b"] == columns["n_pairs"]
     return "equal" if is_whole else "other runs"
 
 
@@ -126,26 +105,24 @@ def _decide(row: pd.Series) -> str:
     return "B higher" if row["difference_median"] > 0 else "B lower"
 
 
-def compare_runs(
-    arm: pd.DataFrame, reference: pd.DataFrame, lengths: Sequence[int]
-) -> dict[str, Any]:
+def compare_runs(a: pd.DataFrame, b: pd.DataFrame, lengths: Sequence[int]) -> dict[str, Any]:
     """Two cells over some lengths, from their evaluation rows.
 
     pairing: "paired", "other test sets", "no shared seeds" or "no runs". difference_median: the
     median of paired differences, else the difference of medians.
     """
-    ours, theirs = _exact_match(arm, lengths), _exact_match(reference, lengths)
-    pairs = pd.concat([ours, theirs], axis=1, join="inner", keys=["ours", "theirs"])
-    if ours.empty or theirs.empty:
+    old, new = _exact_match(a, lengths), _exact_match(b, lengths)
+    pairs = pd.concat([old, new], axis=1, join="inner", keys=["a", "b"])
+    if old.empty or new.empty:
         pairing, columns = "no runs", {}
-    elif not _share_test_sets(arm, reference):
-        pairing, columns = "other test sets", _compare_unpaired(ours, theirs)
+    elif not _share_test_sets(a, b):
+        pairing, columns = "other test sets", _compare_unpaired(new, old)
     elif pairs.empty:
-        pairing, columns = "no shared seeds", _compare_unpaired(ours, theirs)
+        pairing, columns = "no shared seeds", _compare_unpaired(new, old)
     else:
-        pairing, columns = "paired", _compare_paired(pairs["ours"] - pairs["theirs"])
-    counts = {"n": len(ours), "n_reference": len(theirs), "n_pairs": 0}
-    counts |= {"median": ours.median(), "median_reference": theirs.median(), "pairing": pairing}
+        pairing, columns = "paired", _compare_paired(pairs["b"] - pairs["a"])
+    counts = {"n_a": len(old), "n_b": len(new), "n_pairs": 0}
+    counts |= {"median_a": old.median(), "median_b": new.median(), "pairing": pairing}
     nothing = dict.fromkeys(["difference_median", "low", "high"], np.nan) | {"interval": "none"}
     nothing |= dict.fromkeys(["wins", "ties", "losses"]) | dict.fromkeys(["p", "least_p"], np.nan)
     return counts | nothing | columns
@@ -183,13 +160,13 @@ def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     }
 
 
-def count_examples(arm: pd.DataFrame, reference: pd.DataFrame) -> dict[str, int | None]:
-    """Examples that only the cell or only the reference has right, over the pairs of which single
-    outcomes are known; None without any."""
+def count_examples(a: pd.DataFrame, b: pd.DataFrame) -> dict[str, int | None]:
+    """Examples that only B or only A has right, over the pairs of which single outcomes are known;
+    None without any."""
     counts = list[tuple[int, int]]()
-    if "outcomes" in arm and _share_test_sets(arm, reference):
+    if "outcomes" in b and _share_test_sets(a, b):
         keys, kept = [*SEEDS, "length", "second_length"], ["outcomes", "status"]
-        rows = arm[[*keys, *kept]].merge(reference[[*keys, *kept]], on=keys)
+        rows = b[[*keys, *kept]].merge(a[[*keys, *kept]], on=keys)
         sides = ["outcomes_x", "status_x", "outcomes_y", "status_y"]
         for _, pair in rows.groupby(SEEDS):
             known = [_count_discordant(*row) for row in pair[sides].itertuples(index=False)]
@@ -208,28 +185,21 @@ def adjust_holm(p_values: Sequence[float] | pd.Series) -> np.ndarray:
     return adjusted
 
 
-def _add_holm(frame: pd.DataFrame) -> pd.DataFrame:
-    """Holm over all rows, for p and for the least p."""
-    adjusted = {f"{name}_holm": adjust_holm(frame[name]) for name in ("p", "least_p")}
-    return frame.assign(**adjusted)
-
-
 def _exact_match(rows: pd.DataFrame, lengths: Sequence[int]) -> pd.Series:
     """The mean over lengths of each run that was tested at all of them, by (seed, data_seed)."""
     runs = run_curves(rows).groupby(SEEDS)["exact_match"].agg(["mean", "size"])
     return runs.loc[runs["size"] == len(lengths), "mean"]
 
 
-def _share_test_sets(arm: pd.DataFrame, reference: pd.DataFrame) -> bool:
+def _share_test_sets(a: pd.DataFrame, b: pd.DataFrame) -> bool:
     """Whether all runs answered the same questions: one test set, or one in several formats. Rows
     of diverged runs fit any."""
-    known = [name for name in ("test_set", "asked") if name in arm]
-    return any(_share(arm, reference, name) for name in known)
+    return any(_share(a, b, name) for name in ("test_set", "asked") if name in b)
 
 
-def _share(arm: pd.DataFrame, reference: pd.DataFrame, name: str) -> bool:
+def _share(a: pd.DataFrame, b: pd.DataFrame, name: str) -> bool:
     sets = []
-    for rows in (arm, reference):
+    for rows in (a, b):
         rows = rows[rows["status"] != "diverged"]
         keys = zip(rows["length"], rows["second_length"].fillna(0), rows[name], strict=True)
         sets.append(set(keys))

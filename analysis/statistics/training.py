@@ -7,11 +7,10 @@ training examples whose longest operand has it. Test examples have the length in
 is the hardest case.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.load import Results
+from analysis.load import Results, cell_configs
 from pcore.tasks import TASKS, Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.minesweeper import Minesweeper
@@ -21,11 +20,7 @@ from pcore.tasks.multiplication import Multiplication
 def drawn_lengths(results: Results) -> dict[str, dict[int, float]]:
     """By cell: the share of training examples of each length. Cells without any attempt are left
     out; a task of a user's own counts as drawing its lengths uniformly."""
-    known = results.trials.dropna(subset=["config_json"]).drop_duplicates("cell")
-    return {
-        cell: _shares(json.loads(text))
-        for cell, text in zip(known["cell"], known["config_json"], strict=True)
-    }
+    return {cell: _shares(config) for cell, config in cell_configs(results).items()}
 
 
 def _shares(config: Mapping[str, Any]) -> dict[int, float]:

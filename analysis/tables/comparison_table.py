@@ -2,12 +2,11 @@
 two result sets."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pandas as pd
 
 from analysis.load import Results
-from analysis.statistics.comparisons import SURE
+from analysis.statistics.comparisons import EXAMPLES, SURE
 from analysis.tables.table import DASH, Column, Row, Table, TableCell, percent, plain, show
 from pcore.cli.text import plural
 
@@ -18,73 +17,51 @@ TEST = (
     "shared as the intervals take them; Holm: corrected for all rows of this table. "
     f"{TOO_FEW}: the least p that the test can give is above {SURE}, whatever the runs say."
 )
+GAINED = (
+    "examples: those that only B (gained) or only A (lost) has right, of these trained models; "
+    "that says nothing about new seeds."
+)
 
 
-def arms_table(frame: pd.DataFrame, title: str) -> Table:
-    """One row per row of `compare_arms`: a cell against the reference. A p that has too few runs in
-    every row has no column, and examples that no row has neither."""
-    first = frame.iloc[0]
-    columns = [
-        _column("pairs", "", _pairs),
-        _column("difference", "points", _difference),
-        _column("wins–ties–losses", "", lambda row: _counts(row, "wins", "ties", "losses")),
-        _column("p", "", lambda row: p_value(row["p"], row["least_p"])),
-        _column("p", "Holm", lambda row: p_value(row["p_holm"], row["least_p_holm"])),
-        _column("examples", "gained–lost", lambda row: _counts(row, "num_gained", "num_lost")),
-    ]
-    rows = frame.to_dict("records")
-    texts = [{column.show(row).text for row in rows} for column in columns]
-    few = [TOO_FEW in found and found <= {TOO_FEW, DASH} for found in texts]
-    has_examples = texts[-1] != {DASH}
-    shown = [c for c, is_few in zip(columns, few, strict=True) if not is_few]
-    notes = [
-        f"difference: exact match at length {first['length']} minus that of {first['reference']}, "
-        "median over pairs [interval]. Diverged runs count as 0.",
-        TEST + (f" No column of p: {TOO_FEW} in every row." if any(few) else ""),
-    ]
-    if has_examples:
-        notes.append(
-            "examples: those that only the cell (gained) or only the reference (lost) has right, "
-            "of these trained models; that says nothing about new seeds."
-        )
-    for pairing, others in frame[frame["pairing"] != "paired"].groupby("pairing"):
-        instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"
-        notes.append(f"Not paired, {pairing}: {', '.join(others['cell'])}{instead}.")
-    title = f"{title}: arms against {first['reference']}"
-    return show(shown if has_examples else shown[:-1], frame, title, notes)
-
-
-def change_table(frame: pd.DataFrame, title: str, by_length: bool = False) -> Table:
-    """One row per row of `compare_results`, of the cells that are not equal throughout; if there is
-    only one cell, of this one."""
-    differs = frame[frame["verdict"] != "equal"]
-    shown = frame if frame["cell"].nunique() == 1 else differs
+def comparison_table(frame: pd.DataFrame, title: str, by_length: bool = False) -> Table:
+    """One row per row of `compare_arms` or `compare_results`. A p that no row could have and
+    examples that are known of none have no column."""
+    few, unknown = (frame["least_p_holm"] > SURE), frame["num_gained"].isna()
+    has_p, has_examples = not (few | frame["p_holm"].isna()).all(), not unknown.all()
     columns = [
         plain("lengths"),
         _column("A", "", lambda row: percent(row["median_a"])),
         _column("B", "", lambda row: percent(row["median_b"])),
-        _column("B - A", "", _difference),
-        _column("runs A/B", "", lambda row: f"{row['n_a']}/{row['n_b']}"),
-        _column("p (Holm)", "", lambda row: p_value(row["p_holm"], row["least_p_holm"])),
+        _column("B − A", "points", _difference),
+        _column("pairs", "", _pairs),
+        _column("wins–ties–losses", "", lambda row: _counts(row, "wins", "ties", "losses")),
+        _column("examples", "gained–lost", lambda row: _counts(row, *EXAMPLES), has_examples),
+        _column("p", "Holm", lambda row: p_value(row["p_holm"], row["least_p_holm"]), has_p),
         plain("verdict"),
     ]
-    columns = [column for column in columns if not (by_length and column.head.text == "p (Holm)")]
     what = "at a length" if by_length else "of a run's mean over these lengths"
-    more = "" if by_length else " --by-length: every length, with intervals."
-    equal = f"{len(frame) - len(differs)} of {len(frame)} rows are equal: the same counts at every "
-    notes = (
-        f"A, B: median exact match (%) {what}. {equal}length in every run.{more}",
-        "Intervals hold at each length, not at all of them together." if by_length else TEST,
-    )
-    return replace(show(columns, shown, title, notes), numbers=frame)
+    test = TEST if has_p else f"{TEST} No column of p: {TOO_FEW} in every row."
+    notes = [
+        f"A, B: median exact match (%) {what}. B − A: median over pairs [interval]. Diverged runs "
+        "count as 0.",
+        "Intervals hold at each length, not at all of them together." if by_length else test,
+    ]
+    notes += [GAINED] if has_examples else []
+    if not by_length:
+        for pairing, others in frame[frame["pairing"] != "paired"].groupby("pairing"):
+            instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"
+            notes.append(f"Not paired, {pairing}: {', '.join(others['cell'])}{instead}.")
+    return show(columns, frame, title, notes)
 
 
-def _column(head: str, detail: str, text: Callable[[Row], str | TableCell]) -> Column:
+def _column(
+    head: str, detail: str, text: Callable[[Row], str | TableCell], is_shown: bool = True
+) -> Column:
     def field(row: Row) -> TableCell:
         shown = text(row)
         return shown if isinstance(shown, TableCell) else TableCell(shown)
 
-    return Column(head=TableCell(head, detail), show=field)
+    return Column(head=TableCell(head, detail), show=field, is_shown=is_shown)
 
 
 def count_cells(a: Results, b: Results) -> str:
@@ -107,7 +84,7 @@ def count_cells(a: Results, b: Results) -> str:
 
 def _pairs(row: Row) -> str:
     is_paired = row["pairing"] == "paired"
-    return str(row["n_pairs"]) if is_paired else f"{row['n']} vs {row['n_reference']}"
+    return str(row["n_pairs"]) if is_paired else f"{row['n_b']} vs {row['n_a']}"
 
 
 def _difference(row: Row) -> TableCell:

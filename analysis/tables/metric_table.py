@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
 from analysis.load import Results, suggest, trained_ranges
-from analysis.statistics.intervals import median_interval
+from analysis.statistics import runs as statistics
+from analysis.statistics.cells import cells_of
 from analysis.statistics.runs import SEEDS
 from analysis.tables import table
 from analysis.tables.sweep_tables import choose_lengths
@@ -43,9 +45,11 @@ def metric_table(
     """The values of each cell at the longest trained length and the longer ones that tables show,
     or at those wanted; or (over) the mean over the lengths of a range.
 
-    With second lengths, the mean over those tested with a length.
+    With second lengths, the mean over those tested with a length; exact match is the least, as
+    in every table.
     """
-    rows = results.evaluation
+    at_lengths = metric == "exact_match" and not over
+    rows = cells_of(results).runs if at_lengths else results.evaluation
     value, meaning = COUNTED[metric]
     rows = rows.assign(value=value(rows)).dropna(subset="value")
     heads: dict[Any, TableCell] = {over: TableCell(over)}
@@ -83,8 +87,8 @@ def _columns(
     def measure(cell: str, place: Any) -> dict[str, float]:
         at = rows[(rows["cell"] == cell) & (rows[key] == place)]
         runs = at.groupby(["trial_id", *SEEDS], as_index=False)["value"].mean()
-        ends = median_interval(runs["value"].to_numpy(), runs[SEEDS].to_numpy())
-        return dict(zip(_names(place), (runs["value"].median(), *ends), strict=True))
+        found = statistics.summarize(runs["value"].to_numpy(), runs[SEEDS].to_numpy())
+        return dict(zip(_names(place), itemgetter("median", "low", "high")(found), strict=True))
 
     yield Column(head=TableCell("runs"), measure=count, show=lambda row: TableCell(str(row["n"])))
     for place, head in heads.items():

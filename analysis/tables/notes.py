@@ -35,7 +35,6 @@ def describe(results: Results, columns: Sequence[str]) -> Iterator[str]:
     yield from columns
     yield from _describe_ranges(results)
     yield from _describe_test_sets(evaluation)
-    yield from _describe_stopping(results.trials)
     yield from _describe_code(results.trials)
     yield from _describe_losses(results.trials)
     yield from _describe_agreement(results)
@@ -146,15 +145,6 @@ def _describe_test_sets(evaluation: pd.DataFrame) -> Iterator[str]:
         yield (
             f"{text}: NOT the same for all runs at {(asked > 1).sum()} of {len(asked)} lengths "
             "(another task or number of examples)."
-        )
-
-
-def _describe_stopping(trials: pd.DataFrame) -> Iterator[str]:
-    error = trials["eval.stop_error"].max()
-    if error > 0:
-        yield (
-            "NOT ALL EXAMPLES: lengths were left once EM was known to lie above or below 95 % "
-            f"(eval.stop_error up to {error:g}), so EM there is rough; no result to publish."
         )
 
 

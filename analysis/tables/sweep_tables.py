@@ -106,16 +106,16 @@ def _columns(cell: "_Measures", shown: ShownLengths) -> Iterator[Column]:
     has_span = not shown.is_common
     yield column("trained", "on", measure=cell.span, show=_show_span, is_shown=has_span)
     em = f"EM: exact match in %, median over runs [interval]. {describe_interval(evaluation)}"
-    yield column("train", trained, measure=cell.fit, show=_show_train, note=em)
+    yield column("train", trained, measure=cell.fit, show=show_train, note=em)
     for length in shown.lengths:
-        head, names = f"EM@{shown.label(length)}".split(" "), [f"em_{length}_{n}" for n in MEDIAN]
+        head, show = f"EM@{shown.label(length)}".split(" "), partial(show_match, length=length)
         at = partial(cell.at, length=length, names=MEDIAN, start=f"em_{length}_")
-        yield column(*head, measure=at, show=partial(show_interval, names=names))
+        yield column(*head, measure=at, show=show)
     l95 = (
         "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
         f"both ends of the EM intervals]; ≥: nothing longer was tested{near}."
     )
-    yield column("L95", "(x trained)", measure=cell.reach, show=_show_l95, note=l95)
+    yield column("L95", "(x trained)", measure=cell.reach, show=show_l95, note=l95)
     wilson = "solved: runs with EM above 95 % [95 % Wilson interval]"
     of_solve: dict[str, Any] = {"detail": f"at {solve}", "is_shown": solve is not None}
     yield column(
@@ -181,7 +181,13 @@ def _show_span(row: Row) -> TableCell:
     return TableCell(f"{row['trained_min']}–{row['trained_max']}" if is_known else DASH)
 
 
-def _show_train(row: Row) -> TableCell:
+def show_match(row: Row, length: int) -> TableCell:
+    """Exact match at a length, with its interval."""
+    return show_interval(row, [f"em_{length}_{name}" for name in MEDIAN])
+
+
+def show_train(row: Row) -> TableCell:
+    """Exact match on the trained lengths, marked where they are not fitted."""
     shown = show_interval(row, [f"train_{name}" for name in MEDIAN])
     return shown._replace(text=shown.text + UNFITTED) if _is_unfitted(row) else shown
 
@@ -190,7 +196,8 @@ def _is_unfitted(row: Row) -> bool:
     return not (pd.isna(row["train_median"]) or statistics.fits(row["train_median"]))
 
 
-def _show_l95(row: Row) -> TableCell:
+def show_l95(row: Row) -> TableCell:
+    """L95 and how many times the longest trained length it is, with its interval."""
     if pd.isna(row["l95"]):
         return TableCell(DASH)
     multiple = f" ({times(row['l95_over_trained'])})" if row["l95"] else ""

@@ -3,26 +3,23 @@ sweep that was a mistake, `verify` finds damaged ones. They touch only files wit
 store's own folders, and follow no link.
 """
 
-import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pcore.cli.text import plural
 from sweeps.engine.options import open_existing
 from sweeps.engine.spec import Scale
-from sweeps.engine.store.folder import Entry, Folder
 from sweeps.engine.store.location import is_tracked
-from sweeps.engine.store.names import FOLDERS, KINDS, Views, is_temporary, kind_of, parse_view
+from sweeps.engine.store.names import Stored, Views, walk
 from sweeps.engine.store.store import Store
-from sweeps.engine.store.verify import Verified, verify_files
+from sweeps.engine.store.verify import verify_files
 from sweeps.engine.trial.running import Observer
 
 DAY = 86400.0
 QUARANTINE = "quarantine"
 OF_ATTEMPT = ("state", "weights", "marker")
-WITH_GARBAGE = ("checkpoints", "packs", "running")  # their whole files may be; rows never are
 OF_TRIAL = ("shard", "mechanism file", "state", "weights")  # kinds of files
 
 
@@ -62,17 +59,14 @@ def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
     busy, visible = Observer(store.folder).look().keys(), store.visible()
     read = set(store.packs.index().values())
 
-    def explain(entry: Entry) -> str:
-        kind, seconds = kind_of(entry.name) or "", time.time() - entry.modified
-        if is_temporary(entry.name):
+    def explain(stored: Stored) -> str:
+        kind, seconds = stored.kind, time.time() - stored.entry.modified
+        if kind == "unfinished write":
             return "a write that was cut short" if seconds > min(age, DAY) else ""
-        found = KINDS[kind].fullmatch(entry.name) if kind in ("pack", *OF_ATTEMPT) else None
-        if found is None:
-            return ""
         if kind == "pack":  # its last part is missing, or it is of before there were seals
-            is_old = found["pack"] not in read and seconds > min(age, DAY)
+            is_old = stored.said["pack"] not in read and seconds > min(age, DAY)
             return "a pack that is not read" if is_old else ""
-        if (name := found["trial"]) in busy:
+        if kind not in OF_ATTEMPT or (name := stored.said["trial"]) in busy:
             return ""
         if name in visible and visible[name].finished:
             if kind == "weights":
@@ -81,11 +75,9 @@ def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
             return "its trial is finished"
         return "state of an old attempt" if kind == "state" and seconds > age else ""
 
-    places = [(place, False) for place in WITH_GARBAGE] + [(place, True) for place in FOLDERS]
-    for place, hidden in places:
-        for entry in store.folder.list(place, hidden=hidden):
-            if why := explain(entry):
-                yield Garbage(name=entry.name, size=entry.size, why=why)
+    for stored in walk(store.folder):
+        if why := explain(stored):
+            yield Garbage(name=stored.entry.name, size=stored.entry.size, why=why)
 
 
 def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bool) -> int:
@@ -110,10 +102,10 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     for trial, one in Observer(store.folder).look().items():
         if trial in forgotten - kept:
             raise ValueError(f"{trial} is run by {one.owner}: end that first")
-    found = list(_files_of(store.folder, name, scale, forgotten - kept))
+    found = [s for s in walk(store.folder) if _is_of(s, name, scale, forgotten - kept)]
     if remove:
-        store.folder.delete(file for file, _ in found)
-    counts = Counter(kind for _, kind in found)
+        store.folder.delete(stored.entry.name for stored in found)
+    counts = Counter(stored.kind for stored in found)
     print(", ".join(f"{number} x {kind}" for kind, number in sorted(counts.items())))
     print(
         f"{len(forgotten & kept)} of {plural(len(forgotten), 'trial')} stay: other views list them"
@@ -122,19 +114,11 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     return 0
 
 
-def _files_of(
-    folder: Folder, sweep: str, scale: str | None, trials: set[str]
-) -> Iterable[tuple[str, str]]:
-    """(name, kind) of the files of a view, its winners and these trials."""
-    for entry in (entry for place in FOLDERS for entry in folder.list(place)):
-        kind, said = kind_of(entry.name) or "", parse_view(entry.name)
-        if kind == "search":
-            name, _, of_scale = entry.name[len("searches/") : -len(".json")].rpartition("-")
-            said = name, of_scale
-        of_view = said is not None and said[0] == sweep and scale in (None, said[1])
-        of_trial = kind in OF_TRIAL and trials & set(re.findall(r"[0-9a-f]{16}", entry.name))
-        if of_view or of_trial:
-            yield entry.name, kind
+def _is_of(stored: Stored, sweep: str, scale: str | None, trials: set[str]) -> bool:
+    """Whether a file is of a view or its winners, or of these trials."""
+    said = stored.said
+    of_view = said.get("sweep") == sweep and scale in (None, said["scale"])
+    return of_view or (stored.kind in OF_TRIAL and said["trial"] in trials)
 
 
 def verify_store(results: str | None, repair: bool) -> int:
@@ -144,18 +128,18 @@ def verify_store(results: str | None, repair: bool) -> int:
     Raises ValueError if the folder is not a store.
     """
     store = open_existing(results)
-    count, bad = Counter[str](), list[Verified]()
-    for found in verify_files(store.folder):
-        count[found.kind] += 1
-        if found.problem:
-            bad.append(found)
-            print(f"  {found.name}: {found.problem}", flush=True)
+    count, bad = Counter[str](), list[str]()
+    for stored, problem in verify_files(store.folder):
+        count[stored.kind] += 1
+        if problem:
+            bad.append(stored.entry.name)
+            print(f"  {stored.entry.name}: {problem}", flush=True)
     kinds = ", ".join(f"{number} x {kind}" for kind, number in sorted(count.items()))
     print(f"{store.root}: {sum(count.values())} files ({kinds or 'none'}), {len(bad)} bad")
     if not bad or not repair:
         return 1 if bad else 0
-    for found in bad:
-        store.folder.move(found.name, f"{QUARANTINE}/{found.name}")
+    for name in bad:
+        store.folder.move(name, f"{QUARANTINE}/{name}")
     print(
         f"moved to {store.folder.path(QUARANTINE)}; trials without another attempt will run again"
     )

@@ -6,18 +6,16 @@ both ran keeps both attempts; readers see one. Only undamaged files with known n
 no link is followed. Not copied: packs (rebuilt), what says who runs a trial, MLflow, reports.
 """
 
-from collections.abc import Iterator
-
 from pcore.checkpoint import read_progress
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.checks import name_once
 from sweeps.engine.store.location import find_existing, find_results
-from sweeps.engine.store.names import kind_of
+from sweeps.engine.store.names import KINDS, Stored, walk
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import find_problem
 from sweeps.engine.store.views import is_same_sweep
 
-KINDS = {
+SHOWN = {
     "trials": "shards",
     mechanisms.FOLDER: "mechanism files",
     "searches": "searches",
@@ -36,13 +34,15 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
     _check_source(source)
     _check_target(target)
     target.prepare()
-    for folder, kind in KINDS.items():
+    both = (*source.visible().items(), *target.visible().items())
+    finished = {name for name, shard in both if shard.finished}
+    for folder, kind in SHOWN.items():
         if folder == "checkpoints" and not weights:
             continue
         there = {entry.name for entry in target.folder.list(folder)}
-        names = list(_names(source, target, folder))
-        copied = sum(_copy(source, target, name, name in there) for name in names)
-        print(f"{kind}: {copied} copied, {len(names) - copied} were there")
+        found = [s for s in walk(source.folder, [folder]) if _is_wanted(s, finished)]
+        copied = sum(_copy(source, target, s, s.entry.name in there) for s in found)
+        print(f"{kind}: {copied} copied, {len(found) - copied} were there")
     print(f"views: {_join_views(source, target)} grew")
     target.pack()
     finished = sum(shard.finished for shard in target.visible().values())
@@ -60,35 +60,28 @@ def _check_source(store: Store) -> None:
 def _check_target(store: Store) -> None:
     """Accept a new folder or a store; refuse any other folder, e.g. after a typo."""
     names = {entry.name.partition("/")[0] for entry in store.folder.list()}
-    if names and not names & {"views", *KINDS}:
+    if names and not names & {"views", *SHOWN}:
         found = ", ".join(sorted(names)[:5])
         raise ValueError(f"{store.root} is not a results folder: it holds {found}")
 
 
-def _names(source: Store, target: Store, folder: str) -> Iterator[str]:
-    """Files to copy: no shard that was cut short, no state of a trial that is finished on either
-    side.
+def _is_wanted(stored: Stored, finished: set[str]) -> bool:
+    """Whether a file is copied if it is undamaged: no view, no state of a trial that is finished on
+    either side.
     """
-    if folder == "trials":
-        yield from (shard.name for shard in source.shards())
-        return
-    both = (*source.visible().items(), *target.visible().items())
-    finished = {name for name, shard in both if shard.finished}
-    for entry in source.folder.list(folder):
-        kind = kind_of(entry.name)
-        is_over = kind == "state" and entry.name.split("/")[1] in finished
-        if kind and kind != "search view" and not is_over:
-            yield entry.name
+    is_over = stored.kind == "state" and stored.said["trial"] in finished
+    return stored.kind in KINDS and stored.kind != "search view" and not is_over
 
 
-def _copy(source: Store, target: Store, name: str, there: bool) -> bool:
+def _copy(source: Store, target: Store, stored: Stored, there: bool) -> bool:
     """Copy a file that INTO lacks, or a state that is further than INTO's; whether it was."""
-    if there and kind_of(name) != "state":
+    name = stored.entry.name
+    if there and stored.kind != "state":
         return False
     data = source.folder.read(name)
     if there and read_progress(data) <= read_progress(target.folder.read(name)):
         return False
-    if problem := find_problem(source.folder, name):
+    if problem := find_problem(data, stored):
         name_once(source.folder.path(name), problem)
         return False
     target.folder.write(name, data)

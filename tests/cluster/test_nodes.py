@@ -23,6 +23,7 @@ from tests.support.sweeps.commands import (
     job_environment,
     sweep_command,
 )
+from tests.support.sweeps.processes import is_trainer
 
 REASON = missing()
 pytestmark = [
@@ -133,7 +134,7 @@ def _kill_raylet_at_work(node: Machine, results: Path, driver: subprocess.Popen)
     store, deadline = Store(results), time.time() + 300
     while time.time() < deadline and driver.poll() is None:
         commands = {process.pid: _command(process) for process in node.processes()}
-        if store.shards() and any("ImplicitFunc" in text for text in commands.values()):
+        if store.shards() and any(map(is_trainer, commands.values())):
             (raylet,) = [
                 pid for pid, text in commands.items() if "raylet/raylet" in text.partition(" ")[0]
             ]

@@ -143,25 +143,6 @@ def test_defaults_are_filled_before_hashing():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("model.num_layer", "Did you mean 'model.num_layers'"),
-        ("num_layers", "Did you mean 'model.num_layers'"),
-        ("task.zeropad", "Did you mean 'task.zero_pad'"),
-        ("optim.lr", "unknown field 'optim.lr'"),
-    ],
-)
-def test_an_unknown_name_is_an_error_with_the_nearest(name, message):
-    with pytest.raises(ValueError, match=message):
-        unflatten({name: 1})
-
-
-def test_an_unknown_task_is_an_error_with_the_nearest():
-    with pytest.raises(ValueError, match=r"unknown task 'additon'\. Did you mean 'addition'"):
-        unflatten({"task.name": "additon"})
-
-
-@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("model.num_layers", "two"),
@@ -258,4 +239,4 @@ def test_large_seeds_are_not_rounded():
 def test_contextual_attention_over_weights_that_are_not_finite_diverges(tiny_config):
     changes = {"model.attention": "contextual", "optim.learning_rate": 1000, "optim.grad_clip": 0}
     with pytest.raises(Diverged):
-        list(train(override(tiny_config, changes | {"optim.num_steps": 60})))
+        list(train(override(tiny_config, changes | {"optim.num_steps": 60}), report_every=1))

@@ -64,6 +64,8 @@ REFUSED = {
         *_at_store("report --out README.md", "table depth_ablation --over near"),
         *_at_store("compare depth_ablation norm_ablation"),
         *_split("report --results README.md", "table zzz --results results/published/rounding"),
+        *_split("compare results/published/laptop results/published/laptop"),
+        *_split("compare results/published/rounding results/published/twice_the_steps"),
         ("compare", "depth_ablation", "depth_ablation [paper]", *AT),
         ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation", *AT),
         ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation/NoPE, 3 layer", *AT),

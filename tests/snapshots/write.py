@@ -11,7 +11,6 @@ import io
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.figure import Figure
 
+from analysis.findings import VerdictRow
 from sweeps.engine.store.store import Store
 from tests.snapshots.commands import OPTIONS, PRINTED, REFUSED
 
@@ -167,12 +167,33 @@ def describe_verdicts() -> Described:
     for name in STORES:
         store = Store(PUBLISHED / name)
         views = [load_sweep(store, *view) for view in store.view_names()]
-        rows = sorted(judge(load_findings(), views), key=lambda row: (row.sweep, row.finding))
-        shown = [asdict(row) for row in rows]
+        rows = sorted(judge(load_findings(), views), key=lambda row: (row.finding.sweep, row.text))
         if name != STORES[0]:  # they hold two sweeps
-            shown = [row for row in shown if row["verdict"] not in UNTESTED]
+            rows = [row for row in rows if row.verdict not in UNTESTED]
+        shown = map(describe_verdict, rows)
         lines = ["\n".join(f"{key}: {value}" for key, value in row.items()) for row in shown]
         yield name, "\n\n".join(lines) + "\n"
+
+
+def describe_verdict(row: VerdictRow) -> dict[str, Any]:
+    """What is said of a finding."""
+    finding, decision = row.finding, row.decision
+    return {
+        "finding": row.text,
+        "published": finding.published,
+        "ours": decision.ours,
+        "scale": row.scale,
+        "verdict": row.verdict,
+        "certainty": finding.certainty,
+        "rule": row.rule.text if row.rule else "",
+        "source": finding.source,
+        "sweep": finding.sweep,
+        "n": decision.n,
+        "least_p": None if np.isnan(decision.least_p) else decision.least_p,
+        "oracle": row.oracle,
+        "remark": finding.remark,
+        "is_weaker": row.is_weaker,
+    }
 
 
 def describe_rows() -> Described:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import pandas as pd
 import pytest
@@ -19,7 +18,6 @@ from sweeps import lr_search, packing_search
 from sweeps.__main__ import main as command
 from sweeps.baseline import addition
 from sweeps.engine.launch import launch
-from sweeps.engine.launch.hooks import Hook
 from sweeps.engine.search.results import best_of, read_scores, untried
 from sweeps.engine.search.rounds import Replay, main
 from sweeps.engine.search.space import (
@@ -395,33 +393,6 @@ def test_its_trials_have_a_view_that_is_not_one_of_a_sweep(tmp_path, capsys):
     assert command(["why", "tiny/one, learning_rate=0.001, weight_decay=0.0, 4 steps", *where]) == 0
     assert "trial " in capsys.readouterr().out
     assert command(["verify", *where]) == 0
-
-
-class Heard(Hook):
-    """What a search tells hooks."""
-
-    events: ClassVar[list[str]] = []
-
-    def on_launch(self, launch):
-        self.events.append(launch.title)
-
-    def on_finish(self, trial, outcome):
-        self.events.append(trial.id)
-
-    def on_end(self, launch, code):
-        tried = [planned.trial.id for planned in launch.plans[0].trials]
-        assert sorted(tried) == sorted(self.events[1:])
-        self.events.append(f"ended with {code}")
-
-
-def test_hooks_hear_of_a_search_as_of_a_sweep(tmp_path, monkeypatch):
-    monkeypatch.setattr(Heard, "events", [])
-    told = ["--hook", f"{__name__}:Heard"]
-    search = replace(real_search(), budget={"smoke": Budget(configurations=1, rungs=(0.5, 1.0))})
-    assert main(search, [*QUIET, "--results", str(tmp_path / "r"), *told]) == 0
-    assert Heard.events[0] == "tiny [smoke]"
-    assert len(Heard.events) == 6
-    assert Heard.events[-1] == "ended with 0"
 
 
 def test_a_scale_without_a_budget_is_refused_with_those_that_have_one(tmp_path, capsys):

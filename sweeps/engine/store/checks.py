@@ -50,9 +50,8 @@ def rows_of(rows: pa.Table, record: str) -> pa.Table:
     return rows.filter(pa.array(rows.column("record").to_numpy() == record))
 
 
-def check_shard(folder: Folder, shard: Shard) -> dict[str, Any]:
+def check_shard(data: bytes, shard: Shard) -> dict[str, Any]:
     """The columns `ORIGIN` of its trial. Raises BadFile if the shard is damaged or impossible."""
-    data = folder.read(shard.name)
     rows = conform(read_parquet(data, shard.name, CHECKED), columns_of(CHECKED))
     for column in ("trial_id", "attempt", "status"):
         values = rows.column(column).unique().to_pylist()

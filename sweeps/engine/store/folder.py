@@ -7,6 +7,7 @@ AWS_* variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...). The folder itself ma
 below it is followed, so nothing outside is ever read, written or deleted.
 """
 
+import builtins
 import contextlib
 import json
 import os
@@ -36,6 +37,11 @@ class Entry:
     size: int
     modified: float
     is_file: bool = True
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it, or a folder that it is in, is: those that are not finished are."""
+        return "/." in f"/{self.name}"
 
 
 class StorageFailed(OSError):
@@ -104,14 +110,17 @@ class Folder:
             reason = error.strerror or error
             raise StorageFailed(f"{self.uri} {CANNOT}: {reason}") from error
 
-    def list(self, folder: str = "", hidden: bool = False, links: bool = False) -> list[Entry]:
-        """All files below `folder` (none if it does not exist), sorted by name; `hidden`: those
-        that are not finished instead; `links`: also what is neither file nor folder.
+    def list(self, folder: str = "", links: bool = False) -> list[Entry]:
+        """All whole files below `folder` (none if it does not exist), sorted by name; `links`: also
+        what is neither file nor folder.
         """
+        return [e for e in self.walk(folder) if (links or e.is_file) and not e.is_hidden]
+
+    def walk(self, folder: str = "") -> builtins.list[Entry]:
+        """`list`, with links, and with files that are being written."""
         with self.wrap_errors():
             found = self._list_remote(folder) if self.remote else self._list_local(folder)
-            chosen = (entry for entry in found if ("/." in f"/{entry.name}") == hidden)
-            return sorted((e for e in chosen if links or e.is_file), key=lambda entry: entry.name)
+            return sorted(found, key=lambda entry: entry.name)
 
     def _list_local(self, folder: str) -> Iterator[Entry]:
         if folder and (link := self._link_in(folder)):

@@ -125,7 +125,7 @@ class Store:
     def _problem(self, shard: Shard) -> str:
         """Why a shard is left out; empty if it is undamaged."""
         try:
-            self._origins[shard.name] = check_shard(self.folder, shard)
+            self._origins[shard.name] = check_shard(self.folder.read(shard.name), shard)
         except FileNotFoundError:
             return GONE
         except BadFile as error:

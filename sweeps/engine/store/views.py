@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sweeps.engine.store.checks import name_once, read_view
 from sweeps.engine.store.folder import Entry, Folder
-from sweeps.engine.store.names import Views, kind_of, parse_view
+from sweeps.engine.store.names import Views, parse_name, parse_view
 from sweeps.engine.store.schema import VIEW, view_schema
 from sweeps.engine.store.seal import BadFile, seal
 
@@ -32,7 +32,7 @@ def list_views(folder: Folder, views: Views) -> dict[tuple[str, str], list[Entry
     for entry in folder.list(views, links=True):
         if said := parse_view(entry.name):
             found.setdefault(said, []).append(entry)
-        elif kind_of(entry.name) != "search":  # the winners of one
+        elif parse_name(entry.name)[0] != "search":  # the winners of one
             name_once(folder.path(entry.name), "its name is not that of a sweep and a scale")
     return dict(sorted(found.items()))
 

@@ -151,15 +151,11 @@ def test_many_cells_are_a_map_by_length_the_best_on_top_instead_of_curves(tmp_pa
     assert values[:, column] == pytest.approx(table["em_16_median"].loc[shown])
 
 
-@pytest.mark.parametrize(
-    ("fraction", "text"),
-    [
-        *((1, "100"), (0.9999, "99.9"), (0.998, "99.8"), (0.99, "99.0"), (0.984, "98")),
-        *((0.5, "50"), (0.001, "<1"), (0, "0"), (np.nan, "")),
-    ],
-)
-def test_a_map_prints_what_the_table_prints_as_short_as_it_may(fraction: float, text: str):
-    assert maps.percent_text(fraction) == text
+def test_a_map_prints_what_the_table_prints_as_short_as_it_may():
+    shares = (1, 0.9999, 0.998, 0.99, 0.984, 0.5, 0.001, 0, np.nan)
+    assert [maps.percent_text(share) for share in shares] == (
+        ["100", "99.9", "99.8", "99.0", "98", "50", "<1", "0", ""]
+    )
 
 
 def test_a_map_over_two_lengths_outlines_what_was_trained(tmp_path: Path):
@@ -174,25 +170,22 @@ def test_a_map_over_two_lengths_outlines_what_was_trained(tmp_path: Path):
     assert "map" in names_of(draw_figures(results))
 
 
-def test_failures_are_drawn_if_a_cell_fails_in_one_of_a_hundred_in_several_runs(tmp_path: Path):
-    for share, is_drawn in ((0.009, False), (0.01, True)):
-        results = with_failures(example(), {"NoPE, 3 layers": share})
-        assert ("failures" in names_of(draw_figures(results))) == is_drawn
+def test_bars_are_drawn_where_several_runs_show_something(tmp_path: Path):
+    """A cell that fails in one of a hundred; the patterns of two cells."""
     alone = examples.build_sweep(tmp_path, "alone", {"a": ({}, 9.0), "b": ({}, 5.0)}, num_seeds=1)
-    assert "failures" not in names_of(draw_figures(with_failures(alone, {"a": 0.9})))
+    masses = {"coupling, 1 layer": 0.9, "coupling, 2 layers": 0.6}
+    for results, name, is_drawn in (
+        (with_failures(example(), {"NoPE, 3 layers": 0.009}), "failures", False),
+        (with_failures(example(), {"NoPE, 3 layers": 0.01}), "failures", True),
+        (with_failures(alone, {"a": 0.9}), "failures", False),
+        (with_heads(example(), masses), "patterns", True),
+        (with_heads(example(), masses, num_runs=1), "patterns", False),
+        (with_heads(example(), {"coupling, 1 layer": 0.9}), "patterns", False),
+    ):
+        assert (name in names_of(draw_figures(results))) == is_drawn
     axes = bars.plot_failures(with_failures(example(), {"NoPE, 3 layers": 0.3})).axes[0]
     assert sorted(bar.get_width() for bar in axes.patches)[-1] == pytest.approx(30)
     assert [text.get_text().strip() for text in axes.texts] == ["0"] * (len(CELLS) - 1)
-
-
-def test_patterns_are_bars_of_several_runs_of_several_cells():
-    masses = {"coupling, 1 layer": 0.9, "coupling, 2 layers": 0.6}
-    for results, is_drawn in (
-        (with_heads(example(), masses), True),
-        (with_heads(example(), masses, num_runs=1), False),
-        (with_heads(example(), {"coupling, 1 layer": 0.9}), False),
-    ):
-        assert ("patterns" in names_of(draw_figures(results))) == is_drawn
     axes = bars.plot_patterns(with_heads(example(), masses)).axes[0]
     widths = sorted(bar.get_width() for bar in axes.patches if bar.get_width())
     assert widths == pytest.approx([30, 45, 60, 90])

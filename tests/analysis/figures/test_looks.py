@@ -134,15 +134,12 @@ def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_p
         assert names == ["reference", "RMSNorm", "LayerNorm"]
         colors = [line.get_color() for line in lines_of(axes)[1:]]
         assert colors == list(style.OTHER_COLORS[:2]), "norms have no order"
+    for axes in plot_lengths(make_grid(tmp_path / "b", grid(BASE, n=NORMS, m=METHODS))).axes:
+        colors = [style.METHOD_COLORS[name] for name in ("learned coupled", "NoPE")]
+        assert [line.get_color() for line in lines_of(axes)] == colors, "methods keep theirs"
     (axes,) = figures["grid"].figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["RMSNorm", "LayerNorm"]
-
-
-def test_methods_on_the_second_axis_have_the_colours_of_methods(tmp_path: Path):
-    for axes in plot_lengths(make_grid(tmp_path, grid(BASE, norm=NORMS, method=METHODS))).axes:
-        expected = [style.METHOD_COLORS["learned coupled"], style.METHOD_COLORS["NoPE"]]
-        assert [line.get_color() for line in lines_of(axes)] == expected
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_what_holds_comes_first_and_nothing_that_was_not_run_is_listed(published
     assert "Residue rings in packed rows" not in text, "its sweep is not on the page"
     headline = next(text for text in found.all("p") if "median exact match above 95 %" in text)
     assert "up to length 200, the longest tested" in headline
-    assert "(17x in length, 1.9x in tokens of the longest training row)" in headline
+    assert "(17× in length, 1.9× in tokens of the longest training row)" in headline
     assert found.all("h1") == ["Length generalization of Transformers: ablations"]
 
 

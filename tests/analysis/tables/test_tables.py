@@ -50,15 +50,6 @@ def test_oracle_says_that_it_leaks():
     assert "not a result" in notes
 
 
-def test_lengths_that_were_left_early_are_said():
-    results = example()
-    assert "NOT ALL EXAMPLES" not in "\n".join(ablation_table(results).notes)
-    trials = results.trials.assign(**{"eval.stop_error": [0.05, None, *[0.0] * 16]})
-    notes = "\n".join(ablation_table(dataclasses.replace(results, trials=trials)).notes)
-    assert "NOT ALL EXAMPLES" in notes
-    assert "eval.stop_error up to 0.05" in notes
-
-
 def test_a_cell_without_runs_shows_dashes():
     results = example()
     gone = results.trials["cell"] == "NoPE, 3 layers"

@@ -76,14 +76,6 @@ def test_a_file_gives_back_its_rows(tmp_path):
             assert row[name] == (pytest.approx(value) if isinstance(value, float) else value)
 
 
-def test_a_damaged_file_is_named_and_left_out(tmp_path, capfd):
-    folder = Folder(tmp_path)
-    folder.write("mechanism/ab/ab12.parquet", b"PAR1 but no more")
-    assert mechanisms.load(folder, ["ab12"]).num_rows == 0
-    said = capfd.readouterr().err
-    assert "mechanism/ab/ab12.parquet: not a readable Parquet file" in said
-
-
 def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path, capfd):
     asked, unasked = CONFIG, override(CONFIG, {"seed": 1})
     outcome = run_attempt(asked, Settings(results=str(tmp_path), diagnose=10))

@@ -148,6 +148,11 @@ def mentions(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
+def is_trainer(command: str) -> bool:
+    """Whether it is what Ray calls a process that runs trials, at work or not."""
+    return command.startswith(("ray::ResourceTrainable", "ray::Worker"))
+
+
 def arguments(results: Path | str) -> list[str]:
     return ["--scale", "smoke", "--executor", "inline", "--results", str(results)]
 

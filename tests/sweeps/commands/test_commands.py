@@ -168,17 +168,6 @@ def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tin
     assert "2 finished trials: code version unknown" in printed
 
 
-def test_status_without_names_has_a_line_per_view(tmp_path, capsys):
-    assert command("status", tmp_path) == 0
-    assert "no sweep has been run" in capsys.readouterr().out
-    assert run(tmp_path) == 0
-    capsys.readouterr()
-    assert command("status", tmp_path) == 0
-    assert ["tiny", "smoke", "4", "4", "0", "0", "0", "0"] in [
-        line.split() for line in capsys.readouterr().out.splitlines()
-    ]
-
-
 def test_why_begins_with_the_result_and_has_everything_as_json(tmp_path, capsys, tiny):
     assert run(tmp_path) == 0
     store, (first, *_) = Store(tmp_path), tiny.trials("smoke")
@@ -334,46 +323,6 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
     assert re.search(r"!!  results .*cannot be written", printed)
     assert re.search(r"!!  MLflow .*127\.0\.0\.1", printed)
     assert printed.count("fix: ") == 2
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # mlflow's own
-def test_the_mirror_is_rebuilt_to_the_same_runs_metrics_and_parameters(
-    tmp_path, capsys, monkeypatch
-):
-    from mlflow.tracking import MlflowClient
-
-    from sweeps.engine.launch.mirror import target
-    from sweeps.engine.launch.mirror.target import local_uri
-
-    monkeypatch.setattr(target, "PATIENCE", 240.0)  # a busy machine makes a database in a minute
-    store = Store(tmp_path)
-    flags = ["--executor", "inline", "--scale", "smoke", "--no-report"]
-    assert command("run", tmp_path, "tiny", *flags) == 0
-
-    def content(uri: str) -> list[tuple[object, ...]]:
-        client = MlflowClient(tracking_uri=uri)
-        experiment = client.get_experiment_by_name("tiny [smoke]")
-        found = []
-        for r in client.search_runs([experiment.experiment_id]):
-            histories = {
-                key: [(m.step, m.value) for m in client.get_metric_history(r.info.run_id, key)]
-                for key in sorted(r.data.metrics)
-            }
-            kept = {k: v for k, v in r.data.tags.items() if k.startswith("pcore.")}
-            found.append((r.info.run_name, r.info.status, r.data.params, histories, kept))
-        return sorted(found, key=str)
-
-    before, other = content(local_uri(store)), f"sqlite:///{tmp_path}/other.db"
-    assert len(before) == 5
-    assert command("mirror", tmp_path, "--tracking-uri", other) == 0
-    assert "tiny [smoke]: 4 trials in sqlite:///" in capsys.readouterr().out
-    assert content(other) == before
-    again = ("tiny", "--scale", "smoke", "--tracking-uri", other)  # in place of the old
-    assert command("mirror", tmp_path, *again) == 0
-    assert content(other) == before
-    assert command("mirror", tmp_path, "--scale", "paper") == 2
-    assert "holds no such view" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ Processes are ended by their pids; nothing here stops a Ray that the test did no
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
@@ -25,25 +24,6 @@ from tests.support.sweeps.commands import (
 from tests.support.sweeps.processes import end, mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-def test_plain_python_on_an_embedded_ray_and_the_second_run_starts_nothing(tmp_path):
-    first = subprocess.run(
-        sweep_command(), cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
-    )
-    assert first.returncode == 0, first.stdout + first.stderr
-    check_complete(tmp_path, first.stdout)
-    assert "12/12 done, 0 running, 0 failed" in first.stdout
-    assert "Traceback" not in first.stdout + first.stderr
-    assert (tmp_path / "mlflow.db").is_file()
-    began = time.time()
-    second = subprocess.run(
-        sweep_command(), cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True
-    )
-    assert second.returncode == 0, second.stdout + second.stderr
-    assert "12 trials, 12 finished, 0 to run" in second.stdout
-    assert time.time() - began < 30
-    assert len(Store(tmp_path).shards()) == 12
 
 
 @pytest.fixture(scope="module")
@@ -144,16 +124,3 @@ def test_a_sweep_that_finds_no_room_says_who_holds_it_and_goes_on_later(head, tm
                 process.kill()
                 process.wait()
                 process.stdout.close()
-
-
-def test_a_trial_that_no_node_can_hold_is_refused(tmp_path):
-    done = subprocess.run(
-        sweep_command("--no-mlflow", "--gpus-per-trial", "64"),
-        cwd=ROOT,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "one trial needs 1 CPU and 64 GPU on one node; the nodes have: " in done.stderr
-    assert "Traceback" not in done.stderr

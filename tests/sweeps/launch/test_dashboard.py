@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: what `make dashboard` shows after a sweep."""
+"""The dashboard: what `make dashboard` serves after a sweep."""
 
 import os
 import socket
@@ -14,7 +14,6 @@ from sweeps.engine.launch.launch import report_folder
 from sweeps.engine.launch.mirror.target import find_home, local_uri
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
-from tests.support.browser import BROWSER, FLAGS
 from tests.support.sweeps.processes import wait_until
 from tests.support.sweeps.tiny import make_sweep, run
 
@@ -49,30 +48,12 @@ def dashboard(tmp_path):
         server.wait(timeout=30)
 
 
-def read_page(address: str, profile: Path, *expected: str) -> str:
-    """The page as the browser has built it, given more and more time until it shows all of this."""
-    page = ""
-    for attempt, seconds in enumerate((20, 60, 180, 180, 180)):
-        page = _dump(address, profile / str(attempt), 1000 * seconds)
-        if all(text in page for text in expected):
-            return page
-    missing = [text for text in expected if text not in page]
-    pytest.fail(f"{address} does not show {missing}")
-
-
-def _dump(address: str, profile: Path, milliseconds: int) -> str:
-    command = [str(BROWSER), *FLAGS, "--disable-quic", f"--user-data-dir={profile}"]
-    command += ["--window-size=1500,6000", f"--virtual-time-budget={milliseconds}", "--dump-dom"]
-    return subprocess.run([*command, address], capture_output=True, text=True, timeout=120).stdout
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
-@pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
-def test_a_browser_shows_the_sweep_and_its_curve_by_length(dashboard, tmp_path):
-    """MLflow is filled while its pages are served, and they answer to their own names only: a page
-    in a browser may point a name of its own at this machine.
-    """
+def test_a_dashboard_fills_mlflow_while_it_serves_its_pages_under_their_own_names_only(
+    dashboard, tmp_path
+):
+    """A page in a browser may point a name of its own at this machine."""
     from mlflow.tracking import MlflowClient
 
     address, opened = dashboard
@@ -81,10 +62,6 @@ def test_a_browser_shows_the_sweep_and_its_curve_by_length(dashboard, tmp_path):
     wait_until(lambda: client.get_experiment_by_name("tiny [smoke]"))
     experiment = client.get_experiment_by_name("tiny [smoke]").experiment_id
     wait_until(lambda: len(client.search_runs([experiment], "status = 'FINISHED'")) == 5)
-    (child,) = client.search_runs([experiment], "tags.`mlflow.runName` = 'two · seed 1'")
-    page = f"{address}/#/experiments/{experiment}/runs/{child.info.run_id}/model-metrics"
-    read_page(page, tmp_path / "page", "two · seed 1", "exact_match_by_length", "loss")
-
     url = f"{address}/api/2.0/mlflow/experiments/search?max_results=1"
     assert urllib.request.urlopen(url, timeout=20).status == 200
     for host in ("192.168.1.5", "10.0.0.1:5000", "172.16.0.1", "evil.example"):

@@ -12,12 +12,10 @@ import pytest
 
 from sweeps.__main__ import main as command
 from sweeps.engine.launch.cli import main
-from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.launch.mirror import process
 from sweeps.engine.launch.mirror.process import Mirror
 from sweeps.engine.launch.mirror.target import PATIENCE, find_target, local_uri
 from sweeps.engine.launch.mirror.tracking import _milliseconds, connect
-from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import running
 from sweeps.engine.trial.processes import this_process
@@ -170,19 +168,6 @@ def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store, 
 
 
 @pytest.mark.slow
-def test_a_launch_shows_its_trials_while_they_run_and_waits_at_its_end(tmp_path, capfd):
-    store = Store(tmp_path)
-    flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(tmp_path)]
-    assert main(make_sweep(one={}), flags) == 0
-    assert "mirror incomplete" not in capfd.readouterr().err
-    children, parent = runs_of(store)
-    assert {run.info.status for run in (*children.values(), parent)} == {"FINISHED"}
-    began = time.time()
-    assert main(make_sweep(one={}), flags) == 0  # nothing is missing: MLflow is not even imported
-    assert time.time() - began < 10
-
-
-@pytest.mark.slow
 def test_moved_and_copied_results_are_mirrored_anew_and_the_old_place_is_left_alone(
     store, tmp_path
 ):
@@ -227,19 +212,6 @@ def test_a_file_system_without_links_and_locks_is_enough(store, monkeypatch):
     mirror(store)
     assert len(runs_of(store)[0]) == 4
     assert not list(store.folder.local.glob(".*.tmp*"))
-
-
-@pytest.mark.slow
-def test_a_search_shows_trials_that_it_did_not_know_when_it_began(store):
-    plan = make_plan(make_sweep(), "smoke", None, store, priced=False)
-    rows = view_rows(plan)
-    store.folder.delete(entry.name for entry in store.folder.list("views"))
-    store.write_view(rows[:1], "searches")
-    live = mirror(store)
-    assert len(runs_of(store)[0]) == 1
-    store.write_view(rows, "searches")
-    live.update()
-    assert len(runs_of(store)[0]) == 4
 
 
 def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd):

@@ -16,12 +16,10 @@ import pytest
 from pcore.config import override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
-from sweeps.engine.store import packs as store_packs
 from sweeps.engine.store import store as store_module
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.names import parse_view
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Settings, run_attempt
 from tests.support.services.object_store import WEED, object_store, open_client
 from tests.support.sweeps.processes import (
     ROOT,
@@ -31,7 +29,6 @@ from tests.support.sweeps.processes import (
     rows,
     wait_until,
 )
-from tests.support.sweeps.tiny import interrupt_attempt
 
 CONFIG = addition("smoke")
 COUNTS = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
@@ -133,20 +130,6 @@ def test_a_store_holds_its_contract(place):
     store.write_view([row])
     assert fresh.view_names() == [("a", "smoke")]
     assert fresh.load_view("a", "smoke").num_rows == 1
-
-
-def test_a_trial_continues_exactly_from_its_state(place, tmp_path):
-    config = override(CONFIG, {"optim.num_steps": 120})
-    with pytest.raises(KeyboardInterrupt):
-        interrupt_attempt(config, place)
-    assert Folder(place).exists(f"checkpoints/{trial_id(config)}/state.pt")
-    assert run_attempt(config, Settings(results=place)).status == "ok"
-    names = {entry.name.rpartition("/")[2] for entry in Folder(place).list("checkpoints")}
-    assert names == {"last.pt"}
-    whole = tmp_path / "whole"
-    assert run_attempt(config, Settings(results=str(whole))).status == "ok"
-    assert rows(place) == rows(whole)
-    assert Store(place).load(record="trial").to_pylist()[0]["first_step"] == 50
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
@@ -271,18 +254,6 @@ def test_readers_pack_nothing_and_packing_leaves_the_rows_as_they_were(many):
     assert Store(many.root).load(record="evaluation", columns=["trial_id"]).num_rows == 26
 
 
-def test_packing_holds_one_chunk_of_shards_at_a_time(many, monkeypatch):
-    read, most = store_packs.read_shards, list[int]()
-
-    def count(folder, shards, *rest):
-        most.append(len(shards))
-        return read(folder, shards, *rest)
-
-    monkeypatch.setattr(store_packs, "read_shards", count)
-    many.pack()
-    assert most == [store_module.CHUNK] * 4
-
-
 def test_rows_of_packs_are_read_from_packs(many, monkeypatch):
     many.pack()
     monkeypatch.setattr(store_module, "read_shards", lambda folder, shards, *_: list(shards))
@@ -308,13 +279,6 @@ def test_a_kill_amid_packing_leaves_whole_packs_and_the_rest_is_packed_next(many
     assert len(Store(many.root).packs.index()) == 10
     Store(many.root).pack()
     assert len(Store(many.root).packs.index()) == 20
-    assert contents(many.root) == expected
-
-
-def test_a_shard_in_two_packs_is_counted_once(many):
-    expected = contents(many.root)
-    for _ in range(3):  # launches that packed at the same time
-        store_packs.Packs(many.folder).add(many.shards()[:10])
     assert contents(many.root) == expected
 
 
@@ -481,19 +445,6 @@ def test_a_wrong_key_is_refused_in_a_sentence(server):
 def test_a_prefix_without_results_is_refused(server, capsys):
     assert main(["status", "--results", f"{server.bucket}/no/such"]) == 2
     assert "there is no results folder" in capsys.readouterr().err
-
-
-@s3_test
-def test_packs_work_on_s3(server, monkeypatch):
-    monkeypatch.setattr(store_module, "CHUNK", 10)
-    store = Store(f"{server.bucket}/packs")
-    for part in range(3):
-        fill(store, range(12 * part, 12 * part + 12))
-        store.pack()
-        assert Store(store.root).load(record="evaluation").num_rows == 12 * (part + 1)
-    assert len(packs_of(store)) == 3 * 3, "three packs, a file per kind of record"
-    store.folder.delete(packs_of(store))
-    assert Store(store.root).load(record="evaluation").num_rows == 36
 
 
 @s3_test

@@ -1,6 +1,5 @@
-"""Parts on two machines add up: rows of merged stores are those of one uninterrupted run."""
+"""A merge copies what is missing, the further one of two states, and what launches listed."""
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -9,60 +8,20 @@ from pcore.checkpoint import read_progress
 from pcore.config import override
 from sweeps.__main__ import main as sweeps_main
 from sweeps.commands.merge import merge_stores
-from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
-from tests.support.sweeps.tiny import CONFIG, TIMING, interrupt_attempt, make_sweep, run
-
-MEASURED = ["seconds", "host", "launch"]
+from tests.support.sweeps.tiny import CONFIG, interrupt_attempt, make_sweep, run
 
 
 def merge(source: Path, target: Path, no_weights: bool = False) -> int:
     return merge_stores(str(source), str(target), weights=not no_weights)
 
 
-def rows(folder: Path) -> list[dict]:
-    """All that is not time or place, in an order of its own."""
-    table = Store(folder).load()
-    table = table.drop_columns([n for n in [*MEASURED, *TIMING] if n in table.column_names])
-    return sorted(table.to_pylist(), key=repr)
-
-
 def files(folder: Path) -> dict[str, bytes]:
     kept = ("trials", "views", "mechanism", "checkpoints")
     found = (f for name in kept for f in (folder / name).rglob("*") if f.is_file())
     return {str(f.relative_to(folder)): f.read_bytes() for f in found}
-
-
-def slow_sweep() -> Sweep:
-    """Two cells of 170 steps: reports at steps 50, 100 and 150."""
-    cells = grid(
-        override(CONFIG, {"optim.num_steps": 170}),
-        arm=arms({"one": {}, "two": {"model.num_layers": 2}}),
-    )
-    seeds = {"smoke": "1", "laptop": "1", "paper": "1"}
-    return Sweep(name="s", title="In parts", claim="A claim.", cells=lambda s: cells, seeds=seeds)
-
-
-@pytest.mark.slow
-def test_parts_on_two_machines_give_the_rows_of_one_run(tmp_path):
-    """Each goes on with the trial that the other one left."""
-    whole, one, two = (tmp_path / name for name in ("whole", "one", "two"))
-    assert run(slow_sweep(), whole) == 0
-    trials, parts = slow_sweep().trials("smoke"), 0
-    for here, there in itertools.cycle([(one, two), (two, one)]):
-        left = [trial for trial in trials if trial.id not in Store(here).visible()]
-        if not left:
-            break
-        with pytest.raises(KeyboardInterrupt):
-            interrupt_attempt(left[0].config, here)
-        merge(here, there)
-        parts += 1
-    assert parts > 4
-    merge(two, one)
-    assert run(slow_sweep(), one) == 0
-    assert rows(one) == rows(two) == rows(whole)
 
 
 def test_a_merge_copies_what_is_missing_and_changes_nothing(tmp_path, capfd):

@@ -8,7 +8,6 @@ import itertools
 import json
 import random
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from sweeps.engine.store.store import Store
 from sweeps.engine.trial import running as running_file
 from sweeps.engine.trial.processes import Process, this_process
 from sweeps.engine.trial.running import Observer, Taken, attempts_at, running
-from tests.support.sweeps.processes import ROOT, check_once, ok_shards, run, start, wait_until
+from tests.support.sweeps.processes import check_once, ok_shards, run, start, wait_until
 from tests.support.sweeps.tiny import CONFIG, attempt_telling
 
 TRIAL = "a" * 16
@@ -101,7 +100,7 @@ class SteppedFolder(Folder):
         self.stage.step(self.who)
         self.stage.files[name] = data
 
-    def list(self, folder: str = "", hidden: bool = False, links: bool = False) -> list[Entry]:
+    def list(self, folder: str = "", links: bool = False) -> list[Entry]:
         self.stage.step(self.who)
         return [Entry(name, 1, 0.0) for name in sorted(self.stage.files)]
 
@@ -170,19 +169,6 @@ def test_the_interleavings_do_find_a_protocol_that_looks_before_it_asks(monkeypa
     monkeypatch.setitem(globals(), "running", careless)
     with pytest.raises(AssertionError, match=r"\[\d, \d\], order"):
         play([0, 1] * 10, 2)
-
-
-def test_many_processes_never_hold_a_trial_twice(tmp_path):
-    (tmp_path / "held").mkdir()
-    command = [sys.executable, "-m", "tests.support.sweeps.claims", str(tmp_path), "3", "40"]
-    workers = [
-        subprocess.Popen([*command, str(seed)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
-        for seed in range(4)
-    ]
-    for worker in workers:
-        _, complaint = worker.communicate(timeout=200)
-        assert worker.returncode == 0, complaint
-    assert not Folder(tmp_path / "results").list("running")
 
 
 # Dead or alive
