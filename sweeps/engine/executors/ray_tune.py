@@ -127,8 +127,9 @@ def scratch_folder() -> Generator[str]:
     """A temporary folder for Tune; those of drivers that were killed are removed."""
     for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
         pid = left.name.removeprefix(SCRATCH).partition("-")[0]
-        if pid.isdecimal() and left.stat().st_uid == os.getuid() and not _is_alive(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another launch was faster
+            if pid.isdecimal() and left.lstat().st_uid == os.getuid() and not _is_alive(int(pid)):
+                shutil.rmtree(left, ignore_errors=True)
     folder = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
     try:
         yield folder

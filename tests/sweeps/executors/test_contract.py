@@ -179,3 +179,18 @@ def test_an_interrupt_on_ray_asks_own_attempts_to_save_and_waits_for_them(tmp_pa
         record.finished(Outcome(trial_id="a" * 16, status="held", seconds=1.0))
         assert stopper.stop_all()
     assert not pickle.loads(pickle.dumps(stopper)).__dict__
+
+
+def test_scratch_folders_of_killed_drivers_go_and_nothing_else(tmp_path, monkeypatch):
+    from sweeps.engine.executors.ray_tune import SCRATCH, scratch_folder
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    names = {"killed": f"{SCRATCH}999999999-a", "alive": f"{SCRATCH}{os.getpid()}-a"}
+    names |= {"other": "theirs", "odd": f"{SCRATCH}x-a"}
+    for name in names.values():
+        (tmp_path / name).mkdir()
+    (tmp_path / f"{SCRATCH}999999998-a").symlink_to(tmp_path / "nowhere")
+    with scratch_folder() as folder:
+        assert os.path.isdir(folder)
+    left = {entry.name for entry in tmp_path.iterdir() if not entry.is_symlink()}
+    assert left == set(names.values()) - {names["killed"]}
