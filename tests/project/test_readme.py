@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.rows import read_rows
 from pcore.cli.own_code import read_template, write_template
 from sweeps import depth_ablation
 from sweeps.commands.catalogue import find_sweep
@@ -113,6 +114,20 @@ def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "coupling, 2 layers" in done.stdout
+
+
+@pytest.mark.slow  # needs what only `make test-slow` installs
+def test_the_query_in_duckdb_gives_the_medians_of_the_table(monkeypatch):
+    import duckdb
+
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "running.md").read_text()
+    (query,) = re.findall(r"```sql\n(.*?)```", page, flags=re.DOTALL)
+    rows = read_rows("results/published/laptop", "depth_ablation", scale="laptop")
+    tested = rows[rows["range"] == "test"].groupby(["cell", "length"])["exact_match"]
+    wanted = {key: (found.count(), pytest.approx(found.median())) for key, found in tested}
+    assert {(c, n): (runs, m) for c, n, runs, m in duckdb.sql(query).fetchall()} == wanted
+    assert len(wanted) > 20
 
 
 def test_the_notebook_goes_from_published_rows_to_an_own_arm_and_latex(
