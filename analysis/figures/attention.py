@@ -39,7 +39,7 @@ def plot_attention(attention: AttentionMap) -> Figure:
                 _draw(one, panel[1])
                 _label(one, attention)
         titles = ["" if panel is None else panel[0] for panel in panels]
-        style.label_panels(axes, PANELS_ACROSS, titles, "", "current token")
+        style.label_panels(axes, PANELS_ACROSS, titles, "attended token", "current token")
         for one, panel in zip(axes, panels, strict=True):
             if panel is None:
                 one.remove()
