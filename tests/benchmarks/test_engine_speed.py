@@ -176,11 +176,14 @@ def test_overhead_per_trial(tmp_path, mirror, record):
         each[executor], work = _measure_overhead(tmp_path, MANY, executor, mirror)
         record(f"engine: overhead per trial, {executor}{beside}", f"{each[executor]:.1f} ms")
         record(f"engine: a trial's own work, {executor}{beside}", f"{work:.1f} ms")
-    ratio, limit = each["ray"] / each["inline"], "" if mirror else f"< {MOST}"
-    record(f"engine: overhead on Ray over inline{beside}", f"{ratio:.2f}", limit)
+    ratio = each["ray"] / each["inline"]
+    record(f"engine: overhead on Ray over inline{beside}", f"{ratio:.2f}")
     if not mirror:
-        record("engine: an empty trial of Tune", f"{_measure_tune(tmp_path):.1f} ms")
-        assert ratio < MOST
+        empty = _measure_tune(tmp_path)
+        ours = (each["ray"] - empty) / each["inline"]
+        record("engine: an empty trial of Tune", f"{empty:.1f} ms")
+        record("engine: overhead beyond it, over inline", f"{ours:.2f}", f"< {MOST}")
+        assert ours < MOST
 
 
 def test_trials_of_seconds_take_as_long_on_ray(tmp_path, record):
