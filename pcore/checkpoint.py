@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pcore.config import TrialConfig, check_bounds, flatten, trial_id, unflatten
+from pcore.config import Scalar, TrialConfig, check_bounds, flatten, trial_id, unflatten
 from pcore.encodings import Learned, Residues, find_encoding
 from pcore.model import Transformer, make_model, mixing_parts
 from pcore.registry import NOT_OWN
@@ -86,13 +86,11 @@ def _read(data: bytes, name: str) -> dict[str, Any]:
     if not isinstance(payload, dict) or not isinstance(payload.get("config"), dict):
         raise ValueError(f"{name} is not a model checkpoint of pcore")
     fields = payload["config"].items()
-    if "model" not in payload or not all(isinstance(k, str) and _is_scalar(v) for k, v in fields):
+    if "model" not in payload or not all(
+        isinstance(k, str) and isinstance(v, Scalar) for k, v in fields
+    ):
         raise ValueError(f"{name} is not a model checkpoint of pcore")
     return payload
-
-
-def _is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def save_state(path: str | Path, config: TrialConfig, state: dict[str, Any]) -> None:

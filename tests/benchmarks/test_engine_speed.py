@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 
 from analysis.load import load_sweep
 from analysis.tables.sweep_tables import ablation_table
-from pcore.config import override
+from pcore.config import TrialConfig, override
 from pcore.flops import count_train_flops
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import list_sweep
@@ -30,55 +30,47 @@ from sweeps.engine.executors.ray_tune import SCRATCH, tune
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
-from sweeps.engine.spec import Sweep, axis, grid
+from sweeps.engine.spec import Point, Sweep, axis, grid
 from sweeps.engine.store.names import parse_shard
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 STEPS = tuple(range(1, 101))
-DEEPER = Sweep(
-    name="deeper",
-    title="A large sweep of which nothing was measured",
-    claim="100 cells, 100 seeds.",
-    cells=lambda scale: grid(
-        override(addition("smoke"), {"model.num_layers": 4}), steps=axis("optim.num_steps", *STEPS)
-    ),
-    seeds={"smoke": "100", "laptop": "100", "paper": "100"},
+
+
+def made_up(name: str, seeds: int, base: TrialConfig, **axes: Sequence[Point]) -> Sweep:
+    """A grid for a measurement, with so many seeds at every scale."""
+    replicates = dict.fromkeys(("smoke", "laptop", "paper"), str(seeds))
+    return Sweep(
+        name=name, title=name, claim=name, cells=lambda _: grid(base, **axes), seeds=replicates
+    )
+
+
+# 100 cells with 100 seeds each; of the deeper one nothing was measured.
+DEEPER = made_up(
+    "deeper",
+    100,
+    override(addition("smoke"), {"model.num_layers": 4}),
+    steps=axis("optim.num_steps", *STEPS),
 )
-LARGE = Sweep(
-    name="large",
-    title="A large sweep",
-    claim="100 cells, 100 seeds.",
-    cells=lambda scale: grid(
-        addition("smoke"),
-        steps=axis("optim.num_steps", *STEPS[:25]),
-        heads=axis("model.num_heads", 1, 2, 4, 8),
-    ),
-    seeds={"smoke": "100", "laptop": "100", "paper": "100"},
+LARGE = made_up(
+    "large",
+    100,
+    addition("smoke"),
+    steps=axis("optim.num_steps", *STEPS[:25]),
+    heads=axis("model.num_heads", 1, 2, 4, 8),
 )
 NO_OP = override(
     addition("smoke"),
     {"optim.num_steps": 1, "optim.batch_size": 1, "eval.num_examples": 1, "eval.near_lengths": ()},
 )
-MANY = Sweep(
-    name="many",
-    title="Trials that do next to nothing",
-    claim="One step on one example.",
-    cells=lambda scale: grid(
-        NO_OP, rate=axis("optim.learning_rate", *(i / 1e4 for i in range(1, 51)))
-    ),
-    seeds={"smoke": "4", "laptop": "4", "paper": "4"},
-)
-SECONDS = Sweep(
-    name="seconds",
-    title="Trials of some seconds",
-    claim="Laptop scale, but for the number of steps.",
-    cells=lambda scale: grid(
-        override(addition("laptop"), {"optim.num_steps": 100}),
-        rate=axis("optim.learning_rate", 1e-3, 2e-3),
-    ),
-    seeds={"smoke": "3", "laptop": "3", "paper": "3"},
+MANY = made_up("many", 4, NO_OP, rate=axis("optim.learning_rate", *(i / 1e4 for i in range(1, 51))))
+SECONDS = made_up(  # of some seconds each: laptop scale, but for the number of steps
+    "seconds",
+    3,
+    override(addition("laptop"), {"optim.num_steps": 100}),
+    rate=axis("optim.learning_rate", 1e-3, 2e-3),
 )
 EMPTY = 250  # trials of Tune that do nothing
 MOST = 1.3  # times what is inline
