@@ -184,22 +184,24 @@ def check_bounds(config: TrialConfig) -> None:
         for f in dataclasses.fields(values):
             value = getattr(values, f.name)
             bounds = {"high": MAX_LENGTH} if group == "task" else f.metadata
-            for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, int) or (isinstance(number, float) and group != "task"):
-                    _check_bound(f"{group}.{f.name}", number, value, bounds)
+            numbers = value if isinstance(value, tuple) else (value,)
+            kinds = (int,) if group == "task" else (int, float)
+            for number in numbers:
+                if isinstance(number, kinds) and (wrong := _beyond(number, bounds)):
+                    which = f" holds {number}, which" if len(numbers) > 1 else ""
+                    raise ValueError(f"{group}.{f.name}={_to_scalar(value)}{which} {wrong}")
 
 
-def _check_bound(name: str, number: float, value: Any, bounds: Mapping[str, Any]) -> None:
-    said = f"{name}={number}"
-    if isinstance(value, tuple) and len(value) > 1:
-        said = f"{name}={format_numbers(value)} holds {number}, which"
+def _beyond(number: float, bounds: Mapping[str, Any]) -> str:
+    """What is wrong with a number; empty if it is within the bounds of `option`."""
     low, high = bounds.get("low", number), bounds.get("high", number)
     if number < low or number > high:
-        raise ValueError(f"{said} is {f'below {low}' if number < low else f'above {high}'}")
+        return f"is below {low}" if number < low else f"is above {high}"
     if "above" in bounds and number <= bounds["above"]:
-        raise ValueError(f"{said} must be above {bounds['above']}")
+        return f"must be above {bounds['above']}"
     if "below" in bounds and number >= bounds["below"]:
-        raise ValueError(f"{said} must be below {bounds['below']}")
+        return f"must be below {bounds['below']}"
+    return ""
 
 
 def trial_id(config: TrialConfig) -> str:

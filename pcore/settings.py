@@ -79,7 +79,7 @@ class PositionConfig:
     id_scale_max: int = option(1, low=1, high=MAX_COUNT)
     table_init: Literal["normal", "orthogonal", "rotation"] = "normal"
     freeze_table: bool = False
-    rotary_base: float = option(10000.0, above=0)
+    rotary_base: float = option(10000.0, above=0, high=MAX_COUNT)
     moduli: tuple[int, ...] = option((), later=True)
 
     def level_limits(self, num_levels: int) -> tuple[int, ...]:
@@ -177,10 +177,10 @@ class OptimConfig:
     final_lr_fraction: float = option(0.1, low=0, high=1)
     beta1: float = option(0.9, low=0, below=1)
     beta2: float = option(0.999, low=0, below=1)
-    eps: float = option(1e-8, above=0)
-    weight_decay: float = option(0.0, low=0)
+    eps: float = option(1e-8, above=0, high=1)
+    weight_decay: float = option(0.0, low=0, high=1000)
     final_decay_fraction: float = option(1.0, low=0, high=1, later=True)
-    grad_clip: float = option(1.0, low=0)
+    grad_clip: float = option(1.0, low=0, high=MAX_COUNT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,7 +208,7 @@ class EvalConfig:
     num_examples: int = option(2000, low=1, high=MAX_COUNT)
     checkpoints: tuple[str, ...] = ("last",)
     num_checks: int = option(20, low=1, high=MAX_COUNT)
-    attention_factor: float = option(1.0, above=0)
+    attention_factor: float = option(1.0, above=0, high=1000)
     length_budget: int = option(0, low=0, later=True)
 
     def examples_at(self, length: int) -> int:
