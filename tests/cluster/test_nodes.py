@@ -1,5 +1,5 @@
-"""A Ray cluster of three nodes, each with its own address and host name, loses one of them in the
-middle of a sweep.
+"""A Ray cluster of three nodes, each with its own address and host name: one has other own code
+than the rest, one is lost in the middle of a sweep.
 """
 
 import os
@@ -32,47 +32,56 @@ pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
 ]
 PORT, DASHBOARD = "6479", "8379"
+OWN = "from pcore.encodings.embeddings import Learned\n\n\nclass Mine(Learned):\n    number = {}\n"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """A head without CPUs and two workers with token authentication; the nodes, and the environment
-    of their users.
+    of their users. On the last one there is another file where the others have `mine.py`.
     """
     private = tmp_path_factory.mktemp("cluster")
     token = private / "token"
     token.touch(mode=0o600)
     token.write_text("0123456789abcdef" * 4)
     secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-    secret |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    for number, name in enumerate(("code", "other")):
+        (private / name).mkdir()
+        (private / name / "mine.py").write_text(OWN.format(number))
+    path = f"{private / 'code'}{os.pathsep}{ROOT}"
+    secret |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": path}
     # A node that is silent is dead after 5 s, not after 50.
     secret |= {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "5000"}
     secret |= {"RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{DASHBOARD}"}
     users = environment(private / "results", **secret)
     try:
         with machines(["head", "left", "right"]) as nodes:
-            _start_nodes(nodes, users)
+            _start_nodes(nodes, users, private)
             yield nodes, users
     finally:
         for folder in Path("/tmp").glob(f"pn{os.getpid()}*"):
             shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
 
 
-def _start_nodes(nodes: list[Machine], users: dict[str, str]) -> None:
+def _start_nodes(nodes: list[Machine], users: dict[str, str], private: Path) -> None:
     head = nodes[0]
+    mount = f"mount --bind {private / 'other'} {private / 'code'}"
     options = ["--head", "--port", PORT, "--node-ip-address", head.address]
     options += ["--dashboard-host", "127.0.0.1", "--dashboard-port", DASHBOARD]
     _start(head, users, "--num-cpus", "0", *options)
     for node in nodes[1:]:
         join = ["--address", f"{head.address}:{PORT}", "--node-ip-address", node.address]
-        _start(node, users, "--num-cpus", "1", *join)
+        _start(node, users, "--num-cpus", "1", *join, first=mount if node is nodes[-1] else "true")
     _wait_for_nodes(head, users, 3)
 
 
-def _start(node: Machine, users: dict[str, str], *options: str) -> None:
-    """`ray start` on a node. Its processes end with the machine."""
+def _start(node: Machine, users: dict[str, str], *options: str, first: str = "true") -> None:
+    """`ray start` on a node after another command. Its processes end with the machine, and see its
+    mounts alone.
+    """
     folder = f"/tmp/pn{os.getpid()}{node.name[0]}"  # short: Ray puts sockets below it
-    command = [str(BIN / "ray"), "start", "--temp-dir", folder, *options]
+    command = ["unshare", "--mount", "sh", "-c", f'{first} && exec "$0" "$@"']
+    command += [str(BIN / "ray"), "start", "--temp-dir", folder, *options]
     command += ["--object-store-memory", "200000000"]
     log = Path(f"{folder}.log")
     with log.open("wb") as out:  # a pipe would stay open as long as Ray runs
@@ -105,28 +114,36 @@ def test_a_stranger_without_the_token_is_refused(cluster):
     assert "hello stranger\n" not in output
 
 
+def test_a_node_with_other_own_code_is_named_before_the_first_trial(cluster, tmp_path):
+    (head, *_), users = cluster
+    own = ["--set", "position.encoding=mine:Mine", "--name", "own", "--only", "coupling, 1 layer"]
+    done = _submit(head, users, tmp_path / "results", "--no-mlflow", *own)
+    output, _ = done.communicate(timeout=300)
+    assert done.returncode != 0, output
+    assert "own code differs: mine on node right is another file than here" in output
+    assert not Store(tmp_path / "results").shards()
+
+
 def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
     """`ray job submit sweeps/depth_ablation.py`, which runs by its shebang, then SIGKILL of one
     node's raylet while a trial runs there: all trials are finished on the other node.
     """
     (head, left, _), users = cluster
     results = tmp_path / "results"
-    command = [str(BIN / "ray"), "job", "submit"]
-    command += ["--runtime-env-json", job_environment(results), "--"]
-    command += sweep_command("--no-mlflow")[1:]
-    submitted = subprocess.Popen(
-        head.command(*command),
-        cwd=ROOT,
-        env=users,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    submitted = _submit(head, users, results, "--no-mlflow")
     killed = _kill_raylet_at_work(left, results, submitted)
     output, _ = submitted.communicate(timeout=600)
     assert submitted.returncode == 0, output
     assert killed, output
     check_complete(results, output)
+
+
+def _submit(head: Machine, users: dict[str, str], results: Path, *flags: str) -> subprocess.Popen:
+    """`ray job submit` of the sweep, as a text of what it prints."""
+    command = [str(BIN / "ray"), "job", "submit", "--runtime-env-json", job_environment(results)]
+    command = head.command(*command, "--", *sweep_command(*flags)[1:])
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, cwd=ROOT, env=users, **pipe)
 
 
 def _kill_raylet_at_work(node: Machine, results: Path, driver: subprocess.Popen) -> bool:
