@@ -15,15 +15,17 @@ import pytest
 
 from sweeps.engine.store.store import Store
 from tests.support.services.machines import Machine, machines, missing
-from tests.support.sweeps.commands import (
+from tests.support.sweeps.processes import (
     BIN,
     ROOT,
     check_complete,
+    depth_ablation,
     environment,
+    finish,
+    is_trainer,
     job_environment,
-    sweep_command,
+    start_fresh,
 )
-from tests.support.sweeps.processes import is_trainer
 
 REASON = missing()
 pytestmark = [
@@ -44,11 +46,11 @@ def cluster(tmp_path_factory):
     token.touch(mode=0o600)
     token.write_text("0123456789abcdef" * 4)
     secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-    secret |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    secret["RAY_USAGE_STATS_ENABLED"] = "0"
     # A node that is silent is dead after 5 s, not after 50.
     secret |= {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "5000"}
     secret |= {"RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{DASHBOARD}"}
-    users = environment(private / "results", **secret)
+    users = environment(PCORE_RESULTS=private / "results", **secret)
     try:
         with machines(["head", "left", "right"]) as nodes:
             _start_nodes(nodes, users)
@@ -113,18 +115,11 @@ def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
     results = tmp_path / "results"
     command = [str(BIN / "ray"), "job", "submit"]
     command += ["--runtime-env-json", job_environment(results), "--"]
-    command += sweep_command("--no-mlflow")[1:]
-    submitted = subprocess.Popen(
-        head.command(*command),
-        cwd=ROOT,
-        env=users,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command += depth_ablation("--executor", "ray", "--no-mlflow")[1:]
+    submitted = start_fresh(head.command(*command), **users)
     killed = _kill_raylet_at_work(left, results, submitted)
-    output, _ = submitted.communicate(timeout=600)
-    assert submitted.returncode == 0, output
+    code, output = finish(submitted, 600)
+    assert code == 0, output
     assert killed, output
     check_complete(results, output)
 

@@ -1,7 +1,5 @@
 """A tiny sweep that is run as a process of its own, with faults planted by environment variables.
 
-    python -m tests.support.sweeps.faulty --executor inline --results FOLDER ...
-
 Only this script reads the variables, the engine knows nothing of them:
 
     FAULT_ARMS=8            cells; each has --seeds trials
@@ -23,7 +21,6 @@ import dataclasses
 import errno
 import os
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -139,12 +136,8 @@ def _jump(seconds: float) -> None:
         offset = (seconds, -seconds, 0.0)[i % 3]
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: list[str]) -> int:
     """The command line of the sweep, with the faults of the environment."""
     torch.set_num_threads(1)
     plant()
     return main(make_sweep(), arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(run())
