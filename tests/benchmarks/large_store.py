@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcore.config import flatten
+from pcore.flops import count_train_flops
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
@@ -141,7 +142,8 @@ def _template(trial: Trial) -> pa.Table:
         reports = [{"step": i, "loss": 1.0, "grad_norm": 1.0, "seconds": 0.1} for i in range(20)]
         times = {"wall_seconds": 3.0, "train_seconds": 2.0, "eval_seconds": 1.0, "first_step": 0}
         place = {"device": "cpu", "num_threads": 1, "started_at": "2026-01-01T00:00:00+00:00"}
-        row = {**times, **place, **provenance.code_provenance()}
+        flops = {"train_flops": count_train_flops(trial.config)}
+        row = {**times, **place, **flops, **provenance.code_provenance()}
         store.write(trial.config, "ok", row, reports, evaluations)
         return store.load()
 
