@@ -91,6 +91,7 @@ TOGETHER = {
     "tests/cluster/test_nodes.py": "machines",
     "tests/cluster/test_slurm.py": "machines",
     "tests/snapshots/test_snapshots.py": "snapshots",
+    "tests/sweeps/launch/test_tracking.py": "mlflow",
     "tests/sweeps/executors/test_contract.py": "ray",
     "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",

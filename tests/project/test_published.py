@@ -106,6 +106,7 @@ def is_known_commit(commit: str) -> bool:
     return subprocess.run([*git, "merge-base", "--is-ancestor", commit, "HEAD"]).returncode == 0
 
 
+@pytest.mark.slow  # hashes the code of many commits
 @pytest.mark.parametrize("store", STORES, ids=str)
 def test_published_rows_are_current_exactly_if_the_code_of_their_commit_is(store):
     columns = ["code_hash", "git_commit"]
