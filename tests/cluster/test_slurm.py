@@ -47,7 +47,7 @@ SelectTypeParameters=CR_Core
 SchedulerType=sched/builtin
 MpiDefault=none
 ReturnToService=2
-KillWait=20
+KillWait=10
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """

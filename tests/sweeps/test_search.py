@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import sqlalchemy
 
 from analysis.__main__ import main as show
 from analysis.load import load_search, usual_scale
@@ -40,18 +39,6 @@ SPACE = {
 }
 QUIET = ["--scale", "smoke", "--executor", "inline", "--no-mlflow", "--no-report"]
 PEAK = {1: -2.0, 2: -3.5}  # the best log10 of the learning rate, by depth
-
-
-@pytest.fixture(autouse=True, scope="module")
-def databases_do_not_wait_for_the_disk():
-    """A search commits hundreds of times."""
-
-    def relax(connection, record):
-        connection.execute("PRAGMA synchronous = OFF")
-
-    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", relax)
-    yield
-    sqlalchemy.event.remove(sqlalchemy.Engine, "connect", relax)
 
 
 def make_search(num: int = 9, arms=ARMS, space=SPACE, **budget) -> Search:
