@@ -26,6 +26,7 @@ from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Point, Sweep, axis, grid
 from sweeps.engine.store.names import parse_shard
 from sweeps.engine.store.store import Store
+from tests.benchmarks.gpu import record
 from tests.benchmarks.large_store import fill
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
@@ -88,14 +89,14 @@ def large(tmp_path_factory) -> Path:
     return folder
 
 
-def test_planning_10000_trials(large, tmp_path, record):
+def test_planning_10000_trials(large, tmp_path):
     sweep = find_sweep(str(large / "large.py"))
     took = seconds(lambda: make_plan(sweep, "smoke", None, Store(tmp_path), priced=False))
     record("engine: planning 10,000 trials, empty store", f"{took:.2f} s", "< 1 s")
     assert took < 1
 
 
-def test_reading_10000_trials(large, record):
+def test_reading_10000_trials(large):
     root, sweep = large / "results", find_sweep(str(large / "large.py"))
     began = time.perf_counter()
     assert Store(root).load(record="trial").num_rows == 10_000
@@ -124,7 +125,7 @@ def test_reading_10000_trials(large, record):
 
 
 @pytest.mark.parametrize("mirror", [False, True], ids=["alone", "mirror"])
-def test_overhead_per_trial(tmp_path, mirror, record):
+def test_overhead_per_trial(tmp_path, mirror):
     """Inline and on Ray, one after the other, and a trainable of Tune that does nothing; mirror:
     with the live mirror beside the trials, whose process takes a part of the same cores.
     """
@@ -144,7 +145,7 @@ def test_overhead_per_trial(tmp_path, mirror, record):
         assert ours < MOST
 
 
-def test_trials_of_seconds_take_as_long_on_ray(tmp_path, record):
+def test_trials_of_seconds_take_as_long_on_ray(tmp_path):
     """Seconds of a slot per trial at laptop scale with fewer steps. Attempts count as they took
     inline: how long they take when two run at once is a matter of the machine.
     """
