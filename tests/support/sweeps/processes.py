@@ -59,7 +59,8 @@ class Child:
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         if self.code is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def wait(self, patience: float = 400) -> int:
         """Its exit code."""
