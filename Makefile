@@ -15,7 +15,7 @@ HEADLINE ?= paper
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: sweep paper headline test test-slow test-second bench dashboard lint format lock clean test-services
+.PHONY: sweep paper headline test test-slow test-second bench dashboard lint format lock clean test-services test-long
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train five position methods at laptop scale; table and figure; SEEDS=4 adds seeds
@@ -43,10 +43,13 @@ test-slow: .venv/services  ## tests that need a Ray cluster, a browser or minute
 	$(PYTEST) -m slow --dist loadgroup
 
 test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 server or several machines, and many kills
-	$(PYTEST) -m services --dist loadgroup --durations=20
+	$(PYTEST) -m services --dist loadgroup
+
+test-long: .venv/services  ## both of these at once: many services are waited for
+	$(PYTEST) -m "slow or services" --dist loadgroup --durations=20
 
 test-second: .venv/second/installed  ## the quick tests, but two about the locked torch, with another Python and an older torch
-	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile \
+	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile -p no:cacheprovider \
 	  --deselect tests/project/test_package.py::test_torch_is_locked_apart_from_its_hash \
 	  --deselect tests/sweeps/commands/test_commands.py::test_doctor_names_each_problem_with_its_fix
 

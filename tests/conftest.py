@@ -85,10 +85,13 @@ def import_with_annotations() -> None:
 
 
 NEEDS_GPU = "needs a GPU"  # the reason of tests that are skipped without one
-# Long tests are dealt out one by one, but those that share a server or a network go together.
+# Long tests are dealt out one by one, but those that share a server, a network or what they compute
+# go together.
 TOGETHER = {
     "tests/cluster/test_nodes.py": "machines",
     "tests/cluster/test_slurm.py": "machines",
+    "tests/snapshots/test_snapshots.py": "snapshots",
+    "tests/sweeps/launch/test_tracking.py": "mlflow",
     "tests/sweeps/executors/test_contract.py": "ray",
     "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",
@@ -126,12 +129,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With NO_SKIPS set, as in CI, a test that was skipped is a failure: something is missing.
 
-    A GPU may be missing: nothing that CI installs brings one.
+    A GPU may be missing, as nothing that CI installs brings one, and so may the rights to start
+    services or to make networks.
     """
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not os.environ.get("NO_SKIPS"):
         return
-    skipped = [r for r in reporter.stats.get("skipped", []) if NEEDS_GPU not in str(r.longrepr)]
+    skipped = [
+        report
+        for report in reporter.stats.get("skipped", [])
+        if NEEDS_GPU not in str(report.longrepr)
+        and "services" not in getattr(report, "keywords", ())
+    ]
     for report in skipped:
         reporter.write_line(
             f"\nNO_SKIPS is set, but {report.nodeid} was skipped: {report.longrepr}"

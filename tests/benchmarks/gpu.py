@@ -25,7 +25,10 @@ ROUNDS = 5  # of which the median counts
 HEADLINE_MINUTES = 6.0
 LOSS_DIFFERENCE = 0.1  # of bf16 compiled and float32 plain: both learn the same
 
-Record = Callable[[str, str, str], None]
+
+def record(what: str, value: str, limit: str = "") -> None:
+    """Print a line of what was measured, with its unit, and the limit if there is one."""
+    print(f"{what:<56}  {value:>16}  {limit}".rstrip(), flush=True)
 
 
 def headline() -> TrialConfig:
@@ -46,14 +49,12 @@ def cuda_graphs(wanted: bool) -> Generator[None]:
         compile_loss.cache_clear()
 
 
-def measure_headline(
-    record: Record, config: TrialConfig, device: str = "cuda", num_steps: int = 100
-) -> float:
+def measure_headline(config: TrialConfig, device: str = "cuda", num_steps: int = 100) -> float:
     """Speed of every way to train the configuration; minutes that the compiled one (as `--device
     cuda` chooses it) will take for all its steps, preparation and compilation included.
     """
     rate = multiply_rate(device)
-    record("matmul rate, bf16", f"{rate / 1e12:.0f} TFLOP/s", "")
+    record("matmul rate, bf16", f"{rate / 1e12:.0f} TFLOP/s")
     chosen, minutes = training.MODES["cuda"], 0.0
     for name, dtype, compile, graphs in (
         ("fp32 plain", torch.float32, False, False),
@@ -66,9 +67,9 @@ def measure_headline(
             run = Run(config, device, compile, dtype)
             prepared = time.perf_counter() - began
             found = measure_run(run, num_steps)
-        describe_run(record, name, run, found, rate)
+        describe_run(name, run, found, rate)
         if compile and graphs == (chosen == "reduce-overhead"):
-            minutes = project(record, run, found, prepared)
+            minutes = project(run, found, prepared)
         del run
     return minutes
 
@@ -85,18 +86,18 @@ def measure_run(run: Run, num_steps: int) -> dict[str, float]:
     }
 
 
-def describe_run(record: Record, name: str, run: Run, found: dict[str, float], rate: float) -> None:
+def describe_run(name: str, run: Run, found: dict[str, float], rate: float) -> None:
     size, step = run.config.optim.batch_size, found["step"]
-    record(f"{name}: training", f"{1 / step:,.1f} steps/s", "")
-    record(f"{name}: training", f"{size / step:,.0f} examples/s", "")
+    record(f"{name}: training", f"{1 / step:,.1f} steps/s")
+    record(f"{name}: training", f"{size / step:,.0f} examples/s")
     share = step_flops(run.config) / step / rate
-    record(f"{name}: share of the bf16 matmul rate", f"{100 * share:.0f} %", "")
-    record(f"{name}: making batches, share of a step", f"{100 * found['batch'] / step:.1f} %", "")
-    record(f"{name}: first {WARM_UP} steps", f"{found['first']:.1f} s", "")
-    record(f"{name}: peak memory", f"{found['memory'] / 2**20:,.0f} MiB", "")
+    record(f"{name}: share of the bf16 matmul rate", f"{100 * share:.0f} %")
+    record(f"{name}: making batches, share of a step", f"{100 * found['batch'] / step:.1f} %")
+    record(f"{name}: first {WARM_UP} steps", f"{found['first']:.1f} s")
+    record(f"{name}: peak memory", f"{found['memory'] / 2**20:,.0f} MiB")
 
 
-def project(record: Record, run: Run, found: dict[str, float], prepared: float) -> float:
+def project(run: Run, found: dict[str, float], prepared: float) -> float:
     """Minutes of all steps of a run, with preparation, compilation, and the checks on which
     checkpoint policies choose.
     """
@@ -110,13 +111,13 @@ def project(record: Record, run: Run, found: dict[str, float], prepared: float) 
         f"{num_checks} checks of candidates": checks,
     }
     for what, seconds in parts.items():
-        record(f"headline run: {what}", f"{seconds / 60:.2f} min", "")
+        record(f"headline run: {what}", f"{seconds / 60:.2f} min")
     total = sum(parts.values()) / 60
     record("headline run: training", f"{total:.1f} min", f"<= {HEADLINE_MINUTES:g} min")
     return total
 
 
-def measure_waiting(record: Record, config: TrialConfig) -> bool:
+def measure_waiting(config: TrialConfig) -> bool:
     """Whether steps inside a block of batches run without waiting for the GPU."""
     run, text = Run(config, "cuda", compile=True), "none"
     take_steps(run, WARM_UP)
@@ -133,9 +134,7 @@ def measure_waiting(record: Record, config: TrialConfig) -> bool:
     return text == "none"
 
 
-def compare_curves(
-    record: Record, config: TrialConfig, device: str = "cuda", num_steps: int = 200
-) -> float:
+def compare_curves(config: TrialConfig, device: str = "cuda", num_steps: int = 200) -> float:
     """The largest difference of the losses of bf16 compiled and float32 plain, step by step."""
     curves: list[list[float]] = []
     for dtype, compile in ((torch.float32, False), (torch.bfloat16, True)):
@@ -144,7 +143,7 @@ def compare_curves(
         curves.append([float(loss) for loss, _ in losses])
     differences = [abs(a - b) for a, b in zip(*curves, strict=True)]
     for i in [*range(0, num_steps, max(1, num_steps // 8)), num_steps - 1]:
-        record(f"loss at step {i + 1}: fp32, bf16", f"{curves[0][i]:.4f}, {curves[1][i]:.4f}", "")
+        record(f"loss at step {i + 1}: fp32, bf16", f"{curves[0][i]:.4f}, {curves[1][i]:.4f}")
     largest = max(differences)
     place = differences.index(largest) + 1
     what, limit = f"largest difference in {num_steps} steps", f"< {LOSS_DIFFERENCE}"
@@ -205,14 +204,11 @@ def main() -> int:
         print(f"torch {torch.__version__} sees no GPU here", file=sys.stderr)
         return 2
 
-    def record(what: str, value: str, limit: str) -> None:
-        print(f"{what:<52}  {value:>24}  {limit}".rstrip(), flush=True)
-
-    record("device", torch.cuda.get_device_name(), "")
-    record("torch", torch.__version__, "")
-    is_same = compare_curves(record, headline()) < LOSS_DIFFERENCE
-    is_fast = measure_headline(record, headline()) <= HEADLINE_MINUTES
-    is_quiet = measure_waiting(record, headline())
+    record("device", torch.cuda.get_device_name())
+    record("torch", torch.__version__)
+    is_same = compare_curves(headline()) < LOSS_DIFFERENCE
+    is_fast = measure_headline(headline()) <= HEADLINE_MINUTES
+    is_quiet = measure_waiting(headline())
     return int(not (is_same and is_fast and is_quiet))
 
 

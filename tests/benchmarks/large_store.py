@@ -2,16 +2,14 @@
 
 Writes synthetic shards, then runs the commands of users as processes of their own and prints what
 each took: core seconds (user and system, which other work on the machine changes little), wall
-seconds and the most memory. Packing is killed once on its way and continued. The exit code is 1 if
-a limit is missed; limits are in wall seconds, which only an idle machine can show, or with --core
-in core seconds.
+seconds and the most memory. The exit code is 1 if a limit is missed; limits are in wall seconds,
+which only an idle machine can show, or with --core in core seconds.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcore.config import flatten
+from pcore.flops import count_train_flops
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
@@ -91,7 +90,6 @@ def main() -> int:
             child.join()
         missed = [
             *measure_first_read(loose, given.core),
-            *measure_packing(loose, given.loose),
             *measure_commands(many, given.trials, given.core),
         ]
     for line in missed:
@@ -141,7 +139,8 @@ def _template(trial: Trial) -> pa.Table:
         reports = [{"step": i, "loss": 1.0, "grad_norm": 1.0, "seconds": 0.1} for i in range(20)]
         times = {"wall_seconds": 3.0, "train_seconds": 2.0, "eval_seconds": 1.0, "first_step": 0}
         place = {"device": "cpu", "num_threads": 1, "started_at": "2026-01-01T00:00:00+00:00"}
-        row = {**times, **place, **provenance.code_provenance()}
+        flops = {"train_flops": count_train_flops(trial.config)}
+        row = {**times, **place, **flops, **provenance.code_provenance()}
         store.write(trial.config, "ok", row, reports, evaluations)
         return store.load()
 
@@ -206,27 +205,6 @@ def measure_first_read(folder: Path, core: bool) -> list[str]:
     return check(f"first read of {count:,} loose shards", used, 20, core)
 
 
-def measure_packing(folder: Path, count: int) -> list[str]:
-    """Kill a command that packs after some packs, and continue: whole packs, each shard once."""
-    packs = folder / "results" / "packs"
-    if done_packs(packs) == count // CHUNK:
-        print("packing: it is packed")
-        return []
-    words = [*python("-m", "sweeps"), "gc", "--yes", "--results", str(folder / "results")]
-    child = subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL)
-    while done_packs(packs) < max(1, count // CHUNK // 4) and child.poll() is None:
-        time.sleep(0.05)
-    child.send_signal(signal.SIGKILL)
-    _, _, part = os.wait4(child.pid, 0)
-    have = done_packs(packs)
-    print(f"packing: killed with {have} packs after {part.ru_utime + part.ru_stime:.0f} core s")
-    used = run(*words)
-    missed = check(f"packing the other {count - have * CHUNK:,} shards", used, None, True)
-    if (now := done_packs(packs)) != count // CHUNK:
-        missed.append(f"{now} packs of {count // CHUNK}: packing does not continue where it was")
-    return missed
-
-
 def measure_commands(folder: Path, count: int, core: bool) -> list[str]:
     """Plan, status and table of the packed store."""
     scale = ("--scale", "smoke")
@@ -253,11 +231,6 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def done_packs(packs: Path) -> int:
-    """How many packs have their last part."""
-    return len(list(packs.glob("*-trial.parquet")))
-
-
 def run(*words: str) -> Used:
     """What a command took. Raises RuntimeError with its last lines if it failed."""
     began = time.monotonic()
@@ -276,7 +249,7 @@ def run(*words: str) -> Used:
     )
 
 
-def check(what: str, used: Used, limit: float | None, core: bool) -> list[str]:
+def check(what: str, used: Used, limit: float, core: bool) -> list[str]:
     """Print what was measured; what missed its limit."""
     print(
         f"{what}: {used.core:.1f} core s, {used.wall:.1f} s, {used.peak / 1e6:.0f} MB",
@@ -284,7 +257,7 @@ def check(what: str, used: Used, limit: float | None, core: bool) -> list[str]:
     )
     missed = list[str]()
     seconds = used.core if core else used.wall
-    if limit is not None and seconds > limit:
+    if seconds > limit:
         missed.append(f"{what}: {seconds:.1f} s, limit {limit:.0f} s")
     if used.peak > GIGABYTE:
         missed.append(f"{what}: {used.peak / 1e6:.0f} MB, limit {GIGABYTE / 1e6:.0f} MB")

@@ -4,36 +4,30 @@ Limits: planning 10,000 trials 1 s, of finished ones 2 s, of which their prices 
 3 s, loading and tabulating them 5 s; on Ray MOST times the overhead of a trial inline.
 """
 
-import contextlib
 import os
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
-import pyarrow as pa
 import pytest
 
 from analysis.load import load_sweep
 from analysis.tables.sweep_tables import ablation_table
 from pcore.config import TrialConfig, override
-from pcore.flops import count_train_flops
 from sweeps.baseline import addition
-from sweeps.commands.catalogue import list_sweep
+from sweeps.commands.catalogue import find_sweep, list_sweep
 from sweeps.commands.show import show_status
 from sweeps.engine.executors import EXECUTORS, Executor, count_cpus
-from sweeps.engine.executors.ray_tune import SCRATCH, tune
+from sweeps.engine.executors.ray_tune import tune
 from sweeps.engine.launch.cli import main
-from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Point, Sweep, axis, grid
 from sweeps.engine.store.names import parse_shard
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial import provenance
+from tests.benchmarks.gpu import record
+from tests.benchmarks.large_store import fill
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 STEPS = tuple(range(1, 101))
@@ -47,19 +41,12 @@ def made_up(name: str, seeds: int, base: TrialConfig, **axes: Sequence[Point]) -
     )
 
 
-# 100 cells with 100 seeds each; of the deeper one nothing was measured.
+# 100 cells with 100 seeds each, of which nothing was measured.
 DEEPER = made_up(
     "deeper",
     100,
     override(addition("smoke"), {"model.num_layers": 4}),
     steps=axis("optim.num_steps", *STEPS),
-)
-LARGE = made_up(
-    "large",
-    100,
-    addition("smoke"),
-    steps=axis("optim.num_steps", *STEPS[:25]),
-    heads=axis("model.num_heads", 1, 2, 4, 8),
 )
 NO_OP = override(
     addition("smoke"),
@@ -93,57 +80,37 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory) -> Store:
-    """10,000 finished trials of 100 cells and 4 different steps, with 20 reports and 6 evaluations
-    each.
-    """
-    store = Store(tmp_path_factory.mktemp("large"))
-    plan = make_plan(LARGE, "smoke", None, store, priced=False)
-    store.write_view(view_rows(plan))
-    counts = {
-        "checkpoint": "last",
-        "num_examples": 50,
-        "num_tokens": 500,
-        "num_correct_tokens": 500,
-    }
-    kinds = dict.fromkeys(("num_missed_stop", "num_early_stop", "num_wrong_symbol"), 0)
-    ranges = {1: "train", 2: "train", 3: "train", 4: "near", 5: "test", 6: "test"}
-    evaluations = [
-        counts | kinds | {"range": kind, "length": length, "num_correct": 50, "loss_sum": 0.1}
-        for length, kind in ranges.items()
-    ]
-    reports = [{"step": i, "loss": 1.0, "grad_norm": 1.0, "seconds": 0.1} for i in range(20)]
-    times = {"wall_seconds": 3.0, "train_seconds": 2.0, "eval_seconds": 1.0, "first_step": 0}
-    place = {"device": "cpu", "num_threads": 1, "started_at": "2026-01-01T00:00:00+00:00"}
-    trial = {**times, **place, **provenance.code_provenance()}
-    began = time.perf_counter()
-    for planned in plan.trials:
-        flops = {"train_flops": count_train_flops(planned.trial.config)}
-        store.write(planned.trial.config, "ok", trial | flops, reports, evaluations)
-    print(f"\nwriting 10,000 shards: {time.perf_counter() - began:.1f} s")
-    return store
+def large(tmp_path_factory) -> Path:
+    """A folder with 10,000 finished trials of 100 cells in `results`, and their script."""
+    folder = tmp_path_factory.mktemp("large")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fsync)  # put back after `fill`
+        fill(folder, 10_000, packed=False)
+    return folder
 
 
-def test_planning_10000_trials(tmp_path, record):
-    took = seconds(lambda: make_plan(LARGE, "smoke", None, Store(tmp_path), priced=False))
+def test_planning_10000_trials(large, tmp_path):
+    sweep = find_sweep(str(large / "large.py"))
+    took = seconds(lambda: make_plan(sweep, "smoke", None, Store(tmp_path), priced=False))
     record("engine: planning 10,000 trials, empty store", f"{took:.2f} s", "< 1 s")
     assert took < 1
 
 
-def test_reading_10000_trials(filled, record):
+def test_reading_10000_trials(large):
+    root, sweep = large / "results", find_sweep(str(large / "large.py"))
     began = time.perf_counter()
-    assert isinstance(Store(filled.root).load(record="trial"), pa.Table)
+    assert Store(root).load(record="trial").num_rows == 10_000
     cold = time.perf_counter() - began
     began = time.perf_counter()
-    Store(filled.root).pack()
+    Store(root).pack()
     packing = time.perf_counter() - began
-    plan = seconds(lambda: make_plan(LARGE, "smoke", None, Store(filled.root)))
-    from_speed = make_plan(DEEPER, "smoke", None, Store(filled.root))
-    assert {p.price.source for p in from_speed.to_run if p.price} == {"speed of 25 cells"}
-    priced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root)))
-    unpriced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(filled.root), priced=False))
-    status = seconds(lambda: show_status(filled.root, [list_sweep(LARGE, "smoke")]))
-    table = seconds(lambda: ablation_table(load_sweep(filled.root, "large", "smoke")))
+    plan = seconds(lambda: make_plan(sweep, "smoke", None, Store(root)))
+    from_speed = make_plan(DEEPER, "smoke", None, Store(root))
+    assert {p.price.source for p in from_speed.to_run if p.price} == {"speed of 100 cells"}
+    priced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(root)))
+    unpriced = seconds(lambda: make_plan(DEEPER, "smoke", None, Store(root), priced=False))
+    status = seconds(lambda: show_status(root, [list_sweep(sweep, "smoke")]))
+    table = seconds(lambda: ablation_table(load_sweep(root, "large", "smoke")))
     record("engine: reading 10,000 loose shards", f"{cold:.1f} s")
     record("engine: packing 10,000 shards", f"{packing:.1f} s")
     record("engine: planning 10,000 finished trials", f"{plan:.2f} s", "< 2 s")
@@ -158,7 +125,7 @@ def test_reading_10000_trials(filled, record):
 
 
 @pytest.mark.parametrize("mirror", [False, True], ids=["alone", "mirror"])
-def test_overhead_per_trial(tmp_path, mirror, record):
+def test_overhead_per_trial(tmp_path, mirror):
     """Inline and on Ray, one after the other, and a trainable of Tune that does nothing; mirror:
     with the live mirror beside the trials, whose process takes a part of the same cores.
     """
@@ -178,7 +145,7 @@ def test_overhead_per_trial(tmp_path, mirror, record):
         assert ours < MOST
 
 
-def test_trials_of_seconds_take_as_long_on_ray(tmp_path, record):
+def test_trials_of_seconds_take_as_long_on_ray(tmp_path):
     """Seconds of a slot per trial at laptop scale with fewer steps. Attempts count as they took
     inline: how long they take when two run at once is a matter of the machine.
     """
@@ -190,36 +157,6 @@ def test_trials_of_seconds_take_as_long_on_ray(tmp_path, record):
     ratio = (each["ray"][0] + work) / (each["inline"][0] + work)
     record("engine: a trial of some seconds, Ray over inline", f"{ratio:.2f}", f"< {MOST}")
     assert ratio < MOST
-
-
-@pytest.mark.parametrize("count", [1000, 5000, 10_000])
-def test_thousands_of_trials_on_ray(tmp_path, count, record):
-    """What a long launch costs: trials per second, the driver's memory, Tune's scratch folder."""
-    memory, scratch, ended = [0], [0], threading.Event()
-
-    def look() -> None:
-        driver, places = psutil.Process(), f"{SCRATCH}{os.getpid()}-*"
-        while not ended.wait(1.0):
-            memory.append(driver.memory_info().rss)
-            folders = Path(tempfile.gettempdir()).glob(places)
-            with contextlib.suppress(FileNotFoundError):  # trials end meanwhile
-                files = [f for folder in folders for f in folder.rglob("*") if f.is_file()]
-                scratch.append(sum(f.stat().st_size for f in files))
-
-    flags = ["--scale", "smoke", "--no-report", "--no-mlflow", "--executor", "ray"]
-    thread, began = threading.Thread(target=look), time.perf_counter()
-    thread.start()
-    try:
-        assert main(MANY, [*flags, "--results", str(tmp_path), "--seeds", str(count // 50)]) == 0
-    finally:
-        ended.set()
-        thread.join()
-    rate = count / (time.perf_counter() - began)
-    record(f"engine: {count:,} trials on Ray", f"{rate:.1f} per second")
-    record(f"engine: driver of {count:,} trials", f"{max(memory) / 2**20:.0f} MiB", "< 1,024 MiB")
-    record(f"engine: scratch of {count:,} trials", f"{max(scratch) / 2**20:.1f} MiB", "< 256 MiB")
-    assert max(memory) < 2**30
-    assert max(scratch) < 2**28
 
 
 def _measure_overhead(

@@ -22,7 +22,7 @@ from pcore.tasks import Batch
 from pcore.training import Run, learning_rate
 from sweeps.baseline import addition
 from sweeps.engine.arithmetic import process_settings
-from tests.benchmarks.gpu import step_flops
+from tests.benchmarks.gpu import record, step_flops
 from tests.support.obvious import ObviousTrainer, find_right
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
@@ -81,7 +81,7 @@ def multiply() -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_training_steps_per_second(name, record):
+def test_training_steps_per_second(name):
     config = CONFIGS[name]
     run = Run(config, "cpu")
     obvious = ObviousTrainer(copy.deepcopy(run.model), config)
@@ -119,7 +119,7 @@ def test_training_steps_per_second(name, record):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_evaluated_examples_per_second(name, record):
+def test_evaluated_examples_per_second(name):
     config, (length, count) = CONFIGS[name], EVALUATED[name]
     config = override(config, {"eval.num_examples": count, "eval.test_lengths": (length,)})
     model = Run(config, "cpu").model
@@ -144,7 +144,7 @@ def test_evaluated_examples_per_second(name, record):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_peak_memory_of_training(name, record):
+def test_peak_memory_of_training(name):
     code = MEMORY.format(name=name)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     peak, limit = int(done.stdout), MEMORY_LIMIT[name]

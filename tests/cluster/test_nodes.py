@@ -15,15 +15,17 @@ import pytest
 
 from sweeps.engine.store.store import Store
 from tests.support.services.machines import Machine, machines, missing
-from tests.support.sweeps.commands import (
+from tests.support.sweeps.processes import (
     BIN,
     ROOT,
     check_complete,
+    depth_ablation,
     environment,
+    finish,
+    is_trainer,
     job_environment,
-    sweep_command,
+    start_fresh,
 )
-from tests.support.sweeps.processes import is_trainer
 
 REASON = missing()
 pytestmark = [
@@ -53,7 +55,7 @@ def cluster(tmp_path_factory):
     # A node that is silent is dead after 5 s, not after 50.
     secret |= {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "5000"}
     secret |= {"RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{DASHBOARD}"}
-    users = environment(private / "results", **secret)
+    users = environment(PCORE_RESULTS=private / "results", **secret)
     try:
         with machines(["head", "left", "right"]) as nodes:
             _start_nodes(nodes, users, private)
@@ -117,9 +119,8 @@ def test_a_stranger_without_the_token_is_refused(cluster):
 def test_a_node_with_other_own_code_is_named_before_the_first_trial(cluster, tmp_path):
     (head, *_), users = cluster
     own = ["--set", "position.encoding=mine:Mine", "--name", "own", "--only", "coupling, 1 layer"]
-    done = _submit(head, users, tmp_path / "results", "--no-mlflow", *own)
-    output, _ = done.communicate(timeout=300)
-    assert done.returncode != 0, output
+    code, output = finish(_submit(head, users, tmp_path / "results", *own), 300)
+    assert code != 0, output
     assert "own code differs: mine on node right is another file than here" in output
     assert not Store(tmp_path / "results").shards()
 
@@ -130,20 +131,19 @@ def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
     """
     (head, left, _), users = cluster
     results = tmp_path / "results"
-    submitted = _submit(head, users, results, "--no-mlflow")
+    submitted = _submit(head, users, results)
     killed = _kill_raylet_at_work(left, results, submitted)
-    output, _ = submitted.communicate(timeout=600)
-    assert submitted.returncode == 0, output
+    code, output = finish(submitted, 600)
+    assert code == 0, output
     assert killed, output
     check_complete(results, output)
 
 
 def _submit(head: Machine, users: dict[str, str], results: Path, *flags: str) -> subprocess.Popen:
-    """`ray job submit` of the sweep, as a text of what it prints."""
+    """`ray job submit` of the sweep."""
     command = [str(BIN / "ray"), "job", "submit", "--runtime-env-json", job_environment(results)]
-    command = head.command(*command, "--", *sweep_command(*flags)[1:])
-    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, cwd=ROOT, env=users, **pipe)
+    command += ["--", *depth_ablation("--executor", "ray", "--no-mlflow", *flags)[1:]]
+    return start_fresh(head.command(*command), **users)
 
 
 def _kill_raylet_at_work(node: Machine, results: Path, driver: subprocess.Popen) -> bool:

@@ -14,8 +14,7 @@ import pytest
 
 from sweeps.engine.store.store import Store
 from tests.support.services.machines import Machine, machines, missing
-from tests.support.sweeps.commands import ROOT, environment
-from tests.support.sweeps.processes import check_once
+from tests.support.sweeps.processes import ROOT, check_once, environment
 
 REASON = missing("slurmctld", "slurmd", "sbatch", "munged")
 pytestmark = [
@@ -48,7 +47,7 @@ SelectTypeParameters=CR_Core
 SchedulerType=sched/builtin
 MpiDefault=none
 ReturnToService=2
-KillWait=20
+KillWait=10
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
@@ -106,8 +105,7 @@ class Slurm:
 def slurm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slurm")
     (folder / "state").mkdir()
-    variables = environment(folder, SLURM_CONF=str(folder / "slurm.conf"), PYTHONPATH=str(ROOT))
-    variables.pop("PCORE_RESULTS")
+    variables = environment(SLURM_CONF=folder / "slurm.conf")
     daemons: list[subprocess.Popen] = []
     with machines(["login", "n1", "n2"]) as (login, *nodes):
         daemons.append(_start_munge(login, folder / "munge"))

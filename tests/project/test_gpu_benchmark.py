@@ -21,24 +21,19 @@ def quick(monkeypatch):
     training.compile_loss.cache_clear()
 
 
-@pytest.fixture
-def lines():
-    return []
-
-
-def test_every_way_to_train_is_measured(tiny_config, lines):
+def test_every_way_to_train_is_measured(tiny_config, capsys):
     config = override(tiny_config, {"eval.checkpoints": "last,best"})
-    minutes = gpu.measure_headline(lambda *line: lines.append(line), config, "cpu", num_steps=2)
+    minutes = gpu.measure_headline(config, "cpu", num_steps=2)
     assert minutes > 0
-    told = {what for what, _, _ in lines}
+    told = capsys.readouterr().out
     for name in ("fp32 plain", "bf16 plain", "bf16 compiled", "bf16 compiled, CUDA graphs"):
         assert f"{name}: training" in told
     assert "headline run: 4 checks of candidates" in told
     assert training.MODES["cuda"] == "reduce-overhead", "what was tried is put back"
 
 
-def test_curves_are_those_of_the_same_data(tiny_config, lines):
-    found = gpu.compare_curves(lambda *line: lines.append(line), tiny_config, "cpu", num_steps=8)
+def test_curves_are_those_of_the_same_data(tiny_config):
+    found = gpu.compare_curves(tiny_config, "cpu", num_steps=8)
     assert 0 < found < 0.1
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("pcore", "sweeps", "analysis")
 LAYERS = {
     "pcore": (
         ("registry", "vocab"),
@@ -62,7 +61,7 @@ NOT_FOR_PCORE = {"ray", "mlflow", "optuna", "pyarrow", "pandas", "scipy", "seabo
 
 
 def sources(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
+    return sorted((ROOT / package.replace(".", "/")).rglob("*.py"))
 
 
 def imports(file: Path) -> Iterator[str]:
@@ -96,7 +95,7 @@ def dependencies(package: str) -> Counter[tuple[str, str]]:
     """(part, part that it imports from) of a package, with the number of imports."""
     found: Counter[tuple[str, str]] = Counter()
     depth = package.count(".") + 1
-    for file in sources(package.replace(".", "/")):
+    for file in sources(package):
         parts = file.relative_to(ROOT).with_suffix("").parts
         if parts[depth] in ("__init__", "__main__") or is_script(file):
             continue
@@ -109,30 +108,18 @@ def dependencies(package: str) -> Counter[tuple[str, str]]:
     return found
 
 
-def layers(package: str) -> dict[str, int]:
-    """The layer of every part of a package, 0 = the lowest."""
-    return {part: layer for layer, parts in enumerate(LAYERS[package]) for part in parts}
-
-
 @pytest.mark.parametrize("package", LAYERS)
 def test_parts_use_lower_layers_only(package):
-    found, layer = dependencies(package), layers(package)
+    found = dependencies(package)
+    layer = {part: number for number, parts in enumerate(LAYERS[package]) for part in parts}
     for (part, target), count in sorted(found.items()):
         print(f"{package}: {part} -> {target} ({count})")
     upward = [(a, b) for a, b in found if layer[b] > layer[a]]
     assert not upward
     assert not [(a, b) for a, b in found if layer[a] == layer[b] and (b, a) in found], "a circle"
-
-
-@pytest.mark.parametrize("package", LAYERS)
-def test_every_part_has_its_layer(package):
-    folder = ROOT / package.replace(".", "/")
-    found = {
-        path.stem
-        for path in folder.iterdir()
-        if (path.suffix == ".py" and not is_script(path)) or (path / "__init__.py").exists()
-    }
-    assert found - {"__init__", "__main__"} == set(layers(package))
+    files = [path for path in sources(package) if not is_script(path)]
+    parts = {file.relative_to(ROOT).with_suffix("").parts[package.count(".") + 1] for file in files}
+    assert parts - {"__init__", "__main__"} == set(layer)
 
 
 def test_each_package_imports_only_what_it_may():

@@ -8,12 +8,10 @@ import pytest
 
 from tests.snapshots.write import FOLDER, PARTS
 
-TOGETHER = pytest.mark.xdist_group("snapshots")  # one process makes tables and figures at once
-MARKS = {"tables": [pytest.mark.slow, TOGETHER], "figures": [pytest.mark.slow, TOGETHER]}
-MARKS |= {"rows": [pytest.mark.slow], "verdicts": [pytest.mark.slow]}
+SLOW = dict.fromkeys(("tables", "figures", "rows", "verdicts"), pytest.mark.slow)
 
 
-@pytest.mark.parametrize("part", [pytest.param(p, marks=MARKS.get(p, ())) for p in PARTS])
+@pytest.mark.parametrize("part", [pytest.param(p, marks=SLOW.get(p, ())) for p in PARTS])
 def test_the_published_store_says_what_it_said(part: str):
     kept = {file.stem: file.read_text(encoding="utf-8") for file in (FOLDER / part).glob("*.txt")}
     now = dict(PARTS[part]())

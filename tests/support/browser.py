@@ -1,6 +1,5 @@
 """Chromium without a window, driven over a pipe with the DevTools protocol."""
 
-import base64
 import json
 import os
 import shutil
@@ -71,13 +70,12 @@ class Page:
             self.problems.append(params["entry"]["text"])
         return message
 
-    def open(self, file: Path, width: int, height: int = 900, scripts: bool = True) -> None:
+    def open(self, file: Path, width: int) -> None:
         """Show a file at a width in CSS pixels, as a telephone does if it is narrow."""
-        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
-            height=height,
+            height=900,
             deviceScaleFactor=1,
             mobile=width < 600,
         )
@@ -97,19 +95,6 @@ class Page:
         wide = "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll') && "
         wide += f"e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
         return self.run(wide)
-
-    def press(self, key: str, code: int, text: str | None = None) -> None:
-        """Press and release a key."""
-        keys = {"key": key, "windowsVirtualKeyCode": code}
-        self.call(
-            "Input.dispatchKeyEvent", type="keyDown", **keys, **({"text": text} if text else {})
-        )
-        self.call("Input.dispatchKeyEvent", type="keyUp", **keys)
-
-    def picture(self, file: Path, whole: bool = False) -> None:
-        """A PNG of what is shown, or of the whole page."""
-        result = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(result["data"]))
 
     def close(self) -> None:
         """End the browser."""

@@ -1,9 +1,9 @@
-"""The obvious version of a training step and of an evaluation, batched: what the fast paths of
-pcore are measured against, and have to equal. `tests/pcore/training/test_obvious.py` compares.
+"""The obvious version of the model, of a training step and of an evaluation, written out from the
+specification: what pcore is measured against, and has to equal.
 
 Logits at every place, every batch padded to its longest example, each operation by itself, one
 parameter after the other in clipping and optimizer, the loss read after every step. It works on the
-parameters of a pcore model; learned position tables and NoPE only.
+parameters of a pcore model; learned position tables, rotary encodings and NoPE only.
 """
 
 import math
@@ -53,8 +53,7 @@ class ObviousTrainer:
 
 def mean_loss(model: Transformer, config: TrialConfig, batch: TrainingBatch) -> Tensor:
     """Cross-entropy over the targets of a padded batch."""
-    weights = dict(model.named_parameters()) | dict(model.named_buffers())
-    logits = forward(weights, config, batch.tokens, batch.ids)
+    logits = forward(_weights_of(model), config, batch.tokens, batch.ids)
     targets = torch.full(batch.tokens.shape, -100)
     for row, (places, following) in enumerate(zip(batch.places, batch.targets, strict=True)):
         real = following != -100
@@ -65,8 +64,7 @@ def mean_loss(model: Transformer, config: TrialConfig, batch: TrainingBatch) -> 
 @torch.no_grad()
 def find_right(model: Transformer, config: TrialConfig, batch: Batch, ids: Tensor) -> Tensor:
     """Which examples with these position IDs are right in every target."""
-    weights = dict(model.named_parameters()) | dict(model.named_buffers())
-    predicted = forward(weights, config, batch.tokens[:, :-1], ids[:, :-1]).argmax(dim=2)
+    predicted = forward(_weights_of(model), config, batch.tokens[:, :-1], ids[:, :-1]).argmax(dim=2)
     wrong = (predicted != batch.tokens[:, 1:]) & batch.response_mask[:, 1:]
     return ~wrong.any(dim=1)
 
@@ -82,8 +80,7 @@ def judge_plainly(
     model: Transformer, config: TrialConfig, batch: Batch, ids: Tensor
 ) -> tuple[dict[str, int], float, list[list[int]]]:
     """Counts by name, summed loss, and for each example the places of the answer that are wrong."""
-    weights = dict(model.named_parameters()) | dict(model.named_buffers())
-    logits = forward(weights, config, batch.tokens[:, :-1], ids[:, :-1]).detach()
+    logits = forward(_weights_of(model), config, batch.tokens[:, :-1], ids[:, :-1]).detach()
     eos = config.task.vocab.index[config.task.eos]
     kinds = ("correct", "missed_stop", "early_stop", "wrong_symbol")
     counts, loss, wrong = dict.fromkeys(kinds, 0), 0.0, list[list[int]]()
@@ -102,45 +99,69 @@ def judge_plainly(
     return counts, loss, wrong
 
 
-def forward(weights: Mapping[str, Tensor], config: TrialConfig, tokens: Tensor, ids: Tensor):
+def _weights_of(model: Transformer) -> dict[str, Tensor]:
+    return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+def forward(
+    weights: Mapping[str, Tensor], config: TrialConfig, tokens: Tensor, ids: Tensor
+) -> Tensor:
     """Logits "B T V" at every place."""
     m = config.model
+
+    def norm(w: Mapping[str, Tensor], number: int, x: Tensor) -> Tensor:
+        before = number % 2 == 1
+        wanted = m.norm_placement in ("both", "pre" if before else "post")
+        return _norm(w[f"norm{number}.weight"], m.norm, x) if wanted else x
+
     x = weights["embedding"][tokens]
     if config.position.encoding == "learned":
         x = x + weights["encoding.table"][ids].sum(dim=2)
-    future = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).triu(1)
     for layer in range(m.num_layers):
         w = {
             name.removeprefix(f"blocks.{layer}."): tensor
             for name, tensor in weights.items()
             if name.startswith(f"blocks.{layer}.")
         }
-        x = _norm(w, "norm2", x + _attend(w, m, _norm(w, "norm1", x), future))
-        u = _norm(w, "norm3", x)
+        x = norm(w, 2, x + _attend(w, config, norm(w, 1, x), ids))
+        u = norm(w, 3, x)
         hidden = _gelu(u @ w["feed_forward.w0"].T) * (u @ w["feed_forward.w1"].T)
-        x = _norm(w, "norm4", x + hidden @ w["feed_forward.wo"].T)
-    x = _norm(weights, "final_norm", x) / math.sqrt(m.d_model)
+        x = norm(w, 4, x + hidden @ w["feed_forward.wo"].T)
+    x = _norm(weights["final_norm.weight"], m.norm, x) / math.sqrt(m.d_model)
     return x @ weights["embedding"].T
 
 
-def _attend(w: Mapping[str, Tensor], m, x: Tensor, future: Tensor) -> Tensor:
+def _attend(w: Mapping[str, Tensor], config: TrialConfig, x: Tensor, ids: Tensor) -> Tensor:
+    m, places = config.model, torch.arange(x.shape[1])
     q, k, v = (
         (x @ w[f"attention.{name}"].T).unflatten(2, (m.num_heads, m.d_head)).transpose(1, 2)
         for name in "qkv"
     )
+    if config.position.encoding == "rotary":
+        q, k = (_turn(u, ids[:, None, :, 0], config.position.rotary_base) for u in (q, k))
     if m.attention_scale == "log-length":
-        logs = (torch.arange(q.shape[2]) + 1).log() / math.log(m.log_base or math.e)
+        logs = (places + 1).log() / math.log(m.log_base or math.e)
         q = q * logs[:, None]
-    scores = (q @ k.transpose(2, 3)).masked_fill(future, -math.inf)
-    mixed = torch.softmax(scores, dim=3) @ v
+    scores = (q @ k.transpose(2, 3)).masked_fill(places > places[:, None], -math.inf)
+    if m.attention_sink == "learned":  # a key without a value
+        sink = (q * w["attention.sink"][:, None]).sum(dim=3, keepdim=True)
+        scores = torch.cat([scores, sink], dim=3)
+    mixed = torch.softmax(scores, dim=3)[..., : len(places)] @ v
     return mixed.transpose(1, 2).flatten(2) @ w["attention.o"].T
 
 
-def _norm(w: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
-    """RMSNorm where the model has one at this place."""
-    if f"{name}.weight" not in w:
-        return x
-    return w[f"{name}.weight"] * x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + 1e-6)
+def _turn(u: Tensor, ids: Tensor, base: float) -> Tensor:
+    """Each pair (2j, 2j+1) of "... K" turned by ID / base^(2j/K)."""
+    size = u.shape[-1]
+    angles = ids[..., None] * base ** (-torch.arange(0, size, 2).to(u) / size)
+    even, odd, c, s = u[..., ::2], u[..., 1::2], angles.cos(), angles.sin()
+    return torch.stack([even * c - odd * s, even * s + odd * c], dim=-1).flatten(-2)
+
+
+def _norm(weight: Tensor, kind: str, x: Tensor) -> Tensor:
+    if kind == "layer":
+        x = x - x.mean(dim=-1, keepdim=True)
+    return weight * x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + 1e-6)
 
 
 def _gelu(x: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import sqlalchemy
 
 from analysis.__main__ import main as show
 from analysis.load import load_search, usual_scale
@@ -32,7 +31,6 @@ from sweeps.engine.search.space import (
 from sweeps.engine.spec import arms, grid
 from sweeps.engine.store.store import Store
 
-ROOT = Path(__file__).parents[2]
 BASE = override(addition("smoke"), {"optim.num_steps": 90, "eval.num_examples": 20})
 ARMS = {"one": BASE, "two": override(BASE, {"model.num_layers": 2})}
 SPACE = {
@@ -41,18 +39,6 @@ SPACE = {
 }
 QUIET = ["--scale", "smoke", "--executor", "inline", "--no-mlflow", "--no-report"]
 PEAK = {1: -2.0, 2: -3.5}  # the best log10 of the learning rate, by depth
-
-
-@pytest.fixture(autouse=True, scope="module")
-def databases_do_not_wait_for_the_disk():
-    """A search commits hundreds of times."""
-
-    def relax(connection, record):
-        connection.execute("PRAGMA synchronous = OFF")
-
-    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", relax)
-    yield
-    sqlalchemy.event.remove(sqlalchemy.Engine, "connect", relax)
 
 
 def make_search(num: int = 9, arms=ARMS, space=SPACE, **budget) -> Search:
@@ -451,28 +437,6 @@ def test_the_searches_expand_at_every_scale(script, num_arms):
             assert near
             assert not near & set(addition(scale).eval.test_lengths)
     assert len(search.claim) > 100
-    path = ROOT / "sweeps" / f"{search.name}.py"
-    assert path.read_text().startswith("#!/usr/bin/env python\n")
-    assert path.stat().st_mode & 0o111
-
-
-def test_the_packing_search_begins_with_the_arms_of_its_ablation():
-    search = packing_search.SEARCH
-    for config in prepare_arms(search, "laptop", search.budget["laptop"]).values():
-        assert defaults_in_space(config, search.space) is not None
-
-
-def test_the_published_packing_search_has_nothing_left_to_run():
-    """Its trial ids depend on seeds, digits and the order of questions."""
-    search, store = packing_search.SEARCH, Store(ROOT / "results/published/laptop")
-    replay = Replay(search, "laptop", search.budget_at("laptop"), width=2)
-    assert not replay.next_cells(store)
-    best, failed = replay.conclude()
-    assert not failed
-    stored = json.loads(store.folder.read("searches/packing_search-laptop.json"))
-    assert {arm: won["tried"] for arm, won in best.items()} == {
-        arm: won["tried"] for arm, won in stored.items()
-    }
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,13 @@ def weights_file(store: Store) -> str:
     return store.folder.path(entry.name)
 
 
+SAID = {
+    "measure": "names own code, task 'stranger:Sums'",
+    "table": "theirs",
+    "why": "own code, which is not imported here: task.name=stranger:Sums, position.encoding=",
+}
+
+
 @pytest.mark.parametrize(
     ("main", "words"),
     [
@@ -88,25 +95,8 @@ def test_no_command_imports_what_a_row_names(store, unseen, capsys, main, words)
     out, err = capsys.readouterr()
     assert not unseen()
     assert "Traceback" not in out + err
-    if words[0] == "measure":
-        assert code == 1
-        assert "names own code, task 'stranger:Sums'" in err
-    else:
-        assert code == 0
-
-
-def test_rows_of_own_code_stand_in_the_table(store, unseen, capsys):
-    words = ["table", "depth_ablation", "--scale", "smoke", "--results", store.root]
-    assert analysis.main(words) == 0
-    assert "theirs" in capsys.readouterr().out
-    assert not unseen()
-
-
-def test_why_says_which_code_the_identity_includes(store, unseen, capsys):
-    (trial,) = store.visible()
-    assert sweeps.main(["why", trial, "--results", store.root]) == 0
-    said = "own code, which is not imported here: task.name=stranger:Sums, position.encoding="
-    assert said in capsys.readouterr().out
+    assert code == (words[0] == "measure")
+    assert SAID.get(words[0], "") in out + err
 
 
 def test_diagnose_takes_code_that_is_trusted(store, unseen, capsys):

@@ -1,10 +1,10 @@
 """The model is the one of the specification: against the obvious version, and what must hold."""
 
+import copy
 import math
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from pcore import model as transformer
 from pcore.batch import NO_TARGET, cut_batch
@@ -13,7 +13,8 @@ from pcore.data import TrainingData
 from pcore.diagnosis.attention import attention_weights
 from pcore.model import attend, make_model
 from pcore.training import mean_loss
-from tests.support.reference import reference_logits
+from tests.support.obvious import forward
+from tests.support.obvious import mean_loss as obvious_loss
 
 VARIANTS = [
     {"model.num_layers": 1},
@@ -44,36 +45,22 @@ def trial(config: TrialConfig, **changes) -> tuple:
     return config, model, TrainingData(config).next_batch()
 
 
-def reference_loss(config, weights, batch):
-    """Mean over all targets, gathered one by one."""
-    logits = reference_logits(weights, config, batch.tokens, batch.ids)
-    losses = [
-        F.cross_entropy(logits[row][place], target)
-        for row, (places, targets) in enumerate(zip(batch.places, batch.targets, strict=True))
-        for place, target in zip(places, targets, strict=True)
-        if target != NO_TARGET
-    ]
-    return torch.stack(losses).mean()
-
-
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_logits_and_gradients_are_those_of_the_obvious_model(tiny_config, changes):
     config, model, batch = trial(tiny_config, **changes)
     assert (batch.tokens == 0).any(), "the batch must hold padding"
-    weights = {n: p.detach().clone().requires_grad_() for n, p in model.named_parameters()}
-    logits = reference_logits(weights, config, batch.tokens, batch.ids)
+    plain = copy.deepcopy(model)
+    logits = forward(dict(plain.named_parameters()), config, batch.tokens, batch.ids)
     places, real = batch.places, batch.targets != NO_TARGET
     fast = model(batch.tokens, batch.ids, places)
     obvious = torch.stack([logits[row][at] for row, at in enumerate(places)])
     # the softmax of the model is float32 on purpose
     torch.testing.assert_close(fast[real], obvious[real], atol=2e-5, rtol=1e-4)
 
-    reference_loss(config, weights, batch).backward()
+    obvious_loss(plain, config, batch).backward()
     mean_loss(model, *batch).backward()
-    for name, parameter in model.named_parameters():
-        expected = weights[name].grad
-        if expected is None:
-            expected = torch.zeros_like(parameter)
+    for (name, parameter), other in zip(model.named_parameters(), plain.parameters(), strict=True):
+        expected = torch.zeros_like(parameter) if other.grad is None else other.grad
         torch.testing.assert_close(parameter.grad, expected, atol=2e-5, rtol=1e-3, msg=name)
 
 

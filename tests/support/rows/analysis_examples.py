@@ -59,7 +59,7 @@ def layers_by_heads(root: Path) -> Results:
     return build_sweep(root, "grid_ablation", arms, num_seeds=2)
 
 
-def two_lengths(root: Path, lengths: int = 9, seconds: tuple[int, ...] = (2, 3, 4, 5)) -> Results:
+def two_lengths(root: Path, seconds: tuple[int, ...] = (2, 3, 4, 5)) -> Results:
     """Trained on lengths 1-8 and second lengths 2-3; NoPE fails beyond, coupling slowly."""
     store, cells = Store(root), dict[str, list[TrialConfig]]()
     arms = {"coupling": ({}, 12.0), "NoPE": ({"position.encoding": "none"}, 7.0)}

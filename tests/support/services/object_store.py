@@ -5,7 +5,6 @@
 import contextlib
 import json
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.fs as pafs
+
+from tests.support.services.servers import free_ports
 
 WEED = Path(sys.executable).parent / "weed"
 
@@ -109,12 +110,3 @@ def object_store(folder: Path) -> Generator[ObjectStore]:
         yield store
     finally:
         store.kill()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]

@@ -1,12 +1,10 @@
-"""A tiny sweep that is run as a process of its own, with faults planted by environment variables.
-
-    python -m tests.support.sweeps.faulty --executor inline --results FOLDER ...
+"""A tiny sweep that is run as a process of its own and saves a state at every report, with faults
+planted by environment variables.
 
 Only this script reads the variables, the engine knows nothing of them:
 
     FAULT_ARMS=8            cells; each has --seeds trials
     FAULT_STEPS=120         training steps of a trial
-    FAULT_CHECKPOINT=0      seconds between saved states
     FAULT_SLOW=0.2          seconds that every report takes longer
     FAULT_POISON=arm1       cells that raise an error, always
     FAULT_WILD=arm2         cells that diverge
@@ -23,7 +21,6 @@ import dataclasses
 import errno
 import os
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -79,8 +76,7 @@ def plant() -> None:
     make_settings, train, starts = runner.make_settings, attempt.train, Counter()
 
     def settings(*arguments):
-        every = float(fault("CHECKPOINT", "0"))
-        return dataclasses.replace(make_settings(*arguments), checkpoint_every=every)
+        return dataclasses.replace(make_settings(*arguments), checkpoint_every=0.0)
 
     def slow_train(config, **options):
         rate = config.optim.learning_rate
@@ -139,12 +135,8 @@ def _jump(seconds: float) -> None:
         offset = (seconds, -seconds, 0.0)[i % 3]
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: list[str]) -> int:
     """The command line of the sweep, with the faults of the environment."""
     torch.set_num_threads(1)
     plant()
     return main(make_sweep(), arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -1,18 +1,16 @@
-"""Start, watch and end the sweep of `tests.support.sweeps.faulty` as processes."""
+"""Start, watch and end sweeps as processes: that of `tests.support.sweeps.faulty`, and scripts."""
 
-import atexit
 import contextlib
-import functools
 import json
+import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psutil
@@ -21,15 +19,18 @@ from sweeps.engine.store.store import Shard, Store
 
 ROOT = Path(__file__).parents[3]
 PYTHON = sys.executable
+BIN = Path(PYTHON).parent
 CLEAN = ("RAY_", "PCORE_", "MLFLOW_", "AWS_", "FAULT_")
 TIMES = ["seconds", "wall_seconds", "train_seconds", "eval_seconds", "first_step", "started_at"]
 ELSE = ["launch", "attempt", "git_commit", "git_dirty"]
 
 
 def environment(**faults: object) -> dict[str, str]:
-    """The environment of a process; names in lower case become `FAULT_` variables."""
+    """The environment of a user with an activated virtual environment; names in lower case become
+    `FAULT_` variables.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(CLEAN)}
-    kept["PATH"] = f"{Path(PYTHON).parent}{os.pathsep}{kept['PATH']}"
+    kept["PATH"] = f"{BIN}{os.pathsep}{kept['PATH']}"
     kept["PYTHONPATH"] = str(ROOT)
     return kept | {(f"FAULT_{k.upper()}" if k.islower() else k): str(v) for k, v in faults.items()}
 
@@ -38,8 +39,13 @@ def environment(**faults: object) -> dict[str, str]:
 class Child:
     """A running sweep."""
 
-    pid: int
+    process: BaseProcess
     file: Path
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
 
     @property
     def output(self) -> str:
@@ -49,44 +55,24 @@ class Child:
     @property
     def code(self) -> int | None:
         """How it ended, negative for a signal; None while it runs."""
-        ended = Path(f"{self.file}.ended")
-        return int(ended.read_text()) if ended.exists() else None
+        return self.process.exitcode
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         if self.code is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def wait(self, patience: float = 200) -> int:
+    def wait(self, patience: float = 400) -> int:
         """Its exit code."""
-        try:
-            wait_until(lambda: self.code is not None, patience, lambda: self.output)
-        finally:
-            self.kill()
-        return self.code if self.code is not None else -1
+        self.process.join(patience)
+        self.kill()
+        assert self.code is not None, self.output
+        return self.code
 
 
-@functools.cache
-def _nursery() -> tuple[subprocess.Popen, Path]:
-    folder = Path(tempfile.mkdtemp(prefix="pcore-faults-"))
-    process = subprocess.Popen(
-        [PYTHON, "-m", "tests.support.sweeps.nursery"],
-        cwd=ROOT,
-        env=environment(OMP_NUM_THREADS=1, arms=1, steps=2),  # threads would not survive a fork
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    atexit.register(_close, process, folder)
-    return process, folder
-
-
-def _close(nursery: subprocess.Popen, folder: Path) -> None:
-    nursery.kill()
-    nursery.communicate()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
+# Forks a process that has imported everything, where a fresh interpreter needs seconds.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["pytest", "tests.support.sweeps.nursery"])
 SILENT = ("--no-mlflow", "--no-report")
 
 
@@ -97,39 +83,54 @@ def start(results: Path | str, *flags: str, **faults: object) -> Child:
 
 def start_whole(results: Path | str, *flags: str, **faults: object) -> Child:
     """The sweep as a process of its own, inline, with mirror and report."""
-    nursery, folder = _nursery()
-    file = folder / f"{time.monotonic_ns()}.txt"
-    order = {
-        "arguments": [*arguments(results), *flags],
-        "environment": environment(**faults),
-        "output": str(file),
-    }
-    assert nursery.stdin is not None
-    assert nursery.stdout is not None
-    nursery.stdin.write(json.dumps(order) + "\n")
-    nursery.stdin.flush()
-    return Child(pid=int(nursery.stdout.readline()), file=file)
+    file = Path(f"{results}.{time.monotonic_ns()}.txt")
+    words = ["--scale", "smoke", "--executor", "inline", "--results", str(results), *flags]
+    process = FORKS.Process(target=_sweep, args=(words, environment(**faults), file))
+    process.start()
+    return Child(process=process, file=file)
 
 
-def start_fresh(results: Path | str, *flags: str, **faults: object) -> subprocess.Popen:
-    """The same as a new interpreter, with mirror and report; its output in a pipe."""
+def _sweep(words: list[str], variables: dict[str, str], file: Path) -> None:
+    out = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.environ.clear()
+    os.environ.update(variables)
+    from tests.support.sweeps import faulty
+
+    sys.exit(faulty.run(words))
+
+
+def job_environment(results: Path) -> str:
+    """What `ray job submit` gives a job."""
+    return json.dumps({"env_vars": {"PCORE_RESULTS": str(results), "PCORE_GIT_COMMIT": "abc"}})
+
+
+def depth_ablation(*flags: str) -> list[str]:
+    """The smoke scale of a script as a user starts it, on this machine or a cluster."""
+    return [PYTHON, "sweeps/depth_ablation.py", "--scale", "smoke", *flags]
+
+
+def start_fresh(command: Sequence[str], **variables: object) -> subprocess.Popen:
+    """A command of a user, its output in a pipe."""
     return subprocess.Popen(
-        [PYTHON, "-u", "-m", "tests.support.sweeps.faulty", *arguments(results), *flags],
+        command,
         cwd=ROOT,
-        env=environment(**faults),
+        env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def finish_fresh(process: subprocess.Popen, patience: float = 400) -> str:
-    """What it says until it ends."""
+def finish(process: subprocess.Popen, patience: float = 400) -> tuple[int, str]:
+    """Its exit code, and what it says until it ends."""
     try:
-        return process.communicate(timeout=patience)[0]
+        output = process.communicate(timeout=patience)[0]
     finally:
         process.kill()
         process.wait()
+    return process.returncode, output
 
 
 def end(processes: list[psutil.Process]) -> None:
@@ -151,10 +152,6 @@ def mentions(process: psutil.Process, folder: Path) -> bool:
 def is_trainer(command: str) -> bool:
     """Whether it is what Ray calls a process that runs trials, at work or not."""
     return command.startswith(("ray::ResourceTrainable", "ray::Worker"))
-
-
-def arguments(results: Path | str) -> list[str]:
-    return ["--scale", "smoke", "--executor", "inline", "--results", str(results)]
 
 
 def run(results: Path | str, *flags: str, **faults: object) -> tuple[int, str]:
@@ -183,6 +180,13 @@ def check_once(results: Path | str, count: int) -> None:
     """So many trials have an ok shard, and none has two."""
     ok = ok_shards(results)
     assert len(ok) == len({shard.trial_id for shard in ok}) == count
+
+
+def check_complete(results: Path, output: str) -> None:
+    """Every trial of the depth ablation is there once, and its table was printed."""
+    check_once(results, 12)
+    assert "coupling, 1 layer" in output
+    assert (results / "reports" / "depth_ablation-smoke" / "lengths.png").is_file()
 
 
 def rows(results: Path | str) -> list[dict]:

@@ -14,13 +14,6 @@ from sweeps.engine.trial import attempt
 from sweeps.engine.trial.attempt import Outcome
 
 CONFIG = addition("smoke")
-TIMING = [
-    "wall_seconds",
-    "train_seconds",
-    "eval_seconds",
-    "first_step",
-    "started_at",
-]  # columns that no two runs share
 
 
 def make_sweep(**points: dict) -> Sweep:

@@ -13,15 +13,19 @@ import psutil
 import pytest
 
 from sweeps.engine.store.store import Store
-from tests.support.sweeps.commands import (
+from tests.support.sweeps.processes import (
     BIN,
+    PYTHON,
     ROOT,
     check_complete,
+    depth_ablation,
+    end,
     environment,
+    finish,
     job_environment,
-    sweep_command,
+    mentions,
+    start_fresh,
 )
-from tests.support.sweeps.processes import end, mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -39,7 +43,7 @@ def head(tmp_path_factory):
     command += ["--dashboard-host", "127.0.0.1", "--dashboard-port", "8377"]
     command += ["--dashboard-agent-listen-port", "8378"]  # a port that other clusters do not take
     command += ["--object-store-memory", "200000000", "--temp-dir", str(folder)]
-    users = environment(tmp_path_factory.mktemp("head"), **secret)
+    users = environment(PCORE_RESULTS=tmp_path_factory.mktemp("head"), **secret)
     try:
         started = subprocess.run(command, cwd=ROOT, env=users, capture_output=True, text=True)
         assert started.returncode == 0, started.stdout + started.stderr
@@ -50,24 +54,11 @@ def head(tmp_path_factory):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def submit(secret: dict[str, str], results: Path, *arguments: str) -> str:
-    command = [str(BIN / "ray"), "job", "submit", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment(results, **secret),
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_job_submit_with_a_working_dir(head, tmp_path):
-    options = ("--working-dir", ".", "--runtime-env-json", job_environment(tmp_path), "--")
-    run = ("python", "sweeps/depth_ablation.py", "--scale", "smoke")
-    output = submit(head, tmp_path, *options, *run)
+    command = [str(BIN / "ray"), "job", "submit", "--working-dir", "."]
+    command += ["--runtime-env-json", job_environment(tmp_path), "--", *depth_ablation()]
+    code, output = finish(start_fresh(command, PCORE_RESULTS=tmp_path, **head))
+    assert code == 0, output
     check_complete(tmp_path, output)
     rows = Store(tmp_path).load(record="trial", columns=["git_commit"]).to_pylist()
     assert {row["git_commit"] for row in rows} == {"abc"}
@@ -99,24 +90,21 @@ raise SystemExit(main(SWEEP))
 
 
 def test_a_sweep_that_finds_no_room_says_who_holds_it_and_goes_on_later(head, tmp_path):
-    secret = head | {"RAY_ADDRESS": "127.0.0.1:6477"}
-    python, variables = str(BIN / "python"), environment(tmp_path, **secret)
-    pipes = {"stdout": subprocess.PIPE, "text": True, "env": variables, "cwd": ROOT}
-    hog = subprocess.Popen([python, "-c", HOG], **pipes)
+    users = head | {"RAY_ADDRESS": "127.0.0.1:6477", "PCORE_RESULTS": tmp_path}
+    hog = start_fresh([PYTHON, "-c", HOG], **users)
     driver = None
     try:
-        assert "held" in hog.stdout.readline()
-        flags = sweep_command("--no-mlflow")[2:]
-        driver = subprocess.Popen([python, "-c", IMPATIENT, *flags], **pipes)
-        lines = []
+        assert any("held" in line for line in hog.stdout)
+        flags = depth_ablation("--executor", "ray", "--no-mlflow")[2:]
+        driver, lines = start_fresh([PYTHON, "-c", IMPATIENT, *flags], **users), []
         for line in driver.stdout:
             lines.append(line)
             if "no trial could be placed for" in line:
                 break
         assert "free in the Ray cluster: 0 of 2 CPU; held by: Hog (job " in lines[-1]
         hog.kill()
-        output, _ = driver.communicate(timeout=300)
-        assert driver.returncode == 0, output
+        code, output = finish(driver, 300)
+        assert code == 0, output
         check_complete(tmp_path, "".join(lines) + output)
     finally:
         for process in (hog, driver):

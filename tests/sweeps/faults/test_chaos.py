@@ -25,6 +25,7 @@ from tests.support.sweeps.processes import (
     PYTHON,
     ROOT,
     check_once,
+    depth_ablation,
     end,
     environment,
     is_trainer,
@@ -151,14 +152,9 @@ def test_kills_of_workers_drivers_and_raylets_on_ray(tmp_path):
     victims = ["worker", "driver", "raylet"]  # one of each, then by chance
     count, killed = KILLS or len(victims), Counter[str]()
     seeds, log = max(2, count), tmp_path / "log"  # each kill lets one or two trials finish
-    command = [PYTHON, "sweeps/depth_ablation.py", "--scale", "smoke", "--seeds", str(seeds)]
-    command += [
-        "--name",
-        "longer",
-        "--set",
-        "optim.num_steps=100",
-    ]  # else most kills hit a worker that starts
-    command += ["--no-mlflow", "--no-report", "--results", str(watch.results)]
+    command = depth_ablation("--seeds", str(seeds), "--no-mlflow", "--no-report")
+    command += ["--name", "longer", "--set", "optim.num_steps=100"]  # else most hit what starts
+    command += ["--results", str(watch.results)]
     while watch.kills < count:
         done = len(ok_shards(watch.results))
         assert done < 6 * seeds, f"all finished after {watch.kills} of {count} kills"

@@ -101,26 +101,22 @@ def test_an_interrupted_driver_says_how_to_go_on(tmp_path, undisturbed):
     assert rows(tmp_path) == undisturbed
 
 
-def test_a_truncated_shard_is_as_if_absent_and_its_trial_runs_again(finished, tmp_path, brief):
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda data: data[: len(data) // 2], "not a readable Parquet file"),
+        (lambda data: b"", "not a readable Parquet file"),
+        (lambda data: data[:999] + bytes([data[999] ^ 1]) + data[1000:], "its contents or name do"),
+    ],
+    ids=("cut", "empty", "a bit"),
+)
+def test_a_damaged_shard_is_named_and_its_trial_runs_again(finished, tmp_path, brief, damage, told):
     victim = tmp_path / ok_shards(tmp_path)[1].name
-    for size in (victim.stat().st_size // 2, 0):
-        os.truncate(victim, size)
-        code, output = run(tmp_path, **BRIEF)
-        assert code == 0
-        check_says(output, "4 trials, 3 finished, 1 to run", f"left out: {victim}: ")
-        check_once(tmp_path, 4)
-        assert rows(tmp_path) == brief
-        victim = tmp_path / ok_shards(tmp_path)[1].name
-
-
-def test_a_shard_with_damage_inside_is_named_and_its_trial_runs_again(finished, tmp_path, brief):
-    victim = tmp_path / ok_shards(tmp_path)[1].name
-    data = bytearray(victim.read_bytes())
-    data[len(data) // 3] ^= 1
+    data = damage(victim.read_bytes())
     victim.write_bytes(data)
     code, output = run(tmp_path, **BRIEF)
     assert code == 0
-    check_says(output, "4 trials, 3 finished, 1 to run", f"left out: {victim}: its contents")
+    check_says(output, "4 trials, 3 finished, 1 to run", f"left out: {victim}: {told}")
     assert victim.read_bytes() == data
     check_once(tmp_path, 4)
     assert rows(tmp_path) == brief

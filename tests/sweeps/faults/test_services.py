@@ -25,20 +25,21 @@ from tests.support.services.servers import (
     POSTGRES,
     count_rows,
     create_database,
-    free_port,
+    free_ports,
     kill_group,
     postgres,
     tracking_server,
 )
 from tests.support.sweeps.processes import (
-    PYTHON,
-    ROOT,
+    Child,
     check_once,
+    depth_ablation,
     end,
-    environment,
-    finish_fresh,
+    finish,
     ok_shards,
+    start,
     start_fresh,
+    start_whole,
     wait_until,
 )
 
@@ -49,18 +50,9 @@ INCOMPLETE = "MLflow mirror incomplete ("
 # Ray
 
 
-def on_ray(results: Path, *flags: str, **variables: str) -> subprocess.Popen:
-    command = [PYTHON, "-u", "sweeps/depth_ablation.py", "--scale", "smoke", "--no-mlflow"]
-    return subprocess.Popen(
-        [*command, "--no-report", "--executor", "ray", "--results", str(results), *flags],
-        cwd=ROOT,
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # Ctrl-C is heard even where the tests run in the background.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+def on_ray(results: Path, *flags: str) -> subprocess.Popen:
+    quiet = ("--no-mlflow", "--no-report", "--executor", "ray", "--results", str(results))
+    return start_fresh(depth_ablation(*quiet, *flags))
 
 
 def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
@@ -72,22 +64,21 @@ def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
     tree: list[psutil.Process] = []
     try:
         wait_until(lambda: ok_shards(tmp_path) or driver.poll() is not None, 300)
-        assert driver.poll() is None, finish_fresh(driver)
+        assert driver.poll() is None, finish(driver)
         tree = psutil.Process(driver.pid).children(recursive=True)
         driver.send_signal(signal.SIGINT)
-        output = finish_fresh(driver, patience=100)
+        code, output = finish(driver, 100)
     finally:
         driver.kill()
         end(tree)
-    assert driver.returncode == 130, output
+    assert code == 130, output
     assert "interrupted; finished trials are stored, the same command resumes" in output
     assert "Traceback" not in output
     assert not list((tmp_path / "running").iterdir())
     states = {file.parent.name for file in tmp_path.glob("checkpoints/*/state.pt")}
     assert states
-    driver = on_ray(tmp_path, *longer, "--executor", "inline")
-    output = finish_fresh(driver)
-    assert driver.returncode == 0, output
+    code, output = finish(on_ray(tmp_path, *longer, "--executor", "inline"))
+    assert code == 0, output
     rows = Store(tmp_path).load(states, "trial", ["status", "first_step"]).to_pylist()
     assert all(row["status"] == "ok" and row["first_step"] > 0 for row in rows)
 
@@ -104,17 +95,16 @@ def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_ne
                     psutil.Process(pid).kill()
                     kills.add(pid)
         time.sleep(0.002)
-    output = finish_fresh(driver)
-    assert driver.returncode == 1, output
+    code, output = finish(driver)
+    assert code == 1, output
     assert f"({victim})" in output[output.index("lost: ") :]
     assert f"its worker died {MAX_LOST} times" in output
     statuses = Counter(shard.status for shard in Store(tmp_path).shards())
     assert statuses == {"ok": 5, "lost": len(kills)}
     # One more worker may claim it, only to find it given up; it is killed if it is seen.
     assert len(kills) in (MAX_LOST, MAX_LOST + 1)
-    driver = on_ray(tmp_path, "--seeds", "1", "--executor", "inline")
-    assert finish_fresh(driver)
-    assert driver.returncode == 0
+    code, output = finish(on_ray(tmp_path, "--seeds", "1", "--executor", "inline"))
+    assert code == 0, output
     check_once(tmp_path, 6)
 
 
@@ -137,8 +127,8 @@ def launch_seconds(output: str) -> float:
 SLOW: dict[str, object] = {"arms": 4, "steps": 51, "slow": 1.0}  # eight trials of two seconds
 
 
-def sweep(results: Path, uri: str, **faults: object) -> subprocess.Popen:
-    return start_fresh(results, "--no-report", "--tracking-uri", uri, **(SLOW | faults))
+def sweep(results: Path, uri: str, **faults: object) -> Child:
+    return start_whole(results, "--no-report", "--tracking-uri", uri, **(SLOW | faults))
 
 
 def disturbed(results: Path, uri: str, database: str, disturb: Callable[[], object]) -> str:
@@ -146,20 +136,18 @@ def disturbed(results: Path, uri: str, database: str, disturb: Callable[[], obje
     complete; `database`: where to see what MLflow shows.
     """
     driver = sweep(results, uri)
-    wait_until(lambda: mirrored(database) or driver.poll() is not None)
+    wait_until(lambda: mirrored(database) or driver.code is not None)
     disturb()
-    output = finish_fresh(driver)
-    assert driver.returncode == 0, output
+    assert driver.wait() == 0, driver.output
     check_once(results, 8)
-    return output
+    return driver.output
 
 
 def catch_up(results: Path, uri: str, database: str) -> None:
     """The next launch, which has nothing to run, adds to MLflow what is missing."""
     driver = sweep(results, uri)
-    output = finish_fresh(driver)
-    assert driver.returncode == 0, output
-    assert INCOMPLETE not in output
+    assert driver.wait() == 0, driver.output
+    assert INCOMPLETE not in driver.output
     check_shown(database, 8)
 
 
@@ -173,7 +161,7 @@ def check_shown(database: str, count: int) -> None:
 
 
 def test_a_killed_tracking_server_costs_the_sweep_nothing_and_is_caught_up_with(tmp_path):
-    results, port = tmp_path / "results", free_port()
+    results, (port,) = tmp_path / "results", free_ports(1)
     uri, database = f"http://127.0.0.1:{port}", f"sqlite:///{tmp_path / 'mlflow.db'}"
     with tracking_server(tmp_path, port, database) as server:
         output = disturbed(results, uri, database, lambda: kill_group(server))
@@ -185,19 +173,17 @@ def test_a_killed_tracking_server_costs_the_sweep_nothing_and_is_caught_up_with(
 
 def test_a_silent_tracking_server_makes_no_trial_slower(tmp_path):
     """Trials take as long as without a mirror; the server is waited for once, at the end."""
-    driver = start_fresh(tmp_path / "none", "--no-report", "--no-mlflow", **SLOW)
-    output = finish_fresh(driver)
-    assert driver.returncode == 0, output
-    plain, patience, results = launch_seconds(output), 8, tmp_path / "silent"
+    driver = start(tmp_path / "none", **SLOW)
+    assert driver.wait() == 0, driver.output
+    plain, patience, results = launch_seconds(driver.output), 8, tmp_path / "silent"
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(64)
         driver = sweep(results, f"http://127.0.0.1:{silent.getsockname()[1]}", patience=patience)
-        output = finish_fresh(driver)
-    assert driver.returncode == 0, output
-    assert INCOMPLETE in output
+        assert driver.wait() == 0, driver.output
+    assert INCOMPLETE in driver.output
     check_once(results, 8)
-    took = launch_seconds(output)
+    took = launch_seconds(driver.output)
     print(f"silent: {took:.0f} s, without a mirror {plain:.0f} s")
     assert trial_seconds(results) < 1.5 * trial_seconds(tmp_path / "none") + 5
     assert took < plain + patience + 15
@@ -236,7 +222,7 @@ def test_a_locked_database_costs_the_sweep_nothing(tmp_path):
 
 @pytest.mark.skipif(POSTGRES is None, reason="postgresql is not installed")
 def test_a_killed_postgresql_costs_the_sweep_nothing_and_is_caught_up_with(tmp_path):
-    results, port, database = tmp_path / "results", free_port(), free_port()
+    results, (port, database) = tmp_path / "results", free_ports(2)
     address = f"postgresql+psycopg2://mlflow:secret@127.0.0.1:{database}/mlflow"
     uri = f"http://127.0.0.1:{port}"
     folder = Path(tempfile.mkdtemp(prefix="pcore-pg-", dir="/tmp"))  # its user has to get there
@@ -259,8 +245,7 @@ def test_two_launches_with_one_mirror_show_every_trial_once(tmp_path):
     """Also when both begin at once on a database that does not exist yet."""
     uri = f"sqlite:///{tmp_path / 'results' / 'mlflow.db'}"
     pair = [sweep(tmp_path / "results", uri), sweep(tmp_path / "results", uri)]
-    outputs = [finish_fresh(driver) for driver in pair]
-    assert [driver.returncode for driver in pair] == [0, 0], outputs
+    assert [driver.wait() for driver in pair] == [0, 0], [driver.output for driver in pair]
     check_once(tmp_path / "results", 8)
-    assert not any(INCOMPLETE in output for output in outputs)
+    assert not any(INCOMPLETE in driver.output for driver in pair)
     check_shown(uri, 8)

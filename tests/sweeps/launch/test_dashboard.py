@@ -14,6 +14,7 @@ from sweeps.engine.launch.launch import report_folder
 from sweeps.engine.launch.mirror.target import find_home, local_uri
 from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
+from tests.support.services.servers import free_ports
 from tests.support.sweeps.processes import wait_until
 from tests.support.sweeps.tiny import make_sweep, run
 
@@ -26,9 +27,7 @@ def dashboard(tmp_path):
     what it opened in the browser of the person.
     """
     assert run(make_sweep(), tmp_path, report=True) == 0
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     browser, opened, log = tmp_path / "browser", tmp_path / "opened", tmp_path / "printed"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
     browser.chmod(0o755)

@@ -20,9 +20,9 @@ from sweeps.engine.trial.attempt import Attempt, Settings, run_attempt
 from sweeps.engine.trial.lost import MAX_LOST, count_lost, record_lost
 from sweeps.engine.trial.processes import this_process
 from sweeps.engine.trial.running import attempts_at
+from tests.support.sweeps.processes import rows
 from tests.support.sweeps.tiny import (
     CONFIG,
-    TIMING,
     attempt_telling,
     interrupt_attempt,
     make_sweep,
@@ -82,11 +82,6 @@ def test_an_interrupted_trial_continues_exactly(tmp_path):
         with pytest.raises(KeyboardInterrupt):
             interrupt_attempt(config, cut, (signal.SIGTERM, signal.SIGINT)[i % 2])
     assert run_attempt(config, Settings(results=str(cut))).status == "ok"
-
-    def rows(folder):
-        table = Store(folder).load().drop_columns(["seconds", *TIMING])
-        return table.to_pylist()
-
     assert rows(cut) == rows(whole)
     weights = [
         load_model(f / "checkpoints" / trial_id(config) / "last.pt")[0] for f in (whole, cut)

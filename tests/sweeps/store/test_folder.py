@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -22,11 +21,12 @@ from sweeps.engine.store.names import parse_view
 from sweeps.engine.store.store import Store
 from tests.support.services.object_store import WEED, object_store, open_client
 from tests.support.sweeps.processes import (
-    ROOT,
     check_once,
-    environment,
+    depth_ablation,
+    finish,
     ok_shards,
     rows,
+    start_fresh,
     wait_until,
 )
 
@@ -362,16 +362,7 @@ def test_a_storage_that_fails_is_not_called_a_damaged_shard(many, monkeypatch):
 
 
 def sweep(results: str, *flags: str, **more: str) -> subprocess.Popen:
-    command = [sys.executable, "sweeps/depth_ablation.py", "--scale", "smoke", "--executor"]
-    command += ["inline", "--results", results, *flags]
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment(**more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return start_fresh(depth_ablation("--executor", "inline", "--results", results, *flags), **more)
 
 
 def s3_test(test):
@@ -379,14 +370,6 @@ def s3_test(test):
     for mark in on_s3:
         test = mark(test)
     return test
-
-
-def finish(process: subprocess.Popen) -> tuple[int, str]:
-    try:
-        output, _ = process.communicate(timeout=400)
-    finally:
-        process.kill()
-    return process.returncode, output
 
 
 @s3_test

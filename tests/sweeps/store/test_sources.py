@@ -23,7 +23,7 @@ from sweeps.engine.store.sources import (
     reached,
     read_modules,
 )
-from tests.support.sweeps.commands import ROOT
+from tests.support.sweeps.processes import ROOT
 from tests.support.tiny_config import TINY
 
 MAIN = '''"""About main."""

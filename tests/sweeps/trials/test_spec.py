@@ -84,22 +84,6 @@ def test_cells_that_cannot_work_are_refused_by_name():
         check_cells([Cell(label="a", config=BASE), Cell(label="b", config=BASE)])
 
 
-def test_two_sweeps_with_the_same_cell_share_its_trials():
-    def sweep(name: str, label: str) -> Sweep:
-        return Sweep(
-            name=name,
-            title=name,
-            claim="",
-            cells=lambda scale: [Cell(label=label, config=addition(scale))],
-            seeds={"smoke": "2", "laptop": "2", "paper": "2"},
-        )
-
-    first, second = sweep("a", "x").trials("smoke"), sweep("b", "y").trials("smoke")
-    assert [t.id for t in first] == [t.id for t in second]
-    assert len({t.id for t in first}) == 2
-    assert first[0].id == trial_id(first[0].config)
-
-
 def made(**values) -> Cell:
     """A cell whose script replaces settings of the model itself."""
     return Cell(label="a", config=replace(BASE, model=replace(BASE.model, **values)))
