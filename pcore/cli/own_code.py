@@ -9,8 +9,6 @@ from pathlib import Path
 
 from pcore.cli.parser import FAILED, Parser, command_parser
 from pcore.cli.show import choose_task, format_example, make_example, show_batch
-from pcore.registry import resolve
-from pcore.tasks import TASKS, Task
 
 TEMPLATES = Path(__file__).parents[1] / "conformance" / "templates"
 
@@ -78,8 +76,7 @@ def check_task(words: list[str]) -> int:
     name, answers = options.name, [_read_example(text) for text in options.examples]
     if code := _report("task", name, answers):
         return code
-    task = resolve(name, TASKS, "task")()
-    _print_ids(task, [query for query, _ in answers], is_own=":" in name)
+    _print_ids(name, [query for query, _ in answers])
     if not answers:
         print(f"Are its answers right? Name some: pcore check-task {name} QUERY=ANSWER")
     elif ":" in name:
@@ -94,17 +91,22 @@ def _read_example(text: str) -> tuple[str, str]:
     return query, answer
 
 
-def _print_ids(task: Task, queries: Sequence[str], is_own: bool) -> None:
+def _print_ids(name: str, queries: Sequence[str]) -> None:
     """Print the relative IDs of these queries, or of a random one, for the user to look at."""
-    from pcore.conformance import example_of
+    from pcore.config import make_generator
+    from pcore.conformance.tasks import TaskBench
 
+    bench = TaskBench(name)
+    task, rng = bench.task, make_generator("conformance")
     examples = [make_example(choose_task(type(task), {}, q), q, start=1) for q in queries]
+    if not queries:
+        examples = [show_batch(task, task.sample_length(1, bench.lengths[-1], rng), start=1)]
     print("Symbols with the same ID are coupled. Are these as you meant?")
-    for example in examples or [show_batch(task, example_of(task), start=1)]:
+    for example in examples:
         print(textwrap.indent(format_example(example, with_positions=False), "  "))
         end = example.num_context - 1
         ids = list(zip(*example.relative_ids, strict=True))
-        if is_own and ids[end] in ids[end + 1 : -1]:
+        if ":" in name and ids[end] in ids[end + 1 : -1]:
             print("note: '=' shares an ID with a symbol of the answer: is that meant?")
 
 
@@ -149,9 +151,9 @@ def _check_parser(kind: str) -> Parser:
 def _report(kind: str, name: str, *rest: Sequence[tuple[str, str]]) -> int:
     import torch
 
-    from pcore import conformance
+    from pcore.conformance import check, format_checks
 
     torch.set_num_threads(1)  # the models are tiny
-    checks = getattr(conformance, f"check_{kind}")(name, *rest)
-    print(conformance.format_checks(name, checks))
-    return 0 if all(check.passed for check in checks) else FAILED
+    checks = check(kind, name, *rest)
+    print(format_checks(name, checks))
+    return 0 if all(found.passed for found in checks) else FAILED
