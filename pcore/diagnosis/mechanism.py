@@ -73,20 +73,10 @@ def _head_rows(averaged: AttentionMap) -> Iterator[dict[str, Any]]:
 
 
 def _failure_rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
-    fields = (field.name for field in dataclasses.fields(diagnosis))
-    common = {name: getattr(diagnosis, name) for name in fields if name != "breakdowns"}
-    for breakdown in diagnosis.breakdowns:
-        yield common | {
-            "kind": "failures",
-            "breakdown": breakdown.name,
-            "asked": breakdown.asked,
-            "unit": breakdown.unit,
-            "about": breakdown.about,
-            "keys": [tally.key for tally in breakdown.tallies],
-            "num_cases": [tally.num_cases for tally in breakdown.tallies],
-            "num_wrong": [tally.num_wrong for tally in breakdown.tallies],
-            "explained": breakdown.explained,
-        }
+    common = dataclasses.asdict(diagnosis)
+    for breakdown, row in zip(diagnosis.breakdowns, common.pop("breakdowns"), strict=True):
+        named = {"kind": "failures", "breakdown": row.pop("name")}
+        yield common | named | row | {"explained": breakdown.explained}
     for cause in name_causes(diagnosis):
         words = {"cause": cause.name, "strength": cause.strength, "sentence": cause.sentence}
         yield common | {"kind": "cause"} | words
