@@ -6,8 +6,9 @@ raised and nothing printed. `format_checks` makes the report. A second or two on
 
 from collections.abc import Iterable
 
+from pcore.config import OWN_CODE
 from pcore.conformance.bench import Check, format_checks, run_checks
-from pcore.conformance.parts import KINDS, PartBench
+from pcore.conformance.parts import PARTS, PartBench
 from pcore.conformance.tasks import NEEDED, RULES, TaskBench, expect_answer
 
 __all__ = ["Check", "check", "format_checks"]
@@ -21,8 +22,8 @@ def check(kind: str, name: str, answers: Iterable[tuple[str, str]] = ()) -> list
     each.
     """
     if kind != "task":
-        field, needed, others = KINDS[kind]
-        return run_checks(PartBench(field, name), needed, others)
+        field = next(field for field, known in OWN_CODE.items() if known == kind)
+        return run_checks(PartBench(field, name), *PARTS[field])
     expected = {
         f"{query}={answer}": lambda bench, q=query, a=answer: expect_answer(bench.task, q, a)
         for query, answer in answers

@@ -337,9 +337,9 @@ OF_IDS: Rules = {
     "levels": levels,
 }
 TRAINS: Rules = {"trains and evaluates": trains}
-# The field that names a class of a kind, the rules that all others need, and those.
-KINDS: dict[str, tuple[str, Rules, Rules]] = {
-    "encoding": ("position.encoding", {"shapes": shapes, **TRAINS}, EVERYWHERE | OF_IDS),
-    "attention": ("model.attention", {"weights": weights, **TRAINS}, EVERYWHERE | IN_LAYERS),
-    "mixer": ("model.mixer", TRAINS, EVERYWHERE | IN_LAYERS),
+# By the field that names a class: the rules that all others need, and those.
+PARTS: dict[str, tuple[Rules, Rules]] = {
+    "position.encoding": ({"shapes": shapes, **TRAINS}, EVERYWHERE | OF_IDS),
+    "model.attention": ({"weights": weights, **TRAINS}, EVERYWHERE | IN_LAYERS),
+    "model.mixer": (TRAINS, EVERYWHERE | IN_LAYERS),
 }
