@@ -155,6 +155,30 @@ def deterministic(bench: PartBench) -> str:
     return "same weights and logits under any global random state"
 
 
+def separable(bench: PartBench) -> str:
+    """Rows cut at their own length, equal tokens computed once, queries in pieces: all is equal."""
+    model, rng = bench.model, torch.Generator().manual_seed(0)
+    if not model.separable:
+        return "not declared (separable): rows are padded, queries asked at once"
+    mixture = bench.config.task.sample_mixture(16, 1, 3, rng)
+    ids = torch.randint(1, 60, (*mixture.tokens.shape, bench.ids.shape[2]), generator=rng)
+    for copies in (1, 3):  # with copies, at most half of the tokens are distinct
+        tokens, mask = (t.repeat(copies, 1) for t in (mixture.tokens, mixture.response_mask))
+        batch = make_batch(tokens, ids.repeat(copies, 1, 1), mask)
+        whole, cut = (_gradients(model, mean_loss(model, *b)) for b in (batch, cut_batch(batch)))
+        require_same(whole, cut, "rows cut at their own length", "gradient")
+    with patch.dict(transformer.SCORE_BYTES, cpu=1):  # scores of one query at a time
+        pieces = bench.logits(bench.tokens, bench.ids)
+    return require_same(bench.plain, pieces, "queries in pieces")
+
+
+def _gradients(model: Transformer, loss: Tensor) -> Tensor:
+    """All gradients of a loss in one row."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+    return torch.cat([gradient.flatten() for gradient in found])
+
+
 def gradient(bench: PartBench) -> str:
     """The loss reaches every tensor of the checked class that is not a buffer."""
     modules: Iterable[nn.Module] = [bench.model.encoding]
@@ -264,7 +288,7 @@ def levels(bench: PartBench) -> str:
     return "two levels work"
 
 
-# Of attention and mixers --------------------------------------------------------------------------
+# Of attention -------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -294,30 +318,6 @@ def weights(bench: PartBench) -> str:
     return f"0 on hidden keys; those of a query add up to {span}"
 
 
-def separable(bench: PartBench) -> str:
-    """Rows cut at their own length, equal tokens computed once, queries in pieces: all is equal."""
-    model, rng = bench.model, torch.Generator().manual_seed(0)
-    if not model.separable:
-        return "not declared (separable): rows are padded, queries asked at once"
-    mixture = bench.config.task.sample_mixture(16, 1, 3, rng)
-    ids = torch.randint(1, 60, (*mixture.tokens.shape, bench.ids.shape[2]), generator=rng)
-    for copies in (1, 3):  # with copies, at most half of the tokens are distinct
-        tokens, mask = (t.repeat(copies, 1) for t in (mixture.tokens, mixture.response_mask))
-        batch = make_batch(tokens, ids.repeat(copies, 1, 1), mask)
-        whole, cut = (_gradients(model, mean_loss(model, *b)) for b in (batch, cut_batch(batch)))
-        require_same(whole, cut, "rows cut at their own length", "gradient")
-    with patch.dict(transformer.SCORE_BYTES, cpu=1):  # scores of one query at a time
-        pieces = bench.logits(bench.tokens, bench.ids)
-    return require_same(bench.plain, pieces, "queries in pieces")
-
-
-def _gradients(model: Transformer, loss: Tensor) -> Tensor:
-    """All gradients of a loss in one row."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    found = torch.autograd.grad(loss, parameters, materialize_grads=True)
-    return torch.cat([gradient.flatten() for gradient in found])
-
-
 # Which rules there are, by kind -------------------------------------------------------------------
 
 Rules = dict[str, Callable[[PartBench], str]]
@@ -328,8 +328,8 @@ EVERYWHERE: Rules = {
     "cached = uncached decoding": cached,
     "deterministic under seed": deterministic,
     "gradient reaches parameters": gradient,
+    "rows cut = rows padded": separable,
 }
-IN_LAYERS: Rules = {"rows cut = rows padded": separable}
 OF_IDS: Rules = {
     "uses_ids stated = measured": uses_ids,
     "offset stated = measured": offset,
@@ -340,6 +340,6 @@ TRAINS: Rules = {"trains and evaluates": trains}
 # By the field that names a class: the rules that all others need, and those.
 PARTS: dict[str, tuple[Rules, Rules]] = {
     "position.encoding": ({"shapes": shapes, **TRAINS}, EVERYWHERE | OF_IDS),
-    "model.attention": ({"weights": weights, **TRAINS}, EVERYWHERE | IN_LAYERS),
-    "model.mixer": (TRAINS, EVERYWHERE | IN_LAYERS),
+    "model.attention": ({"weights": weights, **TRAINS}, EVERYWHERE),
+    "model.mixer": (TRAINS, EVERYWHERE),
 }

@@ -18,7 +18,7 @@ import torch
 
 from pcore.config import TrialConfig
 from pcore.diagnosis import NUM_EXAMPLES
-from pcore.diagnosis.attention import AttentionMap, NoAttention, NoExamples, average_attention
+from pcore.diagnosis.attention import AttentionMap, NothingToAverage, average_attention
 from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
 from pcore.evaluation import evaluation_lengths, with_examples
@@ -45,7 +45,7 @@ def mechanism_rows(
     for length in sorted({config.data.max_length, *choose_evenly(tested, 2)}):
         try:
             averaged = average_attention(model, config, length, num_examples)
-        except (NoAttention, NoExamples):  # or all of another layout than the largest
+        except NothingToAverage:
             continue
         yield from _head_rows(averaged)
     for length in choose_evenly(tested, MAX_LENGTHS):

@@ -37,7 +37,7 @@ def check_class(cls: type) -> list[Check]:
 @pytest.mark.parametrize(
     ("kind", "name", "count"),
     [
-        *(("encoding", name, 12) for name in ENCODINGS),
+        *(("encoding", name, 13) for name in ENCODINGS),
         *(("attention", name, 9) for name in ATTENTIONS),
         *(("mixer", name, 8) for name in MIXERS),
         *(("task", name, 7) for name in TASKS),
