@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from pcore.cli.parser import FAILED, command_parser
-from pcore.cli.show import choose_task, format_example, make_example, show_batch
+from pcore.cli.show import choose_task, format_example, show_batch
 from pcore.config import OWN_CODE, make_generator
 
 TEMPLATES = Path(__file__).parents[1] / "conformance" / "templates"
@@ -100,12 +100,14 @@ def _print_ids(name: str, queries: Sequence[str]) -> None:
     from pcore.conformance.tasks import TaskBench
 
     bench = TaskBench(name)
-    task, rng = bench.task, make_generator("conformance")
-    examples = [make_example(choose_task(type(task), {}, q), q, start=1) for q in queries]
+    asked = [(choose_task(type(bench.task), {}, query), query) for query in queries]
+    shown = [(task, task.encode(query)) for task, query in asked]
     if not queries:
-        examples = [show_batch(task, task.sample_length(1, bench.lengths[-1], rng), start=1)]
+        length, rng = bench.lengths[-1], make_generator("conformance")
+        shown = [(bench.task, bench.task.sample_length(1, length, rng))]
     print("Symbols with the same ID are coupled. Are these as you meant?")
-    for example in examples:
+    for task, batch in shown:
+        example = show_batch(task, batch, start=1)
         print(textwrap.indent(format_example(example, with_positions=False), "  "))
         end = example.num_context - 1
         ids = list(zip(*example.relative_ids, strict=True))

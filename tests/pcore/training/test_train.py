@@ -64,7 +64,7 @@ def test_reports_of_another_rhythm_train_the_same_weights(tiny_config):
     assert often.results == seldom.results
 
 
-def test_a_state_of_another_trial_or_a_damaged_one_is_no_state(tiny_config):
+def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config):
     whole = pack_state(tiny_config, next(train(tiny_config, report_every=5)).state())
     assert unpack_state(whole, tiny_config) is not None
     assert unpack_state(whole, override(tiny_config, {"seed": 1})) is None
