@@ -37,7 +37,7 @@ def check_class(cls: type) -> list[Check]:
 @pytest.mark.parametrize(
     ("kind", "name", "count"),
     [
-        *(("encoding", name, 13) for name in ENCODINGS),
+        *(("encoding", name, 12) for name in ENCODINGS),
         *(("attention", name, 9) for name in ATTENTIONS),
         *(("mixer", name, 8) for name in MIXERS),
         *(("task", name, 7) for name in TASKS),
@@ -360,11 +360,11 @@ FAULTS = {
     CountsRows: ("targets only = everywhere", "fewer queries than keys"),
     UnseededWeights: ("deterministic under seed", "two models of one seed start with different"),
     UnseededNoise: ("deterministic under seed", "two passes of one model"),
-    SaysInvariant: ("offset stated = measured", "the class states offset = 'invariant', but it is"),
-    SaysDependent: ("offset stated = measured", "the class states offset = 'dependent', but it is"),
+    SaysInvariant: ("stated = measured", "the class states offset = 'invariant', but it is"),
+    SaysDependent: ("stated = measured", "the class states offset = 'dependent', but it is"),
     IgnoresItsBound: ("ID bound", "IndexError: "),
     LacksTheLastRow: ("ID bound", "so a table has max_position + 1 rows"),
-    SaysNoIds: ("uses_ids stated = measured", "if that is meant, write uses_ids = True"),
+    SaysNoIds: ("stated = measured", "if that is meant, write uses_ids = True"),
     DeadParameter: ("gradient reaches parameters", "no gradient reaches unused"),
     CrashesInTraining: ("trains and evaluates", "TypeError: no such thing"),
     HeadsLast: ("shapes", "bias returned (3, 5, 7, 2), expected B H Q T = (3, 2, 5, 7)"),
