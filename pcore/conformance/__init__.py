@@ -5,6 +5,7 @@ raised and nothing printed. `format_checks` makes the report. A second or two on
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from pcore.config import OWN_CODE
 from pcore.conformance.bench import Check, format_checks, run_checks
@@ -25,7 +26,7 @@ def check(kind: str, name: str, answers: Iterable[tuple[str, str]] = ()) -> list
         field = next(field for field, known in OWN_CODE.items() if known == kind)
         return run_checks(PartBench(field, name), *PARTS[field])
     expected = {
-        f"{query}={answer}": lambda bench, q=query, a=answer: expect_answer(bench.task, q, a)
+        f"{query}={answer}": partial(expect_answer, query=query, expected=answer)
         for query, answer in answers
     }
     return run_checks(TaskBench(name), NEEDED, RULES | expected)

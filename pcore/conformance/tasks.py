@@ -233,8 +233,9 @@ def type_query(task: Task, query: str) -> Batch:
     return posed.encode(query)
 
 
-def expect_answer(task: Task, query: str, expected: str) -> str:
+def expect_answer(bench: TaskBench, query: str, expected: str) -> str:
     """The task gives the answer that the user expects of this query."""
+    task = bench.task
     if not task.separator and (unknown := sorted({*expected} - {*task.vocab.symbols})):
         raise Broken(f"expected {expected}, but {' '.join(unknown)} is no symbol of the task")
     shown, answer = task.decode(type_query(task, query).tokens[0])
