@@ -28,7 +28,7 @@ def save_model(
     path: str | Path, config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int
 ) -> None:
     """Write the weights of a trial under one checkpoint policy."""
-    _save(Path(path), pack_model(config, weights, policy=policy, step=step))
+    write_file(Path(path), pack_model(config, weights, policy=policy, step=step))
 
 
 def pack_model(config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int) -> bytes:
@@ -91,19 +91,6 @@ def _read(data: bytes, name: str) -> dict[str, Any]:
     ):
         raise ValueError(f"{name} is not a model checkpoint of pcore")
     return payload
-
-
-def save_state(path: str | Path, config: TrialConfig, state: dict[str, Any]) -> None:
-    """Write the complete state of a running trial (`Report.state()`)."""
-    _save(Path(path), pack_state(config, state))
-
-
-def load_state(path: str | Path, config: TrialConfig) -> dict[str, Any] | None:
-    """The state in a file to resume a trial from; None if it does not fit."""
-    try:
-        return unpack_state(Path(path).read_bytes(), config)
-    except OSError:
-        return None
 
 
 def pack_state(config: TrialConfig, state: dict[str, Any]) -> bytes:
@@ -186,7 +173,8 @@ def _pack(payload: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def _save(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that is either complete or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:

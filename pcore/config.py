@@ -41,8 +41,13 @@ MAX_NUMBERS = 10_000  # of a field
 SEEDS = ("seed", "data_seed")
 # Fields that are gone, with the value at which they changed nothing: older rows have them.
 RETIRED: dict[str, Scalar] = {"eval.stop_error": 0.0}
-# Fields whose value can be a class of the user's own, `package.module:Class`.
-OWN_CODE = ("task.name", "position.encoding", "model.attention", "model.mixer")
+# Fields whose value can be a class of the user's own, `package.module:Class`, and of what kind.
+OWN_CODE = {
+    "task.name": "task",
+    "position.encoding": "encoding",
+    "model.attention": "attention",
+    "model.mixer": "mixer",
+}
 
 Scalar: TypeAlias = int | float | bool | str | None
 
@@ -90,14 +95,10 @@ def unflatten(
 
 def named_code(config: TrialConfig) -> dict[str, list[str]]:
     """The names of own code in a trial, by field; fields without any are left out."""
-    values = {
-        "task.name": (name_of(type(config.task), TASKS),),
-        "position.encoding": (config.position.encoding,),
-        "model.attention": (config.model.attention,),
-        "model.mixer": config.model.mixer,
-    }
-    named = {f: [n for n in dict.fromkeys(names) if ":" in n] for f, names in values.items()}
-    return {field: names for field, names in named.items() if names}
+    task, position, model = name_of(type(config.task), TASKS), config.position, config.model
+    values = ((task,), (position.encoding,), (model.attention,), model.mixer)
+    named = ([n for n in dict.fromkeys(names) if ":" in n] for names in values)
+    return {field: names for field, names in zip(OWN_CODE, named, strict=True) if names}
 
 
 def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
@@ -282,15 +283,7 @@ def coerce(value: Any, annotation: Any, name: str) -> Any:
     if origin is tuple:
         return _coerce_tuple(value, get_args(annotation)[0], name)
     try:
-        if annotation is bool:
-            return _coerce_bool(value)
-        if annotation is int:
-            return _coerce_int(value)
-        if annotation is float and not isinstance(value, bool):
-            return _coerce_float(value)
-        if annotation is str and isinstance(value, str):
-            value.encode()  # half a character is in no row
-            return value
+        return PLAIN[annotation](value)
     except (ValueError, TypeError, KeyError, OverflowError):
         pass
     raise ValueError(
@@ -300,13 +293,11 @@ def coerce(value: Any, annotation: Any, name: str) -> Any:
 
 def _coerce_bool(value: Any) -> bool:
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if isinstance(value, bool):
-        return value
-    return words[str(value).lower()]
+    return value if isinstance(value, bool) else words[str(value).lower()]
 
 
 def _coerce_float(value: Any) -> float:
-    if not math.isfinite(number := float(value)):
+    if isinstance(value, bool) or not math.isfinite(number := float(value)):
         raise ValueError
     return number
 
@@ -321,6 +312,16 @@ def _coerce_int(value: Any) -> int:
     if abs(number) > LARGEST_INT:
         raise ValueError
     return number
+
+
+def _coerce_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    value.encode()  # half a character is in no row
+    return value
+
+
+PLAIN = {bool: _coerce_bool, float: _coerce_float, int: _coerce_int, str: _coerce_text}
 
 
 def _coerce_tuple(value: Any, item: type, name: str) -> tuple[Any, ...]:

@@ -7,19 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pcore.cli.parser import FAILED, Parser, command_parser
-from pcore.cli.show import choose_task, format_example, make_example, show_batch
-from pcore.registry import resolve
-from pcore.tasks import TASKS, Task
+from pcore.cli.parser import FAILED, command_parser
+from pcore.cli.show import choose_task, format_example, show_batch
+from pcore.config import OWN_CODE, make_generator
 
 TEMPLATES = Path(__file__).parents[1] / "conformance" / "templates"
 
-FIELDS = {  # the setting that names a class
-    "encoding": "position.encoding",
-    "task": "task.name",
-    "attention": "model.attention",
-    "mixer": "model.mixer",
-}
+FIELDS = {kind: field for field, kind in OWN_CODE.items()}
 
 
 def new(words: list[str]) -> int:
@@ -56,35 +50,42 @@ def _row_command(kind: str, name: str) -> str:
 
 
 def _check(kind: str, words: list[str]) -> int:
-    """Print every rule for a kind of own code, and whether it is kept."""
-    return _report(kind, _check_parser(kind).parse_args(words).name)
-
-
-check_encoding, check_attention, check_mixer = (
-    partial(_check, kind) for kind in ("encoding", "attention", "mixer")
-)
-
-
-def check_task(words: list[str]) -> int:
-    """Print every rule for tasks, and whether it is kept; is each example answered as expected?"""
-    parser = _check_parser("task")
-    parser.add_argument(
-        "examples",
-        metavar="QUERY=ANSWER",
-        nargs="*",
-        help="what the task should answer, with its symbols in their order: 653+49=2070",
-    )
+    """Print every rule for a kind of own code, and whether it is kept; of a task too whether each
+    example is answered as expected.
+    """
+    parser = command_parser(f"check-{kind}")
+    parser.add_argument("name", metavar="NAME", help=f"a known {kind} or package.module:Class")
+    if kind == "task":
+        parser.add_argument(
+            "examples",
+            metavar="QUERY=ANSWER",
+            nargs="*",
+            help="what the task should answer, with its symbols in their order: 653+49=2070",
+        )
     options = parser.parse_args(words)
-    name, answers = options.name, [_read_example(text) for text in options.examples]
-    if code := _report("task", name, answers):
-        return code
-    task = resolve(name, TASKS, "task")()
-    _print_ids(task, [query for query, _ in answers], is_own=":" in name)
-    if not answers:
-        print(f"Are its answers right? Name some: pcore check-task {name} QUERY=ANSWER")
-    elif ":" in name:
-        print(f"Its row in a table: {_row_command('task', name)}")
+    name, answers = options.name, [_read_example(t) for t in getattr(options, "examples", ())]
+
+    import torch
+
+    from pcore.conformance import check, format_checks
+
+    torch.set_num_threads(1)  # the models are tiny
+    checks = check(kind, name, answers)
+    print(format_checks(name, checks))
+    if not all(found.passed for found in checks):
+        return FAILED
+    if kind == "task":
+        _print_ids(name, [query for query, _ in answers])
+        if not answers:
+            print(f"Are its answers right? Name some: pcore check-task {name} QUERY=ANSWER")
+        elif ":" in name:
+            print(f"Its row in a table: {_row_command('task', name)}")
     return 0
+
+
+check_encoding, check_task, check_attention, check_mixer = (
+    partial(_check, kind) for kind in ("encoding", "task", "attention", "mixer")
+)
 
 
 def _read_example(text: str) -> tuple[str, str]:
@@ -94,17 +95,23 @@ def _read_example(text: str) -> tuple[str, str]:
     return query, answer
 
 
-def _print_ids(task: Task, queries: Sequence[str], is_own: bool) -> None:
+def _print_ids(name: str, queries: Sequence[str]) -> None:
     """Print the relative IDs of these queries, or of a random one, for the user to look at."""
-    from pcore.conformance import example_of
+    from pcore.conformance.tasks import TaskBench
 
-    examples = [make_example(choose_task(type(task), {}, q), q, start=1) for q in queries]
+    bench = TaskBench(name)
+    asked = [(choose_task(type(bench.task), {}, query), query) for query in queries]
+    shown = [(task, task.encode(query)) for task, query in asked]
+    if not queries:
+        length, rng = bench.lengths[-1], make_generator("conformance")
+        shown = [(bench.task, bench.task.sample_length(1, length, rng))]
     print("Symbols with the same ID are coupled. Are these as you meant?")
-    for example in examples or [show_batch(task, example_of(task), start=1)]:
+    for task, batch in shown:
+        example = show_batch(task, batch, start=1)
         print(textwrap.indent(format_example(example, with_positions=False), "  "))
         end = example.num_context - 1
         ids = list(zip(*example.relative_ids, strict=True))
-        if is_own and ids[end] in ids[end + 1 : -1]:
+        if ":" in name and ids[end] in ids[end + 1 : -1]:
             print("note: '=' shares an ID with a symbol of the answer: is that meant?")
 
 
@@ -138,20 +145,3 @@ def write_template(kind: str, name: str) -> Path:
     except FileNotFoundError:
         raise ValueError(f"there is no folder {path.parent} here for {path.name}") from None
     return path
-
-
-def _check_parser(kind: str) -> Parser:
-    parser = command_parser(f"check-{kind}")
-    parser.add_argument("name", metavar="NAME", help=f"a known {kind} or package.module:Class")
-    return parser
-
-
-def _report(kind: str, name: str, *rest: Sequence[tuple[str, str]]) -> int:
-    import torch
-
-    from pcore import conformance
-
-    torch.set_num_threads(1)  # the models are tiny
-    checks = getattr(conformance, f"check_{kind}")(name, *rest)
-    print(conformance.format_checks(name, checks))
-    return 0 if all(check.passed for check in checks) else FAILED

@@ -29,6 +29,7 @@ from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
 
 NOTHING = "."  # printed where a token has no ID
+JSON = ("tokens", "relative_ids", "position_ids", "response")  # of an example, with --json
 HELP = """\
 QUERY is e.g. 653+49.
 
@@ -57,9 +58,10 @@ def show(words: list[str]) -> int:
     if args.start < 1:
         raise ValueError(f"--start {args.start} is below 1")
     query = strip_equals(args.query)
-    example = make_example(choose_task(cls, options, query), query, args.start)
+    task = choose_task(cls, options, query)
+    example = show_batch(task, task.encode(query), args.start)
     if args.json:
-        print(json.dumps(example.to_json(), ensure_ascii=False))
+        print(json.dumps({n: getattr(example, n) for n in JSON}, ensure_ascii=False))
     elif not args.picture:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(format_example(example, width))
@@ -91,20 +93,6 @@ class Example:
     position_ids: list[list[int]]  # by level; 0 = no ID
     response: str  # without EOS
     num_context: int  # tokens up to and including '='
-
-    def to_json(self) -> dict[str, Any]:
-        """What `--json` prints."""
-        return {
-            "tokens": self.tokens,
-            "relative_ids": self.relative_ids,
-            "position_ids": self.position_ids,
-            "response": self.response,
-        }
-
-
-def make_example(task: Task, query: str, start: int) -> Example:
-    """The example of a typed query with counting from `start` on every level."""
-    return show_batch(task, task.encode(query), start)
 
 
 def show_batch(task: Task, batch: Batch, start: int) -> Example:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pcore.checkpoint import load_state, save_model, save_state
+from pcore.checkpoint import pack_state, save_model, unpack_state, write_file
 from pcore.cli.models import choose_device, set_threads
 from pcore.cli.parser import (
     FAILED,
@@ -137,7 +137,7 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path) -> Report:
                 line.show(report)
             trained = report.step == report.num_steps and not report.results
             if stop or trained or time.monotonic() - saved_at >= SAVE_SECONDS:
-                save_state(state_file, config, report.state())
+                write_file(state_file, pack_state(config, report.state()))
                 saved_at = time.monotonic()
             if stop:
                 evaluated = f", evaluated {len(report.results)} times" if report.results else ""
@@ -163,7 +163,7 @@ def _save_checkpoints(report: Report, config: TrialConfig, out: Path) -> None:
 def _find_state(file: Path, config: TrialConfig) -> dict[str, Any] | None:
     if not file.exists():
         return None
-    if (state := load_state(file, config)) is None:
+    if (state := unpack_state(file.read_bytes(), config)) is None:
         raise ValueError(
             f"{file} is damaged or belongs to another trial than {trial_id(config)}: "
             "choose another file or remove it"

@@ -79,7 +79,7 @@ def format_solution(solution: Solution, task: Task) -> str:
     """The answer as people read it: numbers with the ones digit last. Of a wrong one the first
     wrong symbol in the order in which the model writes, marked under the truth.
     """
-    backwards, kind = _is_reversed(task), "digit" if _writes_number(task) else "symbol"
+    kind, backwards = _form(task)
     join = task.separator.join
     answer, truth = (
         join(reversed(symbols) if backwards else symbols)
@@ -105,16 +105,12 @@ def format_solution(solution: Solution, task: Task) -> str:
     )
 
 
-def _writes_number(task: Task) -> bool:
-    """Whether a response is one number."""
-    return isinstance(task, (Addition, Multiplication)) and not task.scratchpad
-
-
-def _is_reversed(task: Task) -> bool:
-    """Whether it is one whose ones digit comes first."""
-    if isinstance(task, Addition):
-        return _writes_number(task) and task.reverse_response and not task.index_hints
-    return _writes_number(task)
+def _form(task: Task) -> tuple[str, bool]:
+    """What a response consists of, and whether it is a number whose ones digit comes first."""
+    if not isinstance(task, (Addition, Multiplication)) or task.scratchpad:
+        return "symbol", False
+    backwards = isinstance(task, Multiplication) or (task.reverse_response and not task.index_hints)
+    return "digit", backwards
 
 
 def _check_trained(config: TrialConfig, query: str) -> None:

@@ -1,143 +1,256 @@
-"""Rules for encodings, attention and mixers, checked inside a tiny trained model."""
+"""Rules for encodings, attention and mixers, checked inside a tiny trained model.
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from functools import partial
+That a model computes its logits once, whole and in a batch is the plain way; the others (a part of
+the tokens, of the rows, of the queries, of the bytes, or one token after another) must agree.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
+from unittest.mock import patch
 
 import torch
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
 from pcore import model as transformer
-from pcore.batch import cut_batch, make_batch
-from pcore.config import make_generator, override
-from pcore.conformance.bench import (
-    EVERYWHERE,
-    NUM_STEPS,
-    TOLERANCE,
-    Bench,
-    Broken,
-    Check,
-    Measure,
-    difference,
-    gradient,
-    require_same,
-    run_checks,
-    tiny_config,
-)
+from pcore.batch import cut_batch, make_batch, target_places
+from pcore.config import TrialConfig, make_generator, override
+from pcore.conformance.bench import NUM_STEPS, Broken, tiny_config, train_tiny
 from pcore.encodings import Encoding, find_encoding
+from pcore.encodings.position_ids import num_levels
 from pcore.mixing import find_attention
-from pcore.model import Transformer, make_model
+from pcore.model import Cache, Transformer, make_model
 from pcore.training import mean_loss
 from pcore.validation import validate
 
+TOLERANCE = 3e-4  # of the largest logit: float32 at IDs of some thousands
 LARGEST_ID = 2100  # max_position of the checked model
 SHIFTS = (1, 7, 2000)  # added to all IDs
 
 
-def check_encoding(name: str) -> list[Check]:
-    """Every rule for encodings."""
-    rules = {
-        "uses_ids stated = measured": _uses_ids,
-        "offset stated = measured": _offset,
-        "ID bound": _bound,
-        "levels": _levels,
-        "gradient reaches parameters": _gradient,
-    }
-    return _check(partial(_settings, name), {"shapes": partial(_shapes, name)}, rules)
+class PartBench:
+    """A tiny model with a class of this name in it, made and trained when a rule first needs it,
+    and examples with arbitrary IDs.
+    """
+
+    def __init__(self, field: str, name: str):
+        self.field, self.name = field, name
+
+        self.batch = tiny_config({}).task.sample_length(16, 3, make_generator("conformance"))
+        self.tokens = self.batch.tokens
+
+    @cached_property
+    def config(self) -> TrialConfig:
+        changes: dict[str, Any] = {self.field: self.name}
+        if self.field == "position.encoding":
+            changes |= {"position.max_position": LARGEST_ID, **find_encoding(self.name).needs}
+        return tiny_config(changes)
+
+    @cached_property
+    def model(self) -> Transformer:
+        return train_tiny(self.config)
+
+    @cached_property
+    def ids(self) -> Int[Tensor, "B T P"]:
+        shape = (*self.tokens.shape, num_levels(self.config.task, self.config.position))
+        return torch.randint(1, 60, shape, generator=make_generator("conformance"))
+
+    @torch.no_grad()
+    def logits(self, tokens: Tensor, ids: Tensor, *rest: Tensor) -> Float[Tensor, "B R V"]:
+        return self.model(tokens, ids, *rest)
+
+    @cached_property
+    def plain(self) -> Float[Tensor, "B T V"]:
+        return self.logits(self.tokens, self.ids)
 
 
-def check_attention(name: str) -> list[Check]:
-    """Every rule for attention."""
-    settings = partial(dict[str, Any], {"model.attention": name})
-    return _check(settings, {"weights": partial(_weights, name)}, IN_LAYERS)
+def difference(a: Tensor, b: Tensor) -> float:
+    """Largest difference as a share of the largest logit; infinite if anything is not finite."""
+    if not (a.isfinite().all() and b.isfinite().all()):
+        return float("inf")
+    return float((a - b).abs().max() / a.abs().max())
 
 
-def check_mixer(name: str) -> list[Check]:
-    """Every rule for mixers."""
-    return _check(partial(dict[str, Any], {"model.mixer": name}), {}, IN_LAYERS)
+def require_same(a: Tensor, b: Tensor, what: str, kind: str = "logit") -> str:
+    gap = difference(a.detach(), b.detach())
+    if not gap <= TOLERANCE:
+        raise Broken(f"{what}: {kind}s differ by {gap:.1e} of the largest")
+    return f"difference {gap:.0e} of the largest {kind}"
 
 
-def _check(
-    settings: Callable[[], dict[str, Any]],
-    first: Mapping[str, Measure],
-    rules: Mapping[str, Callable[[Bench], str]],
-) -> list[Check]:
-    """These rules and those for any model, on a bench with these settings."""
-    made: list[Bench] = []
-
-    def trains() -> str:
-        made.append(Bench(settings()))
-        return f"{NUM_STEPS} steps on addition, then evaluated"
-
-    def keeps(rule: Callable[[Bench], str]) -> str:
-        return rule(made[0])
-
-    others = {name: partial(keeps, rule) for name, rule in (EVERYWHERE | dict(rules)).items()}
-    return run_checks({**first, "trains and evaluates": trains}, others)
+def require_shape(method: str, result: object, **sizes: int) -> None:
+    """Whether a method returned a tensor of these sizes, in float32."""
+    expected = tuple(sizes.values())
+    if not isinstance(result, Tensor) or result.shape != expected:
+        got = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
+        raise Broken(f"{method} returned {got}, expected {' '.join(sizes)} = {expected}")
+    if result.dtype != torch.float32:
+        raise Broken(f"{method} returned {result.dtype}, expected torch.float32")
 
 
-def _settings(name: str) -> dict[str, Any]:
-    settings = {"position.encoding": name, "position.max_position": LARGEST_ID}
-    return settings | find_encoding(name).needs
+# Of everything ------------------------------------------------------------------------------------
+
+
+def trains(bench: PartBench) -> str:
+    return f"{NUM_STEPS} steps on addition, then evaluated" if bench.model else ""
+
+
+def causality(bench: PartBench) -> str:
+    """Nothing after a token, neither tokens nor IDs nor padding, changes the logits at it."""
+    num_tokens = bench.tokens.shape[1]
+    tokens = nn.functional.pad(bench.tokens, (0, 40))
+    ids = nn.functional.pad(bench.ids, (0, 0, 0, 40))
+    whole = bench.logits(tokens, ids)
+    for end in range(1, num_tokens + 1):
+        what = f"token {end - 1} sees what comes after it, or how many tokens do"
+        require_same(whole[:, :end], bench.logits(tokens[:, :end], ids[:, :end]), what)
+    return f"{num_tokens} tokens, what comes after each left out"
+
+
+def examples_apart(bench: PartBench) -> str:
+    rows = zip(bench.tokens.split(1), bench.ids.split(1), strict=True)
+    alone = torch.cat([bench.logits(tokens, ids) for tokens, ids in rows])
+    return require_same(bench.plain, alone, "an example sees the others of its batch")
+
+
+def targets_only(bench: PartBench) -> str:
+    """The last block asks for some queries only: biases must go by query IDs, not by row number."""
+    indices, _ = target_places(bench.batch.response_mask)
+    some = bench.logits(bench.tokens, bench.ids, indices)
+    chosen = bench.plain.gather(1, indices.unsqueeze(2).expand_as(some))
+    return require_same(chosen, some, "fewer queries than keys")
 
 
 @torch.no_grad()
-def _shapes(name: str) -> str:
+def cached(bench: PartBench) -> str:
+    """Token by token with a KV cache gives the logits of one parallel pass.
+
+    By induction, exact match under teacher forcing is then exact match of free decoding.
+    """
+    cache: Cache = {}
+    parts = [
+        bench.model(tokens, bench.ids[:, : end + 1], cache=cache)
+        for end, tokens in enumerate(bench.tokens.split(1, dim=1))
+    ]
+    return require_same(bench.plain, torch.cat(parts, dim=1), "decoding with a cache")
+
+
+def deterministic(bench: PartBench) -> str:
+    """Weights and logits depend on the trial's seed alone, not on the global random state."""
+    models: list[Transformer] = []
+    outputs: list[Tensor] = []
+    with torch.random.fork_rng():
+        for global_seed in (1, 2):
+            torch.manual_seed(global_seed)
+            models.append(make_model(bench.config).train())
+            outputs.append(models[-1](bench.tokens, bench.ids).detach())
+        outputs.append(models[0](bench.tokens, bench.ids).detach())
+    first, second = (model.state_dict() for model in models)
+    for name, values in first.items():
+        if not torch.equal(values, second[name]):
+            raise Broken(f"two models of one seed start with different {name}")
+    if not all(torch.equal(outputs[0], other) for other in outputs[1:]):
+        raise Broken("two passes of one model, in training mode, give different logits")
+    return "same weights and logits under any global random state"
+
+
+def separable(bench: PartBench) -> str:
+    """Rows cut at their own length, equal tokens computed once, queries in pieces: all is equal."""
+    model, rng = bench.model, torch.Generator().manual_seed(0)
+    if not model.separable:
+        return "not declared (separable): rows are padded, queries asked at once"
+    mixture = bench.config.task.sample_mixture(16, 1, 3, rng)
+    ids = torch.randint(1, 60, (*mixture.tokens.shape, bench.ids.shape[2]), generator=rng)
+    for copies in (1, 3):  # with copies, at most half of the tokens are distinct
+        tokens, mask = (t.repeat(copies, 1) for t in (mixture.tokens, mixture.response_mask))
+        batch = make_batch(tokens, ids.repeat(copies, 1, 1), mask)
+        whole, cut = (_gradients(model, mean_loss(model, *b)) for b in (batch, cut_batch(batch)))
+        require_same(whole, cut, "rows cut at their own length", "gradient")
+    with patch.dict(transformer.SCORE_BYTES, cpu=1):  # scores of one query at a time
+        pieces = bench.logits(bench.tokens, bench.ids)
+    return require_same(bench.plain, pieces, "queries in pieces")
+
+
+def _gradients(model: Transformer, loss: Tensor) -> Tensor:
+    """All gradients of a loss in one row."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+    return torch.cat([gradient.flatten() for gradient in found])
+
+
+def gradient(bench: PartBench) -> str:
+    """The loss reaches every tensor of the checked class that is not a buffer."""
+    modules: Iterable[nn.Module] = [bench.model.encoding]
+    if bench.field != "position.encoding":
+        modules = [block.attention for block in bench.model.layers]
+    for module in (part for whole in modules for part in whole.modules()):
+        if loose := [name for name, value in vars(module).items() if isinstance(value, Tensor)]:
+            raise Broken(
+                f"{', '.join(loose)} is a plain tensor, neither trained nor stored nor moved to a "
+                "GPU: wrap it in nn.Parameter, or call register_buffer"
+            )
+    batch = make_batch(bench.tokens, bench.ids, bench.batch.response_mask)
+    bench.model.zero_grad(set_to_none=True)
+    mean_loss(bench.model, *batch).backward()
+    found = [pair for module in modules for pair in module.named_parameters()]
+    names = [name for name, parameter in found if parameter.requires_grad]
+    for name, parameter in found:
+        grad = parameter.grad
+        if parameter.requires_grad and (grad is None or not grad.abs().max() > 0):
+            raise Broken(f"no gradient reaches {name}")
+        if grad is not None and not grad.isfinite().all():
+            raise Broken(f"the gradient of {name} is not finite")
+    return ", ".join(dict.fromkeys(names)) or "no trainable parameters"
+
+
+# Of encodings -------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def shapes(bench: PartBench) -> str:
     """What the methods of the class return, as `Encoding` documents it."""
-    config = tiny_config(_settings(name))
-    encoding, model = make_model(config).encoding, config.model
-    sizes = {"B": 3, "T": 7, "Q": 5, "H": model.num_heads, "K": model.d_head, "D": model.d_model}
+    encoding, model = make_model(bench.config).encoding, bench.config.model
     ids = torch.arange(1, 22).reshape(3, 7, 1)
     x = torch.ones(3, model.num_heads, 7, model.d_head)
-    results: dict[str, tuple[object, str]] = {
-        "embed": (encoding.embed(ids), "BTD"),
-        "rotate": (encoding.rotate(x, ids, 0), "BHTK"),
-        "bias": (encoding.bias(ids[:, :5], ids, 0), "BHQT"),
+    results: dict[str, tuple[object, dict[str, int]]] = {
+        "embed": (encoding.embed(ids), {"B": 3, "T": 7, "D": model.d_model}),
+        "rotate": (encoding.rotate(x, ids, 0), dict(zip("BHTK", x.shape, strict=True))),
+        "bias": (encoding.bias(ids[:, :5], ids, 0), {"B": 3, "H": x.shape[1], "Q": 5, "T": 7}),
     }
-    for method, (result, letters) in results.items():
-        if result is None:
-            continue
-        expected = tuple(sizes[letter] for letter in letters)
-        if not isinstance(result, Tensor) or result.shape != expected:
-            got = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
-            raise Broken(f"{method} returned {got}, expected {' '.join(letters)} = {expected}")
-        if result.dtype != torch.float32:
-            raise Broken(f"{method} returned {result.dtype}, expected torch.float32")
+    for method, (result, sizes) in results.items():
+        if result is not None:
+            require_shape(method, result, **sizes)
     cls = type(encoding)
     defined = [name for name in results if getattr(cls, name) is not getattr(Encoding, name)]
     return ", ".join(defined) or "no method defined"
 
 
-def _uses_ids(bench: Bench) -> str:
-    plain = bench.logits(bench.tokens, bench.any_ids)
-    gap = difference(plain, bench.logits(bench.tokens, bench.other_ids))
-    if (gap > TOLERANCE) != bench.model.encoding.uses_ids:
-        raise Broken(
-            f"the class states uses_ids = {bench.model.encoding.uses_ids}, but other IDs change "
-            f"logits by {gap:.1e}; if that is meant, write uses_ids = {gap > TOLERANCE}"
-        )
-    return f"{bench.model.encoding.uses_ids}: other IDs change logits by {gap:.0e}"
+def stated(bench: PartBench) -> str:
+    """What other IDs do, and a constant added to all IDs, is what the class says."""
+    encoding = bench.model.encoding
+    others, *shifted = (
+        difference(bench.plain, bench.logits(bench.tokens, ids))
+        for ids in (bench.ids.roll(1, dims=0), *(bench.ids + shift for shift in SHIFTS))
+    )
+    shifts = f"shifts of {', '.join(map(str, SHIFTS))}"
+    said = {
+        "uses_ids": f"other IDs change logits by {others:.1e}",
+        "offset": f"{shifts} change logits by {max(shifted):.1e} at most",
+    }
+    depends = "dependent" if max(shifted) > TOLERANCE else "invariant"
+    for name, measured in {"uses_ids": others > TOLERANCE, "offset": depends}.items():
+        if (claimed := getattr(encoding, name)) != measured:
+            raise Broken(
+                f"the class states {name} = {claimed!r}, but it is {measured!r}: {said[name]}; if "
+                f"that is meant, write {name} = {measured!r}"
+            )
+    return "; ".join(f"{name} = {getattr(encoding, name)!r}: {said[name]}" for name in said)
 
 
-def _offset(bench: Bench) -> str:
-    """Add a constant to all IDs."""
-    plain = bench.logits(bench.tokens, bench.any_ids)
-    gaps = [difference(plain, bench.logits(bench.tokens, bench.any_ids + s)) for s in SHIFTS]
-    measured = "dependent" if max(gaps) > TOLERANCE else "invariant"
-    detail = f"shifts of {', '.join(map(str, SHIFTS))} change logits by {max(gaps):.1e} at most"
-    if measured != bench.model.encoding.offset:
-        stated = bench.model.encoding.offset
-        raise Broken(
-            f"the class states offset = {stated!r}, but it is {measured!r}: {detail}; if that is "
-            f"meant, write offset = {measured!r}"
-        )
-    return f"{measured}: {detail}"
-
-
-def _bound(bench: Bench) -> str:
+def bound(bench: PartBench) -> str:
     """Every ID that `validate` lets through has a finite effect; too small a bound is refused."""
-    ids = bench.any_ids.clone()
+    ids = bench.ids.clone()
     ids[:, -1] = LARGEST_ID
     try:
         finite = bench.logits(bench.tokens, ids).isfinite().all()
@@ -148,7 +261,7 @@ def _bound(bench: Bench) -> str:
         raise Broken(f"logits are not finite at max_position={LARGEST_ID}")
     if not bench.model.encoding.bounded:
         far = 20 * LARGEST_ID
-        if not bench.logits(bench.tokens, bench.any_ids + far).isfinite().all():
+        if not bench.logits(bench.tokens, bench.ids + far).isfinite().all():
             raise Broken(f"stated bounded=False, but logits are not finite at IDs around {far}")
         return f"stated unbounded: IDs around {far} work"
     try:
@@ -158,7 +271,7 @@ def _bound(bench: Bench) -> str:
     raise Broken("stated bounded=True, but max_position=5 is accepted where IDs go up to 6")
 
 
-def _levels(bench: Bench) -> str:
+def levels(bench: PartBench) -> str:
     """Two levels of IDs work, or are refused with a ValueError."""
     config = override(bench.config, {"task.scratchpad": True})
     try:
@@ -171,82 +284,57 @@ def _levels(bench: Bench) -> str:
     return "two levels work"
 
 
-def _gradient(bench: Bench) -> str:
-    return gradient(bench, [bench.model.encoding])
+# Of attention -------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
-def _weights(name: str) -> str:
+def weights(bench: PartBench) -> str:
     """What the class makes of random scores, as `Attention` documents it."""
-    config = tiny_config({"model.attention": name}).model
-    rng = torch.Generator().manual_seed(0)
-    weigh = find_attention(name)(config, 0, rng)
-    size, num_tokens = 3, 7
-    scores = torch.randn(size, config.num_heads, num_tokens, num_tokens, generator=rng)
-    visible = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril().expand(size, 1, -1, -1)
-    queries = torch.randn(size, config.num_heads, num_tokens, config.d_head, generator=rng)
-    weights = weigh(scores, visible, queries)
-    if not isinstance(weights, Tensor) or weights.shape != scores.shape:
-        got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
-        raise Broken(f"forward returned {got}, expected B H R S = {tuple(scores.shape)}")
+    config, rng = bench.config.model, torch.Generator().manual_seed(0)
+    weigh = find_attention(bench.name)(config, 0, rng)
+    sizes = {"B": 3, "H": config.num_heads, "R": 7, "S": 7}
+    scores = torch.randn(*sizes.values(), generator=rng)
+    visible = torch.ones(7, 7, dtype=torch.bool).tril().expand(3, 1, -1, -1)
+    queries = torch.randn(3, config.num_heads, 7, config.d_head, generator=rng)
+    found = weigh(scores, visible, queries)
+    require_shape("forward", found, **sizes)
     last = "change scores first, mask last, and normalise over the keys (dim=3)"
-    if not weights.isfinite().all():
+    if not found.isfinite().all():
         raise Broken(f"weights are not finite: {last}")
     for shift in (-100, 100):
         if not weigh(scores + shift, visible, queries).isfinite().all():
             raise Broken(f"weights are not finite where all scores are near {shift}")
-    if hidden := float((weights * ~visible).abs().max()):
+    if hidden := float((found * ~visible).abs().max()):
         raise Broken(f"a key that must not be seen gets the weight {hidden:.2g}: {last}")
     alone = weigh(scores[:, :, -1:], visible[:, :, -1:], queries[:, :, -1:])
-    require_same(weights[:, :, -1:], alone, f"a query sees the other queries ({last})", "weight")
-    sums = weights.sum(dim=3)
+    require_same(found[:, :, -1:], alone, f"a query sees the other queries ({last})", "weight")
+    sums = found.sum(dim=3)
     low, high = (f"{float(end):.2g}" for end in (sums.min(), sums.max()))
     span = low if low == high else f"{low}-{high}"
     return f"0 on hidden keys; those of a query add up to {span}"
 
 
-def _gradient_in_layers(bench: Bench) -> str:
-    return gradient(bench, [block.attention for block in bench.model.layers])
+# Which rules there are, by kind -------------------------------------------------------------------
 
-
-def _separable(bench: Bench) -> str:
-    """Rows cut at their own length, equal tokens computed once, queries in pieces: all is equal."""
-    model = bench.model
-    if not model.separable:
-        return "not declared (separable): rows are padded, queries asked at once"
-    rng = torch.Generator().manual_seed(0)
-    mixture = bench.config.task.sample_mixture(16, 1, 3, rng)
-    ids = torch.randint(1, 60, (*mixture.tokens.shape, bench.any_ids.shape[2]), generator=rng)
-    for copies in (1, 3):  # with copies, at most half of the tokens are distinct
-        tokens, mask = (t.repeat(copies, 1) for t in (mixture.tokens, mixture.response_mask))
-        batch = make_batch(tokens, ids.repeat(copies, 1, 1), mask)
-        whole, cut = (_gradients(model, mean_loss(model, *b)) for b in (batch, cut_batch(batch)))
-        require_same(whole, cut, "rows cut at their own length", "gradient")
-    whole = bench.logits(bench.tokens, bench.any_ids)
-    with _pieces(bytes_at_once=1):
-        pieces = bench.logits(bench.tokens, bench.any_ids)
-    return require_same(whole, pieces, "queries in pieces")
-
-
-IN_LAYERS = {
-    "rows cut = rows padded": _separable,
-    "gradient reaches parameters": _gradient_in_layers,
+Rules = dict[str, Callable[[PartBench], str]]
+EVERYWHERE: Rules = {
+    "causality": causality,
+    "examples apart": examples_apart,
+    "targets only = everywhere": targets_only,
+    "cached = uncached decoding": cached,
+    "deterministic under seed": deterministic,
+    "gradient reaches parameters": gradient,
+    "rows cut = rows padded": separable,
 }
-
-
-def _gradients(model: Transformer, loss: Tensor) -> Tensor:
-    """All gradients of a loss in one row."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    found = torch.autograd.grad(loss, parameters, materialize_grads=True)
-    return torch.cat([gradient.flatten() for gradient in found])
-
-
-@contextmanager
-def _pieces(bytes_at_once: int) -> Generator[None]:
-    """Scores of attention one query at a time."""
-    limit = transformer.SCORE_BYTES["cpu"]
-    transformer.SCORE_BYTES["cpu"] = bytes_at_once
-    try:
-        yield
-    finally:
-        transformer.SCORE_BYTES["cpu"] = limit
+OF_IDS: Rules = {
+    "stated = measured": stated,
+    "ID bound": bound,
+    "levels": levels,
+}
+TRAINS: Rules = {"trains and evaluates": trains}
+# By the field that names a class: the rules that all others need, and those.
+PARTS: dict[str, tuple[Rules, Rules]] = {
+    "position.encoding": ({"shapes": shapes, **TRAINS}, EVERYWHERE | OF_IDS),
+    "model.attention": ({"weights": weights, **TRAINS}, EVERYWHERE),
+    "model.mixer": (TRAINS, EVERYWHERE),
+}

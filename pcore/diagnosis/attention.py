@@ -15,7 +15,7 @@ symbol, whose next token is a target. BOS belongs to both patterns and draws mos
 head has nothing to do, so mass without it is the stricter number.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Literal, TypeAlias
@@ -29,7 +29,7 @@ from pcore.encodings import find_encoding
 from pcore.evaluation import evaluating, evaluation_ids, make_test_set, with_examples
 from pcore.mixing import Attention, Queries, Scores, Visible
 from pcore.model import SelfAttention, Transformer
-from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
+from pcore.tasks.base import NO_ID, Batch, Layout, Symbol
 from pcore.validation import check_test_length, task_name
 
 TOKENS_PER_BATCH = 8192  # bounds the memory of attention matrices, does not change results
@@ -39,12 +39,8 @@ Pattern: TypeAlias = Literal["next", "same"]
 PATTERNS: tuple[Pattern, Pattern] = ("next", "same")
 
 
-class NoExamples(ValueError):
-    """Among the examples that were drawn there is none with the layout that is averaged."""
-
-
-class NoAttention(ValueError):
-    """A layer has another mixer."""
+class NothingToAverage(ValueError):
+    """A layer has another mixer, or no example that was drawn has the layout that is averaged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,23 +85,22 @@ def attention_weights(
     model: Transformer, tokens: Int[Tensor, "B T"], ids: Int[Tensor, "B T P"]
 ) -> Float[Tensor, "L B H T T"]:
     """The attention weights of every layer, in float32, once for each loop; those of a softmax add
-    up to 1 if there is no sink. Raises NoAttention if a layer has none.
+    up to 1 if there is no sink. Raises NothingToAverage if a layer has none.
     """
     weights: list[Tensor] = []
-    recorders: list[tuple[SelfAttention, Recorder]] = []
-    layers = [block.attention for block in model.layers]
-    for layer in layers:
+    own: list[tuple[SelfAttention, Attention]] = []
+    for layer in (block.attention for block in model.layers):
         if not isinstance(layer, SelfAttention):
             mixer = model.config.mixer[layer.layer % len(model.config.mixer)]
-            raise NoAttention(f"layer {layer.layer + 1} has no attention: model.mixer={mixer}")
-        recorders.append((layer, Recorder(layer.weigh, weights)))
-    for layer, recorder in recorders:
-        layer.weigh = recorder
+            raise NothingToAverage(f"layer {layer.layer + 1} has no attention: model.mixer={mixer}")
+        own.append((layer, layer.weigh))
     try:
+        for layer, weigh in own:
+            layer.weigh = Recorder(weigh, weights)
         model(tokens, ids)
     finally:
-        for layer, recorder in recorders:
-            layer.weigh = recorder.own
+        for layer, weigh in own:
+            layer.weigh = weigh
     return torch.stack(weights)[..., -tokens.shape[1] :]  # a sink comes first, and is no token
 
 
@@ -132,11 +127,11 @@ def average_attention(
     """
     check_test_length(config, length)
     _check_weights(config, length, num_examples)
-    layout = _largest_layout(config.task, length)
+    task, levels = config.task, config.task.levels
+    layout = task.at_test().layout(task.largest_shape(length, task.default_second(length)))
     batch, ids, num_left_out = _draw_examples(config, layout, length, num_examples)
-    first_query = layout.num_query
-    keys = None
-    if has_coupled_ids(config):
+    first_query, keys = layout.num_query, None
+    if config.position.ids == "coupled" and find_encoding(config.position.encoding).uses_ids:
         keys = predicted_keys(batch.relative_ids[0], first_query)
     device, total = model.embedding.device, torch.zeros((), dtype=torch.float64)
     with evaluating(model, config.eval.attention_factor):
@@ -150,12 +145,21 @@ def average_attention(
         num_examples=len(ids),
         num_left_out=num_left_out,
         factor=config.eval.attention_factor,
-        labels=(config.task.bos, *label_tokens(layout)),
+        labels=(task.bos, *label_tokens(layout)),
         first_query=first_query,
         weights=weights,
         predicted=None if keys is None else even_weights(keys),
-        heads=tuple(_describe_heads(weights[:, :, first_query:], keys, config.task.levels)),
-        even=() if keys is None else compare(even, keys, config.task.levels),
+        heads=tuple(
+            Head(
+                layer=layer,
+                head=number,
+                bos=float(head[:, 0].mean()),
+                likenesses=compare(head, keys, levels),
+            )
+            for layer, heads in enumerate(weights[:, :, first_query:])
+            for number, head in enumerate(heads)
+        ),
+        even=compare(even, keys, levels),
     )
 
 
@@ -178,16 +182,6 @@ def label_tokens(layout: Layout) -> list[str]:
     return labels
 
 
-def _describe_heads(
-    weights: Float[Tensor, "L H Q T"], keys: Bool[Tensor, "P 2 Q T"] | None, levels: Sequence[str]
-) -> Iterator[Head]:
-    for layer, heads in enumerate(weights):
-        for number, head in enumerate(heads):
-            likenesses = () if keys is None else compare(head, keys, levels)
-            bos = float(head[:, 0].mean())
-            yield Head(layer=layer, head=number, bos=bos, likenesses=likenesses)
-
-
 def _check_weights(config: TrialConfig, length: int, num_examples: int) -> None:
     num_tokens = config.task.num_tokens(length, config.task.default_second(length))
     each = config.model.num_layers * config.model.num_heads * num_tokens**2
@@ -197,10 +191,6 @@ def _check_weights(config: TrialConfig, length: int, num_examples: int) -> None:
             f"an example of length {length} has {num_tokens} tokens and {each:.1e} attention "
             f"weights: {num_examples} examples are too many, at most {at_most} here"
         )
-
-
-def _largest_layout(task: Task, length: int) -> Layout:
-    return task.at_test().layout(task.largest_shape(length, task.default_second(length)))
 
 
 def _draw_examples(
@@ -213,18 +203,15 @@ def _draw_examples(
     none = (NO_ID,) * config.task.num_levels
     wanted = torch.tensor([none, *layout.relative_ids, none])
     if batch.relative_ids.shape[1:] != wanted.shape:
-        raise NoExamples(f"no example of {task_name(config.task)} at length {length} is that long")
+        raise NothingToAverage(
+            f"no example of {task_name(config.task)} at length {length} is that long"
+        )
     fits = (batch.relative_ids == wanted).flatten(1).all(dim=1)
     fits &= batch.response_mask.sum(dim=1) == len(layout.sources) - layout.num_query + 1
     return Batch(*(part[fits] for part in batch)), ids[fits], int((~fits).sum())
 
 
 # Patterns -----------------------------------------------------------------------------------------
-
-
-def has_coupled_ids(config: TrialConfig) -> bool:
-    """Whether the model is given the coupled IDs that the construction speaks of."""
-    return config.position.ids == "coupled" and find_encoding(config.position.encoding).uses_ids
 
 
 def predicted_keys(relative_ids: Int[Tensor, "T P"], first_query: int) -> Bool[Tensor, "P 2 Q T-1"]:
@@ -252,9 +239,11 @@ def visible_keys(first_query: int, num_tokens: int) -> Bool[Tensor, "Q T"]:
 
 
 def compare(
-    weights: Float[Tensor, "Q T"], keys: Bool[Tensor, "P 2 Q T"], levels: Sequence[str]
+    weights: Float[Tensor, "Q T"], keys: Bool[Tensor, "P 2 Q T"] | None, levels: Sequence[str]
 ) -> tuple[Likeness, ...]:
-    """The likeness of attention weights to both patterns on every level."""
+    """The likeness of attention weights to both patterns on every level; () without coupled IDs."""
+    if keys is None:
+        return ()
     beyond = keys[..., 1:]
     masses = (weights * keys).sum(dim=3).mean(dim=2)
     masses_beyond = (weights[:, 1:] * beyond).sum(dim=3).mean(dim=2)

@@ -1,10 +1,10 @@
 """A diagnosis in sentences: the causes of failure, strongest first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pcore.config import format_numbers
-from pcore.diagnosis.failures import Breakdown, Diagnosis, Tally
+from pcore.diagnosis.failures import Breakdown, Diagnosis
 
 LEAST = 0.1  # explained variance below which a breakdown is not a cause
 # What a sentence says of the cases of a breakdown, by its name; "{}" stands for the keys. Of causes
@@ -84,10 +84,11 @@ def _weigh(breakdown: Breakdown, diagnosis: Diagnosis) -> float:
     return breakdown.explained * (missed if breakdown.about == "stop" else 1 - missed)
 
 
-def worst_keys(breakdown: Breakdown) -> tuple[Tally, ...]:
+def worst_keys(breakdown: Breakdown) -> tuple[int, ...]:
     """The keys that fail at least half as often as the worst one."""
-    worst = max((tally.share for tally in breakdown.tallies), default=0.0)
-    return tuple(t for t in breakdown.tallies if t.num_wrong and t.share >= worst / 2)
+    least = max(breakdown.shares, default=0.0) / 2
+    shares = zip(breakdown.keys, breakdown.shares, strict=True)
+    return tuple(key for key, share in shares if share and share >= least)
 
 
 def percent(share: float) -> str:
@@ -98,19 +99,22 @@ def percent(share: float) -> str:
 
 
 def _describe(breakdown: Breakdown) -> str:
-    bad = worst_keys(breakdown)
-    rest = [tally for tally in breakdown.tallies if tally not in bad]
-    phrase = PHRASES.get(_stem(breakdown.name), f"where {breakdown.name} is {{}}")
-    level = breakdown.name.removeprefix(_stem(breakdown.name))
-    text = f"Wrong in {_share(bad)} of {breakdown.unit} "
-    keys = format_numbers(tuple(tally.key for tally in bad)).replace(",", ", ")
-    text += f"{phrase.format(keys)}{level}, in {_share(rest)} of all others"
+    bad, stem = worst_keys(breakdown), _stem(breakdown.name)
+    phrase = PHRASES.get(stem, f"where {breakdown.name} is {{}}")
+    keys = format_numbers(bad).replace(",", ", ")
+    where = phrase.format(keys) + breakdown.name.removeprefix(stem)
+    rest = _share(breakdown, set(breakdown.keys) - {*bad})
+    text = f"Wrong in {_share(breakdown, bad)} of {breakdown.unit} {where}, in {rest} of all others"
     return f"{text} ({breakdown.asked})."
 
 
-def _share(tallies: Sequence[Tally]) -> str:
-    cases = sum(tally.num_cases for tally in tallies)
-    return percent(sum(tally.num_wrong for tally in tallies) / cases) if cases else "none"
+def _share(breakdown: Breakdown, keys: Iterable[int]) -> str:
+    """Wrong cases among those with these keys."""
+    at = [breakdown.keys.index(key) for key in keys]
+    cases, wrong = (
+        sum(counts[i] for i in at) for counts in (breakdown.num_cases, breakdown.num_wrong)
+    )
+    return percent(wrong / cases) if cases else "none"
 
 
 def _stem(name: str) -> str:

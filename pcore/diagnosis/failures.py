@@ -34,7 +34,7 @@ from pcore.evaluation import Answers, evaluation_ids, failure_kinds, make_test_s
 from pcore.model import LanguageModel
 from pcore.settings import PositionConfig
 from pcore.tasks.addition import Addition
-from pcore.tasks.base import NO_ID, Batch, Task
+from pcore.tasks.base import NO_ID, Batch
 from pcore.tasks.digits import draw_integers
 from pcore.validation import check_test_length
 
@@ -46,19 +46,6 @@ About: TypeAlias = Literal["everything", "symbols", "stop"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tally:
-    """Cases that share a key."""
-
-    key: int
-    num_cases: int
-    num_wrong: int
-
-    @property
-    def share(self) -> float:
-        return self.num_wrong / self.num_cases
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Breakdown:
     """Cases by the keys of one possible cause."""
 
@@ -66,15 +53,14 @@ class Breakdown:
     asked: Asked  # which of the three ways of asking (see above)
     unit: Unit  # what a case is
     about: About = "everything"  # the targets among the cases: all, all but EOS, or EOS alone
-    tallies: tuple[Tally, ...]  # by ascending key
+    keys: list[int]  # ascending; the next two count the cases with each
+    num_cases: list[int]
+    num_wrong: list[int]
 
     @property
-    def num_cases(self) -> int:
-        return sum(tally.num_cases for tally in self.tallies)
-
-    @property
-    def num_wrong(self) -> int:
-        return sum(tally.num_wrong for tally in self.tallies)
+    def shares(self) -> list[float]:
+        """Wrong cases by key, 0 to 1."""
+        return [wrong / cases for wrong, cases in zip(self.num_wrong, self.num_cases, strict=True)]
 
     @property
     def explained(self) -> float:
@@ -82,12 +68,13 @@ class Breakdown:
 
         Epsilon squared (Kelley 1935): the correlation ratio less what as many random groups have.
         """
-        cases, share = self.num_cases, self.num_wrong / max(1, self.num_cases)
-        if not 0 < share < 1 or cases <= len(self.tallies):
+        cases, share = sum(self.num_cases), sum(self.num_wrong) / max(1, sum(self.num_cases))
+        if not 0 < share < 1 or cases <= len(self.keys):
             return 0.0
         total = cases * share * (1 - share)
-        between = sum(tally.num_cases * (tally.share - share) ** 2 for tally in self.tallies)
-        scale = (cases - 1) / (cases - len(self.tallies))
+        groups = zip(self.num_cases, self.shares, strict=True)
+        between = sum(size * (own - share) ** 2 for size, own in groups)
+        scale = (cases - 1) / (cases - len(self.keys))
         return round(max(0.0, 1 - scale * (total - between) / total), 9)
 
 
@@ -102,15 +89,15 @@ def break_down(
     """Count cases and wrong cases by key; cases with a key of NOT_COUNTED are left out."""
     counted = keys != NOT_COUNTED
     values, group = keys[counted].unique(return_inverse=True)
-    cases = group.bincount(minlength=len(values))
-    errors = group.bincount(wrong[counted].double(), minlength=len(values))
-    tallies = zip(values.tolist(), cases.tolist(), errors.tolist(), strict=True)
+    errors = group[wrong[counted]]
     return Breakdown(
         name=name,
         asked=asked,
         unit=unit,
         about=about,
-        tallies=tuple(Tally(key=k, num_cases=n, num_wrong=round(e)) for k, n, e in tallies),
+        keys=values.tolist(),
+        num_cases=group.bincount(minlength=len(values)).tolist(),
+        num_wrong=errors.bincount(minlength=len(values)).tolist(),
     )
 
 
@@ -157,7 +144,7 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
         num_early_stop=early,
         num_wrong_symbol=symbol,
         num_failed_elsewhere=elsewhere,
-        breakdowns=tuple(breakdown for breakdown in breakdowns if breakdown.tallies),
+        breakdowns=tuple(breakdown for breakdown in breakdowns if breakdown.keys),
     )
 
 
@@ -169,9 +156,13 @@ def _by_digit(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[B
 
 
 def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
-    """By the run of the carry into a digit, and by the longest run of an example."""
+    """By the run of the carry into a digit, and by the longest run of an example, for sums of two
+    numbers that are written at once.
+    """
     task = config.task
-    if not isinstance(task, Addition) or not has_carry_runs(task):
+    if not isinstance(task, Addition) or task.scratchpad or task.index_hints:
+        return
+    if task.num_operands != 2:
         return
     runs = carry_runs(batch, task)
     digits = _ids_at(batch.relative_ids[:, :, 0], answers.places + 1, answers)
@@ -235,16 +226,6 @@ def _ids_at(
     """The IDs of the tokens at these indices; NOT_COUNTED beside targets and without an ID."""
     assert NOT_COUNTED == NO_ID
     return ids.gather(1, indices).where(answers.real, NOT_COUNTED)
-
-
-# Carries ------------------------------------------------------------------------------------------
-
-
-def has_carry_runs(task: Task) -> bool:
-    """Whether examples are sums of two numbers that are written at once."""
-    if not isinstance(task, Addition) or task.scratchpad or task.index_hints:
-        return False
-    return task.num_operands == 2
 
 
 def carry_runs(batch: Batch, task: Addition) -> Int[Tensor, "B W"]:

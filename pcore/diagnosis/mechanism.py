@@ -18,7 +18,7 @@ import torch
 
 from pcore.config import TrialConfig
 from pcore.diagnosis import NUM_EXAMPLES
-from pcore.diagnosis.attention import AttentionMap, NoAttention, NoExamples, average_attention
+from pcore.diagnosis.attention import AttentionMap, NothingToAverage, average_attention
 from pcore.diagnosis.causes import name_causes
 from pcore.diagnosis.failures import Diagnosis, analyse_failures
 from pcore.evaluation import evaluation_lengths, with_examples
@@ -45,7 +45,7 @@ def mechanism_rows(
     for length in sorted({config.data.max_length, *choose_evenly(tested, 2)}):
         try:
             averaged = average_attention(model, config, length, num_examples)
-        except (NoAttention, NoExamples):  # or all of another layout than the largest
+        except NothingToAverage:
             continue
         yield from _head_rows(averaged)
     for length in choose_evenly(tested, MAX_LENGTHS):
@@ -73,20 +73,10 @@ def _head_rows(averaged: AttentionMap) -> Iterator[dict[str, Any]]:
 
 
 def _failure_rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
-    fields = (field.name for field in dataclasses.fields(diagnosis))
-    common = {name: getattr(diagnosis, name) for name in fields if name != "breakdowns"}
-    for breakdown in diagnosis.breakdowns:
-        yield common | {
-            "kind": "failures",
-            "breakdown": breakdown.name,
-            "asked": breakdown.asked,
-            "unit": breakdown.unit,
-            "about": breakdown.about,
-            "keys": [tally.key for tally in breakdown.tallies],
-            "num_cases": [tally.num_cases for tally in breakdown.tallies],
-            "num_wrong": [tally.num_wrong for tally in breakdown.tallies],
-            "explained": breakdown.explained,
-        }
+    common = dataclasses.asdict(diagnosis)
+    for breakdown, row in zip(diagnosis.breakdowns, common.pop("breakdowns"), strict=True):
+        named = {"kind": "failures", "breakdown": row.pop("name")}
+        yield common | named | row | {"explained": breakdown.explained}
     for cause in name_causes(diagnosis):
         words = {"cause": cause.name, "strength": cause.strength, "sentence": cause.sentence}
         yield common | {"kind": "cause"} | words

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from pcore.checkpoint import save_model, save_state
+from pcore.checkpoint import pack_state, save_model
 from pcore.config import TrialConfig, override
 from pcore.model import make_model
 from pcore.training import train
@@ -88,7 +88,7 @@ def make_world(folder: Path) -> str:
         save_model(folder / name, config, weights, policy="last", step=0)
     _rename_encoding(folder / "own.pt")
     state = next(iter(train(config, report_every=1))).state()
-    save_state(folder / "state.pt", config, state)
+    (folder / "state.pt").write_bytes(pack_state(config, state))
     return trial
 
 

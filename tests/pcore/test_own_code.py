@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from pcore.config import TrialConfig, canonical, override, trial_id
-from pcore.conformance import check_task
+from pcore.conformance import check
 from pcore.registry import source_hash
 from pcore.tasks.strings import Copy
 
@@ -87,10 +87,8 @@ def test_an_option_that_has_no_column_of_its_type_is_refused_before_anything_run
         trial_id(TrialConfig(task=Clash()))
     with pytest.raises(ValueError, match=said):
         trial_id(override(TrialConfig(), {"task.name": f"{__name__}:Clash"}))
-    failed = {
-        check.name: check.detail for check in check_task(f"{__name__}:Clash") if not check.passed
-    }
-    assert said in failed["constructs with defaults"]
+    (failed,) = check("task", f"{__name__}:Clash")
+    assert (failed.name, said in failed.detail) == ("constructs with defaults", True)
     assert trial_id(TrialConfig(task=Opts()))
 
 

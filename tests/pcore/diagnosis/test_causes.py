@@ -7,7 +7,6 @@ from pcore.config import override
 from pcore.diagnosis.causes import name_causes, percent, worst_keys
 from pcore.diagnosis.failures import (
     Breakdown,
-    Tally,
     analyse_failures,
     break_down,
     carry_runs,
@@ -36,14 +35,15 @@ def find(diagnosis, name):
 
 
 def wrong_keys(breakdown):
-    return [tally.key for tally in breakdown.tallies if tally.num_wrong]
+    pairs = zip(breakdown.keys, breakdown.num_wrong, strict=True)
+    return [key for key, num_wrong in pairs if num_wrong]
 
 
 def test_a_perfect_adder_has_no_causes(config):
     diagnosis, causes = diagnose(planted.none, config)
     assert diagnosis.num_failed == diagnosis.num_failed_elsewhere == 0
     assert causes == ()
-    assert all(b.num_wrong == 0 and b.explained == 0 for b in diagnosis.breakdowns)
+    assert all(not any(b.num_wrong) and b.explained == 0 for b in diagnosis.breakdowns)
 
 
 def test_stopping_early_is_named_with_its_place(config):
@@ -72,8 +72,8 @@ def test_dropped_carries_are_named_and_neither_places_nor_ids_are(config):
         "longest carry chain",
     ]
     assert causes[1].strength == causes[2].strength == 1
-    runs = find(diagnosis, "run of the carry").tallies
-    assert [tally.share for tally in runs] == [float(tally.key > 0) for tally in runs]
+    runs = find(diagnosis, "run of the carry")
+    assert runs.shares == [float(key > 0) for key in runs.keys]
     assert all(cause.strength < 0.5 for cause in causes[3:])
 
 
@@ -100,7 +100,7 @@ def test_a_confused_id_is_named_and_its_digit_is_not(config):
 def test_operands_of_unlike_length_are_named_though_the_test_set_has_none(config):
     diagnosis, causes = diagnose(planted.fails_on_short_operands, config)
     by_length = find(diagnosis, "difference of operand lengths")
-    assert [tally.key for tally in by_length.tallies] == list(range(6))
+    assert by_length.keys == list(range(6))
     assert diagnosis.num_failed <= 2  # numbers that end in 000
     assert causes[-1].name == "difference of operand lengths"
 
@@ -111,14 +111,13 @@ def test_kinds_are_those_of_evaluation_and_cases_add_up(config):
     counts = judge(model, make_test_set(config, 3), config).counts
     for name in ("num_examples", "num_missed_stop", "num_early_stop", "num_wrong_symbol"):
         assert getattr(diagnosis, name) == getattr(counts, name)
-    digits = find(diagnosis, "significance")
-    assert digits.num_cases == find(diagnosis, "run of the carry").num_cases == 4 * 150
-    everything = find(diagnosis, "place")
-    stops = find(diagnosis, "position ID at the stop")
-    assert everything.num_cases == 5 * 150
-    assert stops.num_cases == 150
-    assert find(diagnosis, "position ID").num_cases == 4 * 150
-    assert everything.num_wrong == find(diagnosis, "position ID").num_wrong + stops.num_wrong
+    totals = {b.name: (sum(b.num_cases), sum(b.num_wrong)) for b in diagnosis.breakdowns}
+    for name in ("significance", "run of the carry", "position ID"):
+        assert totals[name][0] == 4 * 150
+    assert totals["position ID at the stop"][0] == 150
+    assert totals["place"][0] == 5 * 150
+    parts = totals["position ID"], totals["position ID at the stop"]
+    assert totals["place"][1] == sum(wrong for _, wrong in parts)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_other_tasks_get_what_is_defined_for_them(config, changes, names):
     } & set(changes)
     assert ("longest carry chain" in found) == has_carries
     assert "place" in found
-    assert all(t.num_wrong <= t.num_cases for b in diagnosis.breakdowns for t in b.tallies)
+    assert all(share <= 1 for b in diagnosis.breakdowns for share in b.shares)
 
 
 @pytest.mark.parametrize(
@@ -182,12 +181,11 @@ def test_a_cause_weighs_as_much_as_the_failures_it_speaks_of(config):
 
 def test_explained_is_one_for_a_cause_and_nothing_for_chance():
     def explained(*pairs):
-        tallies = tuple(
-            Tally(key=key, num_cases=cases, num_wrong=wrong)
-            for key, (cases, wrong) in enumerate(pairs)
-        )
-        breakdown = Breakdown(name="x", asked="as tested", unit="examples", tallies=tallies)
-        return breakdown.explained, [tally.key for tally in worst_keys(breakdown)]
+        cases, wrong = (list(column) for column in zip(*pairs, strict=True))
+        asked = {"name": "x", "asked": "as tested", "unit": "examples"}
+        keys = list(range(len(pairs)))
+        breakdown = Breakdown(**asked, keys=keys, num_cases=cases, num_wrong=wrong)
+        return breakdown.explained, [*worst_keys(breakdown)]
 
     assert explained((10, 10), (30, 0)) == (1.0, [0])
     assert explained((100, 20), (100, 20))[0] == 0
@@ -199,8 +197,8 @@ def test_explained_is_one_for_a_cause_and_nothing_for_chance():
 
 def test_cases_without_a_key_are_left_out(config):
     keys, wrong = torch.tensor([[3, -1], [3, 5]]), torch.tensor([[True, True], [False, False]])
-    found = break_down("x", "as tested", "predictions", keys, wrong).tallies
-    assert [(t.key, t.num_cases, t.num_wrong) for t in found] == [(3, 2, 1), (5, 1, 0)]
+    found = break_down("x", "as tested", "predictions", keys, wrong)
+    assert (found.keys, found.num_cases, found.num_wrong) == ([3, 5], [2, 1], [1, 0])
 
 
 def test_shares_are_never_rounded_to_all_or_nothing():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pcore.config import TrialConfig, make_generator, override
-from pcore.conformance.contents import is_possible
+from pcore.conformance.tasks import is_possible
 from pcore.encodings import ENCODINGS, make_table
 from pcore.encodings.attention import alibi_slopes, t5_bucket
 from pcore.encodings.position_ids import num_levels

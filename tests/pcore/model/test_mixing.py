@@ -154,11 +154,29 @@ def test_loops_cost_operations_and_no_parameters(tiny_config):
 # Paths --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [LOOPS, HYBRID, {"model.mixer": "gated-linear"}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        LOOPS,
+        HYBRID,
+        {"model.mixer": "gated-linear"},
+        {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
+        {"position.encoding": "t5", "model.attention_sink": "learned"},
+        {"position.encoding": "rotary", "model.num_layers": 3},
+        {"position.encoding": "fire", "model.norm_placement": "pre"},
+    ],
+    ids=str,
+)
 def test_every_path_has_the_same_losses_and_logits(tiny_config, changes):
-    """Ragged rows, decoding in pieces, queries at targets only; loops with equal tokens shared."""
+    """Ragged rows, decoding in pieces, queries at targets only; loops with equal tokens shared. Of
+    every encoding, attention and mixer alone: test_conformance.py.
+    """
     config = override(tiny_config, changes)
     model, batch = make_model(config).double(), TrainingData(config).next_batch()
+    for name, parameter in model.named_parameters():  # other than at the start, or it goes unseen
+        if "norm" in name or "sink" in name:
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+            parameter.data += 0.3 * noise
     padded, ragged = mean_loss(model, *batch), mean_loss(model, *cut_batch(batch))
     torch.testing.assert_close(ragged, padded, atol=0, rtol=1e-6)
     whole = model(*batch[:2])

@@ -16,10 +16,7 @@ VARIANTS = {
     "coupled": {},
     "one layer": {"model.num_layers": 1},
     "NoPE": {"position.encoding": "none"},
-    "RoPE": {"position.encoding": "rotary", "position.ids": "sequential"},
-    "ALiBi": {"position.encoding": "alibi", "position.ids": "sequential"},
-    "T5": {"position.encoding": "t5", "position.ids": "sequential"},
-    "FIRE": {"position.encoding": "fire", "position.ids": "sequential"},
+    "FIRE": {"position.encoding": "fire", "position.ids": "sequential"},  # others: conformance
     "sharp, post-norm": {"model.attention_scale": "log-length", "model.norm_placement": "post"},
     "randomized": {"position.ids": "randomized", "position.max_position": 2000},
     "unpadded": {"task.zero_pad": False, "task.reverse_response": False},

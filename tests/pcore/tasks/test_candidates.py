@@ -6,7 +6,7 @@ import torch
 from pcore.checkpoint import save_model
 from pcore.cli import main
 from pcore.config import TrialConfig, make_generator, override
-from pcore.conformance.contents import is_possible
+from pcore.conformance.tasks import is_possible
 from pcore.encodings import Learned, Mixture
 from pcore.encodings import position_ids as positions
 from pcore.model import make_model

@@ -7,12 +7,7 @@ import math
 import pytest
 import torch
 
-from pcore.checkpoint import (
-    load_model,
-    load_state,
-    save_model,
-    save_state,
-)
+from pcore.checkpoint import load_model, pack_state, save_model, unpack_state
 from pcore.config import override
 from pcore.data import TrainingData
 from pcore.evaluation import judge, make_held_out_set
@@ -42,14 +37,13 @@ def test_going_on_from_every_report_equals_the_uninterrupted_run(tiny_config):
     assert_same([facts(r) for r in train(config, state=states[-1])], whole[-1:])
 
 
-def test_going_on_from_a_file_equals_the_uninterrupted_run(tiny_config, tmp_path):
+def test_going_on_from_bytes_equals_the_uninterrupted_run(tiny_config):
     config = override(tiny_config, ALL_POLICIES | {"data.num_examples": 40})
-    file = tmp_path / "state.pt"
     *_, whole = train(config, report_every=5)
     for number in (0, 6):  # after 5 steps; in the midst of evaluation
         report = next(itertools.islice(train(config, report_every=5), number, None))
-        save_state(file, config, report.state())
-        *_, resumed = train(config, state=load_state(file, config), report_every=5)
+        saved = pack_state(config, report.state())
+        *_, resumed = train(config, state=unpack_state(saved, config), report_every=5)
         assert_same(facts(resumed), facts(whole))
 
 
@@ -70,19 +64,14 @@ def test_reports_of_another_rhythm_train_the_same_weights(tiny_config):
     assert often.results == seldom.results
 
 
-def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config, tmp_path):
-    file = tmp_path / "state.pt"
-    save_state(file, tiny_config, next(train(tiny_config, report_every=5)).state())
-    assert load_state(file, tiny_config) is not None
-    assert load_state(file, override(tiny_config, {"seed": 1})) is None
-    whole = file.read_bytes()
+def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config):
+    whole = pack_state(tiny_config, next(train(tiny_config, report_every=5)).state())
+    assert unpack_state(whole, tiny_config) is not None
+    assert unpack_state(whole, override(tiny_config, {"seed": 1})) is None
     written_by_others = io.BytesIO()
     torch.save(torch.load(io.BytesIO(whole)), written_by_others)
     for data in (b"", whole[:-100], whole[100:], written_by_others.getvalue()):
-        file.write_bytes(data)
-        assert load_state(file, tiny_config) is None
-    assert load_state(tmp_path / "absent.pt", tiny_config) is None
-    assert list(tmp_path.iterdir()) == [file], "no temporary file is left"
+        assert unpack_state(data, tiny_config) is None
 
 
 def test_a_saved_model_answers_as_the_trained_one(tiny_config, tmp_path):
@@ -92,7 +81,8 @@ def test_a_saved_model_answers_as_the_trained_one(tiny_config, tmp_path):
     assert config == tiny_config
     assert not model.training
     assert_same(dict(model.state_dict()), dict(last.checkpoints["last"]))
-    save_state(tmp_path / "s.pt", config, last.state())
+    assert list(tmp_path.iterdir()) == [tmp_path / "m.pt"], "no temporary file is left"
+    (tmp_path / "s.pt").write_bytes(pack_state(config, last.state()))
     with pytest.raises(ValueError, match="not a model checkpoint"):
         load_model(tmp_path / "s.pt")
 
