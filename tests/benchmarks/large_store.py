@@ -110,7 +110,8 @@ def fill(folder: Path, count: int, packed: bool) -> None:
         return
     began, store = time.process_time(), Store(folder / "results")
     folder.mkdir(parents=True, exist_ok=True)
-    written = folder / "large.tmp.py"
+    written = folder / "making" / script.name  # under its own name, which views keep
+    written.parent.mkdir()
     written.write_text(SCRIPT.format(seeds=count // CELLS))
     plan = make_plan(find_sweep(str(written)), "smoke", None, store, priced=False)
     store.write_view(view_rows(plan))
@@ -212,9 +213,9 @@ def measure_commands(folder: Path, count: int, core: bool) -> list[str]:
     table += ["--results", str(folder / "results")]
     plan, status = sweeps_command("plan", folder), sweeps_command("status", folder)
     return [
-        *check(f"plan, {count:,} trials", run(*plan, *scale), 20, core),
-        *check(f"status, {count:,} trials", run(*status, *scale), 20, core),
-        *check(f"table, {count:,} trials", run(*table), 60, core),
+        *check(f"plan, {count:,} trials", run(*plan, *scale), 10, core),
+        *check(f"status, {count:,} trials", run(*status, *scale), 10, core),
+        *check(f"table, {count:,} trials", run(*table), 30, core),
     ]
 
 

@@ -4,13 +4,17 @@ Limits: planning 10,000 trials 1 s, of finished ones 2 s, of which their prices 
 3 s, loading and tabulating them 5 s; on Ray MOST times the overhead of a trial inline.
 """
 
+import contextlib
 import os
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from analysis.load import load_sweep
@@ -20,7 +24,7 @@ from sweeps.baseline import addition
 from sweeps.commands.catalogue import find_sweep, list_sweep
 from sweeps.commands.show import show_status
 from sweeps.engine.executors import EXECUTORS, Executor, count_cpus
-from sweeps.engine.executors.ray_tune import tune
+from sweeps.engine.executors.ray_tune import SCRATCH, tune
 from sweeps.engine.launch.cli import main
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Point, Sweep, axis, grid
@@ -157,6 +161,36 @@ def test_trials_of_seconds_take_as_long_on_ray(tmp_path):
     ratio = (each["ray"][0] + work) / (each["inline"][0] + work)
     record("engine: a trial of some seconds, Ray over inline", f"{ratio:.2f}", f"< {MOST}")
     assert ratio < MOST
+
+
+@pytest.mark.parametrize("count", [1000, 5000, 10_000])
+def test_thousands_of_trials_on_ray(tmp_path, count):
+    """What a long launch costs: trials per second, the driver's memory, Tune's scratch folder."""
+    memory, scratch, ended = [0], [0], threading.Event()
+
+    def look() -> None:
+        driver, places = psutil.Process(), f"{SCRATCH}{os.getpid()}-*"
+        while not ended.wait(1.0):
+            memory.append(driver.memory_info().rss)
+            folders = Path(tempfile.gettempdir()).glob(places)
+            with contextlib.suppress(FileNotFoundError):  # trials end meanwhile
+                files = [f for folder in folders for f in folder.rglob("*") if f.is_file()]
+                scratch.append(sum(f.stat().st_size for f in files))
+
+    flags = ["--scale", "smoke", "--no-report", "--no-mlflow", "--executor", "ray"]
+    thread, began = threading.Thread(target=look), time.perf_counter()
+    thread.start()
+    try:
+        assert main(MANY, [*flags, "--results", str(tmp_path), "--seeds", str(count // 50)]) == 0
+    finally:
+        ended.set()
+        thread.join()
+    rate = count / (time.perf_counter() - began)
+    record(f"engine: {count:,} trials on Ray", f"{rate:.1f} per second")
+    record(f"engine: driver of {count:,} trials", f"{max(memory) / 2**20:.0f} MiB", "< 1,024 MiB")
+    record(f"engine: scratch of {count:,} trials", f"{max(scratch) / 2**20:.1f} MiB", "< 256 MiB")
+    assert max(memory) < 2**30
+    assert max(scratch) < 2**28
 
 
 def _measure_overhead(
