@@ -74,7 +74,8 @@ function lines(cells, lengths, lead) {
       { label: several(cells, "sweep") ? `${cell.cell} · ${cell.sweep}` : cell.cell,
         ...styles[i], spanGaps: true,
         points: { show: !lead || cell === lead, size: 5, fill: styles[i].stroke },
-        value: (u, value) => (value === null || value === undefined ? "–" : `${percent(value)} %`) },
+        value: (u, value, i, place) => 
+          place === null ? "" : (value ?? null) === null ? ": –" : `: ${percent(value)} %` },
       at(cell.lengths, cell.median)]);
   });
   return [...runs, ...medians];
@@ -116,7 +117,7 @@ function draw(box, cells, height, { lead, axisOf = "" } = {}) {
         ...(log ? { splits: logTicks, filter: (u, splits) => splits } : {}) },
       { ...axis, label: "exact match (%)", labelSize: 22, size: 40,
         splits: () => [0, 20, 40, 60, 80, 100] }],
-    series: [{ label: "length", value: (u, v) => (v ?? "–").toLocaleString("en") },
+    series: [{ label: "", value: (u, v) => (v === null ? "" : `length ${v.toLocaleString("en")}`) },
              ...all.map(([style]) => style)],
     legend: { markers: { dash: (u, i) => borderOf(u.series[i].dash) } },
     cursor: { drag: { setScale: false, x: false }, dataIdx: (u, i, idx) => idx, y: false },

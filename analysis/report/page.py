@@ -62,6 +62,7 @@ NUMBER = re.compile(r"[≥≤<>+−-]?\d.*")
 SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
 SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
 SVG_SIZE = re.compile(r'\s(width|height|version|xmlns(:\w+)?)="[^"]*"')
+SVG_TAG = re.compile(r"<[^>]*>")
 SVG_DIGITS = re.compile(r"(\d\.\d)\d+")  # of a point: a tenth is finer than a pixel
 
 
@@ -262,5 +263,5 @@ def _inline_svg(data: bytes, section: str, figure: str) -> Markup:
     text = SVG_ID.sub(rf"\g<1>{section}-{figure}-\g<2>", text)
     head, rest = text.split(">", 1)
     rest = re.sub(r"\n\s*", "\n", rest.replace("xlink:href", "href").strip())
-    rest = SVG_DIGITS.sub(r"\1", rest)
+    rest = SVG_TAG.sub(lambda tag: SVG_DIGITS.sub(r"\1", tag[0]), rest)  # not the labels
     return Markup(f'{SVG_SIZE.sub("", head)} role="img">{rest}')
