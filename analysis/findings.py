@@ -497,7 +497,7 @@ class Numbers:
 
         tests = [rows[rows["range"] == "test"] for rows in map(self._rows, cells)]
         shared = set.intersection(*({int(n) for n in test["length"]} for test in tests))
-        for length in sorted(shared, key=lambda length: (length != named, distance(length))):
+        for length in [*shared & {named}, *sorted(shared - {named}, key=distance)]:
             at = [test.loc[test["length"] == length, "second_length"] for test in tests]
             if any(seconds.isna().any() for seconds in at):
                 yield length, None

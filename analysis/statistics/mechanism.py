@@ -61,8 +61,6 @@ def cause_strengths(results: Results) -> pd.DataFrame:
     strongest = causes.dropna(subset=["cause"]).groupby([*keys, "cause"])["strength"].max()
     strengths = strongest.unstack("cause").reindex(weights.index).astype(float).fillna(0.0)
     strengths = strengths[[name for name in dict.fromkeys(CAUSES.values()) if name in strengths]]
-    sums = (
-        frame.groupby(level=keys[:2], sort=False).sum()
-        for frame in (strengths.mul(weights, axis=0), weights)
-    )
-    return next(sums).div(next(sums), axis=0).groupby("cell", sort=False).median().reset_index()
+    sums = strengths.mul(weights, axis=0).groupby(level=keys[:2], sort=False).sum()
+    runs = sums.div(weights.groupby(level=keys[:2], sort=False).sum(), axis=0)
+    return runs.groupby("cell", sort=False).median().reset_index()

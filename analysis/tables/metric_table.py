@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.load import RUN, Results, suggest, trained_ranges
@@ -52,11 +53,14 @@ def metric_table(
     if over and (rows := rows[rows["range"] == over].assign(length=over)).empty:
         raise ValueError(f"{results.sweep} [{results.scale}] has no lengths in the {over} range")
     means = rows.groupby([*RUN, "length"], as_index=False)[["exact_match", "num_examples"]].mean()
-    cells = Cells(replace(results, evaluation=means.assign(second_length=pd.NA)))
+    cells = Cells(replace(results, evaluation=means.assign(second_length=np.nan)))
     heads = {over: [over]} if over else _choose_heads(results, wanted)
     counts = rows.groupby("cell")["trial_id"].nunique()
-    runs = plain("n", "runs")
-    runs = replace(runs, measure=lambda cell: {"n": int(counts.get(cell, 0))})
+
+    def count(cell: str) -> dict[str, int]:
+        return {"n": int(counts.get(cell, 0))}
+
+    runs = replace(plain("n", "runs"), measure=count)
     columns = [runs, *(_column(cells, place, head, metric) for place, head in heads.items())]
     of_range = " of their means over the lengths of the range" if over else ""
     return table.show(

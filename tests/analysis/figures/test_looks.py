@@ -137,6 +137,11 @@ def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_p
     for axes in plot_lengths(make_grid(tmp_path / "b", grid(BASE, n=NORMS, m=METHODS))).axes:
         colors = [style.METHOD_COLORS[name] for name in ("learned coupled", "NoPE")]
         assert [line.get_color() for line in lines_of(axes)] == colors, "methods keep theirs"
+    shaded = make_grid(tmp_path / "c", grid(BASE, n=NORMS, m=METHODS, heads=HEADS))
+    for axes in plot_lengths(shaded).axes:
+        shades = [line.get_color().upper() for line in lines_of(axes)]
+        assert [shades[0], shades[3]] == colors, "each in two shades, of black the lighter first"
+        assert len(set(shades)) == 4
     (axes,) = figures["grid"].figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["RMSNorm", "LayerNorm"]

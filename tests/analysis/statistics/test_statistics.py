@@ -114,15 +114,6 @@ def test_l95_lies_in_its_interval_and_both_follow_from_the_curve(num_runs: int):
         assert row["l95_low"] <= row["l95"] <= row["l95_high"]
 
 
-def test_an_l95_beyond_that_of_every_run_lies_in_its_interval():
-    """Two runs each fail once, at different lengths: the median of three fails nowhere."""
-    values = np.array([[1, 0.5, 1, 1], [1, 1, 0.5, 1], [1, 1, 1, 0.5]], dtype=float)
-    evaluation = make_cells({"a": values}, [(i, i) for i in range(3)])
-    (row,) = statistics.cell_l95(evaluation).to_dict("records")
-    assert statistics.run_l95(statistics.run_curves(evaluation))["l95"].tolist() == [2, 4, 6]
-    assert (row["l95_low"], row["l95"], row["l95_high"]) == (2, 8, 8)
-
-
 def test_train_is_weighted_by_how_often_training_drew_each_length():
     rows = make_cells({"a": np.array([[1.0, 0.5, 0.0]])}, [(0, 0)])
     rows = rows.assign(range="train", num_examples=10, num_correct=10 * rows["exact_match"])
