@@ -2,15 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from analysis import load
 from analysis.load import Results
-from analysis.report import files
-from analysis.tables import render
-from analysis.tables.files import check_place, write_text
+from analysis.tables import files, render
 from analysis.tables.table import Table
 from sweeps.engine.store.address import parse_address
 from sweeps.engine.store.folder import Folder
@@ -20,34 +19,33 @@ from sweeps.tables import TABLES
 
 SCALES = ("smoke", "laptop", "paper")
 RANGES = ("train", "near", "test")
+Draw: TypeAlias = Callable[[Path], Iterable[Path]]  # figures into a folder
 
 
 def show_table(options: argparse.Namespace) -> int:
     """Print the table; write it in all formats, and every figure."""
     results = load.load_sweep(options.results, *_view(options), options.checkpoint)
-    if not _has_runs(results):
-        return 0
-    folder = _out(options) or _reports(options.results) / f"{results.sweep}-{results.scale}"
     if options.over and not options.metric:
         raise ValueError("--over needs a --metric, e.g. exact_match")
-    if options.metric or options.only or options.lengths:
-        return _show_selected(results, options, folder)
-    table, texts = files.table_files(results)
-    try:
-        written = files.write_files(folder, texts)
-    except OSError as error:
-        print(render.render_text(table), flush=True)
-        if options.out:
-            raise
-        reason = f"{folder}: {error.strerror or error}"
-        print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
-        return 0
-    print(render.render_text(table), flush=True)
-    _show_written([*written, *files.draw_files(results, folder)])
+    if results.evaluation.empty:
+        from analysis.report.cells import completeness
+
+        print(f"{results.sweep} ({results.scale}): nothing to tabulate: {completeness(results)}")
+    elif options.metric or options.only or options.lengths:
+        _write_table(*_select(results, options), f"{results.sweep}-{results.scale}", options)
+    else:
+
+        def draw(folder: Path) -> Iterable[Path]:
+            from analysis.figures.choose import draw_files  # after the table is printed
+
+            return draw_files(results, folder)
+
+        name = f"{results.sweep}-{results.scale}"
+        _write_table(*files.table_files(results), draw, name, options)
     return 0
 
 
-def _show_selected(results: Results, options: argparse.Namespace, folder: Path) -> int:
+def _select(results: Results, options: argparse.Namespace) -> tuple[Table, dict[str, str], Draw]:
     """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
     from analysis.figures import style
     from analysis.figures.curves import has_losses, plot_lengths, plot_losses
@@ -64,20 +62,34 @@ def _show_selected(results: Results, options: argparse.Namespace, folder: Path) 
     if len(chosen.cells) < len(results.cells):
         count = f"{len(chosen.cells)} of the {len(results.cells)} cells of the sweep are shown."
         table = replace(table, notes=(count, *table.notes))
-    written = _write_table(table, folder, stem)
-    if not options.metric:
-        written += style.save(plot_lengths(chosen), folder / stem)
-        if has_losses(chosen):
-            written += style.save(plot_losses(chosen), folder / f"{stem}-losses")
-    _show_written(written)
-    return 0
+
+    def draw(folder: Path) -> Iterable[Path]:
+        if not options.metric:
+            yield from style.save(plot_lengths(chosen), folder / stem)
+            if has_losses(chosen):
+                yield from style.save(plot_losses(chosen), folder / f"{stem}-losses")
+
+    return table, files.render_files(table, stem), draw
 
 
-def _write_table(table: Table, folder: Path, stem: str) -> list[Path]:
-    """Write a table in all formats, then print it; the files."""
-    written = files.write_files(folder, files.render_files(table, stem))
+def _write_table(
+    table: Table, texts: Mapping[str, str], draw: Draw, name: str, options: argparse.Namespace
+) -> None:
+    """Write the files of a table, print it, then draw its figures. A results folder that cannot be
+    written is said, where no other was named.
+    """
+    folder = _out(options) or _reports(options.results) / name
+    try:
+        written = files.write_files(folder, texts)
+    except OSError as error:
+        print(render.render_text(table), flush=True)
+        if options.out:
+            raise
+        reason = f"{folder}: {error.strerror or error}"
+        print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
+        return
     print(render.render_text(table), flush=True)
-    return written
+    _show_written([*written, *draw(folder)])
 
 
 def make_report(options: argparse.Namespace) -> int:
@@ -189,7 +201,7 @@ def show_trace(options: argparse.Namespace) -> int:
     """List the runs behind the exact match of a cell at a length: counts, shards, commits."""
     from analysis.trace import trace
 
-    results = _load(options)
+    results = load.load_sweep(options.results, *_view(options), options.checkpoint)
     print(trace(results, Store(options.results), options.cell, options.length))
     return 0
 
@@ -201,8 +213,8 @@ def show_search(options: argparse.Namespace) -> int:
     name, scale = _view(options)
     tried = load.load_search(options.results, name, scale)
     table = search_table(tried, f"Search {name} [{scale}]")
-    folder = _out(options) or _reports(options.results) / f"{name}-{scale}"
-    _show_written(_write_table(table, folder, "search"))
+    texts = files.render_files(table, "search")
+    _write_table(table, texts, lambda _: (), f"{name}-{scale}", options)
     return 0
 
 
@@ -213,7 +225,7 @@ def fill_files(options: argparse.Namespace) -> int:
     for file in options.files:
         text = fill(file)
         changed = text != file.read_text(encoding="utf-8")
-        write_text(file, text)
+        files.write_text(file, text)
         print(f"{files.relative(file)}: {'changed' if changed else 'unchanged'}")
     return 0
 
@@ -243,7 +255,7 @@ def _out(options: argparse.Namespace) -> Path | None:
 
 
 def _reports(results: str) -> Path:
-    return check_place(find_reports(Folder(results)))
+    return files.check_place(find_reports(Folder(results)))
 
 
 def _report_order(view: tuple[str, str]) -> tuple[int, str, int]:
@@ -251,10 +263,6 @@ def _report_order(view: tuple[str, str]) -> tuple[int, str, int]:
     (sweep, scale), order = view, TABLES["paper"]
     index = order.index(sweep) if sweep in order else len(order)
     return index, sweep, -SCALES.index(scale)
-
-
-def _load(options: argparse.Namespace) -> Results:
-    return load.load_sweep(options.results, *_view(options), checkpoint=options.checkpoint)
 
 
 def _view(options: argparse.Namespace) -> tuple[str, str]:
@@ -266,15 +274,6 @@ def _view(options: argparse.Namespace) -> tuple[str, str]:
 def sweep_name(text: str) -> str:
     """The name of a sweep, from its name or its script."""
     return text.rpartition("/")[2].removesuffix(".py")
-
-
-def _has_runs(results: Results) -> bool:
-    """Whether there is anything to show; prints why if there is not."""
-    from analysis.report.cells import completeness
-
-    if not len(results.evaluation):
-        print(f"{results.sweep} ({results.scale}): nothing to tabulate: {completeness(results)}")
-    return len(results.evaluation) > 0
 
 
 def _show_written(paths: Iterable[Path]) -> None:

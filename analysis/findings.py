@@ -76,20 +76,9 @@ Verdict = Literal[
     "not run",
     "not run at paper scale",  # where no smaller scale can decide
 ]
-AS_PUBLISHED: Mapping[Outcome, Verdict] = {
-    "holds": "reproduced",
-    "exceeded": "exceeded",
-    **dict.fromkeys(WORST_FIRST, "not reproduced"),
-    "saturated": "saturated",
-}
-AS_OURS: Mapping[Outcome, Verdict] = {
-    "holds": "holds",
-    "exceeded": "holds",
-    "not separated": "not separated",
-    "saturated": "saturated",
-    "reversed": "reversed",
-    "fails": "does not hold",
-}
+# Verdicts that are no outcome. Of a published number "not separated" and "reversed" are failures.
+AS_OURS = {"exceeded": "holds", "fails": "does not hold"}
+AS_PUBLISHED = {"holds": "reproduced", **dict.fromkeys(WORST_FIRST[:3], "not reproduced")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,9 +155,13 @@ class Within:
             return unmet
         if self.metric.startswith("spread"):
             return self._decide_spread(numbers, cells)
-        found = {cell: numbers.measure(cell, self.metric) for cell in cells}
-        decision = join({cell: self._judge(measured) for cell, measured in found.items()})
-        if decision.holds and max(measured.tested for measured in found.values()) < self.near:
+        found = [numbers.measure(cell, self.metric) for cell in cells]
+        decisions = map(self._judge, found)
+        if len(cells) > 1:
+            each = zip(cells, decisions, strict=True)
+            decisions = [replace(d, ours=f"{cell}: {d.ours}") for cell, d in each]
+        decision = join(list(decisions))
+        if decision.holds and max(measured.tested for measured in found) < self.near:
             words = f"{decision.ours}; nothing from {100 * self.near:g} % of a bound on was tested"
             return replace(decision, outcome=None, ours=words)
         return decision
@@ -502,12 +495,9 @@ class Numbers:
         def distance(length: int) -> tuple[float, int]:
             return abs(length - target), length
 
-        def place(length: int) -> tuple[bool, tuple[float, int]]:
-            return length != named, distance(length)
-
         tests = [rows[rows["range"] == "test"] for rows in map(self._rows, cells)]
         shared = set.intersection(*({int(n) for n in test["length"]} for test in tests))
-        for length in sorted(shared, key=place):
+        for length in [*shared & {named}, *sorted(shared - {named}, key=distance)]:
             at = [test.loc[test["length"] == length, "second_length"] for test in tests]
             if any(seconds.isna().any() for seconds in at):
                 yield length, None
@@ -609,15 +599,10 @@ def _are_saturated(cells: Sequence[CellRow]) -> bool:
     return max(medians) <= FLOOR or min(medians) > SOLVED
 
 
-def join(decisions: Sequence[Decision] | Mapping[str, Decision]) -> Decision:
-    """All of them, by cell or not: the worst that is refuted, else undecided if one is, else
-    exceeded or holds; n and least_p of those that made it so.
+def join(decisions: Sequence[Decision]) -> Decision:
+    """All of them: the worst that is refuted, else undecided if one is, else exceeded or holds; n
+    and least_p of those that made it so.
     """
-    texts = [decision.ours for decision in decisions] if isinstance(decisions, Sequence) else None
-    if isinstance(decisions, Mapping):
-        several = len(decisions) > 1
-        texts = [f"{cell}: {d.ours}" if several else d.ours for cell, d in decisions.items()]
-        decisions = list(decisions.values())
     outcomes = [decision.outcome for decision in decisions]
     refuted: list[Outcome] = [word for word in WORST_FIRST if word in outcomes]
     outcome: Outcome | None = None
@@ -628,7 +613,7 @@ def join(decisions: Sequence[Decision] | Mapping[str, Decision]) -> Decision:
     made_so = [d for d in decisions if d.outcome == outcome or (d.holds and outcome == "holds")]
     return Decision(
         outcome=outcome,
-        ours="; ".join(dict.fromkeys(texts or [])),
+        ours="; ".join(dict.fromkeys(decision.ours for decision in decisions)),
         n=min(decision.n for decision in made_so),
         is_few=outcome is None and any(decision.is_few for decision in made_so),
         least_p=max((d.least_p for d in made_so if not isnan(d.least_p)), default=nan),
@@ -677,7 +662,7 @@ class VerdictRow:
         if outcome is None:
             return "not enough seeds" if self.decision.is_few else "undecided"
         is_published = self.rule is finding.paper and not finding.is_ours
-        return (AS_PUBLISHED if is_published else AS_OURS)[outcome]
+        return cast("Verdict", (AS_PUBLISHED if is_published else AS_OURS).get(outcome, outcome))
 
     @property
     def is_weaker(self) -> bool:

@@ -11,6 +11,7 @@ decided here, once:
 """
 
 import fnmatch
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -46,11 +47,6 @@ MEASURED = (
     *(f"eval.{name}_lengths" for name in ("train", "near", "test", "second")),
     *("eval.num_examples", "eval.checkpoints", "eval.num_checks", "eval.stop_error"),
 )
-# The columns of `run_table`: what the statistics of a sweep are computed from.
-OF_RUNS = [
-    *("cell", "trial_id", "seed", "data_seed", "status", "checkpoint", "checkpoint_step", "range"),
-    *("length", "second_length", "num_correct", "num_examples", "exact_match", "test_set"),
-]
 KINDS = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
 # Trials that agree in these columns were evaluated on the same lengths.
 LENGTHS = [
@@ -313,12 +309,6 @@ def _load_trials(store: Store, shards: Sequence[Shard], view: pd.DataFrame) -> p
     return trials
 
 
-def _load_evaluation(store: Store, shards: Sequence[Shard]) -> pd.DataFrame:
-    rows = _to_frame(store.load_shards(shards, "evaluation", ["trial_id", *EVALUATION]))
-    rows["second_length"] = rows["second_length"].astype("Int64")
-    return rows
-
-
 def _load_reports(store: Store, shards: Sequence[Shard], runs: pd.DataFrame) -> pd.DataFrame:
     """Training loss with the columns of each run; texts are categories, since rows are many."""
     rows = store.load_shards(shards, "report", ["trial_id", "step", "loss"])
@@ -338,49 +328,38 @@ def _to_frame(table: pa.Table) -> pd.DataFrame:
 def _join_evaluation(trials: pd.DataFrame, store: Store, shards: Sequence[Shard]) -> pd.DataFrame:
     """Rows of ok trials with their cell, zeros for diverged ones; sorted by cell, run and key."""
     finished = trials[trials["status"] == "ok"]
-    ok = finished[RUN].merge(_load_evaluation(store, shards), on="trial_id")
+    rows = _to_frame(store.load_shards(shards, "evaluation", ["trial_id", *EVALUATION]))
+    rows["second_length"] = rows["second_length"].astype("Int64")
+    ok = finished[RUN].merge(rows, on="trial_id")
     asked = [*RUN, *LENGTHS, "eval.num_examples"]
     diverged = trials.loc[trials["status"] == "diverged", asked]
     zeros = [_zeros(run, ok, finished) for _, run in diverged.iterrows()]
     parts = [part for part in (ok, *zeros) if len(part)]
     joined = pd.concat(parts, ignore_index=True) if len(parts) > 1 else ok
     joined["exact_match"] = joined["num_correct"] / joined["num_examples"]
-    joined["asked"] = _name_asked(joined, _name_all_questions(trials))
+    joined["asked"] = _name_asked(joined, trials)
     order = ["cell_order", "cell", "seed", "data_seed", "trial_id", *KEYS]
     return joined.sort_values(order, kind="stable", ignore_index=True)
 
 
-def _name_asked(rows: pd.DataFrame, questions: dict[str, str | None]) -> pd.Series:
-    """A name for what each evaluation asks: the same for the same questions in any format."""
-    names = ["trial_id", "num_examples", "test_set"]
-    asked = pd.DataFrame({name: rows[name] for name in names})
-    asked["trial_id"] = asked["trial_id"].map(questions)
-    kinds = asked.groupby(names, dropna=False, sort=False).ngroup()
-    first = asked[~kinds.duplicated()].itertuples(index=False)  # in the order of kinds
-    texts = [f"{text} n={count}" if isinstance(text, str) else own for text, count, own in first]
-    return pd.Series(texts, dtype="str").take(kinds.to_numpy()).set_axis(rows.index)
-
-
-def _name_all_questions(trials: pd.DataFrame) -> dict[str, str | None]:
-    """`_name_questions` of each trial, asked once for all trials of a task and code version."""
-    names = [c for c in trials.columns if c == "code_hash" or c.startswith("task.")]
-    asked = trials[names].assign(code_hash=trials["code_hash"].map(version_of, na_action="ignore"))
-    kinds = asked.groupby(names, dropna=False, sort=False).ngroup()
-    first = asked[~kinds.duplicated()]
-    questions = [_name_questions(run) for _, run in first.iterrows()]  # in the order of kinds
-    ids = zip(trials["trial_id"], kinds, strict=True)
-    return {str(name): questions[kind] for name, kind in ids}
-
-
-def _name_questions(run: pd.Series) -> str | None:
-    """What a trial asks at any length, whatever its format; None for tasks of one format. Other
-    code may draw other questions."""
-    formats = FORMATS.get(run["task.name"])
-    if formats is None:
-        return None
-    names = [name for name in run.index if name.startswith("task.") and name not in formats]
-    names = ["code_hash", *names]
-    return " ".join(f"{name}={run[name]}" for name in names if pd.notna(run[name]))
+def _name_asked(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.Series:
+    """A name for what each evaluation asks, the same for the same questions in any format: of tasks
+    with several, all else of the task, the number of examples and the code, which may draw other
+    ones; else the test set.
+    """
+    names = dict[str, str]()
+    code = trials["code_hash"].map(version_of, na_action="ignore")
+    for task, formats in FORMATS.items():
+        own = [c for c in trials.columns if c.startswith("task.") and c not in formats]
+        asked = trials.assign(code=code).loc[
+            trials["task.name"] == task, ["trial_id", "code", *own]
+        ]
+        for row in asked.to_dict("records"):
+            trial = row.pop("trial_id")
+            text = repr({name: value for name, value in row.items() if pd.notna(value)})
+            names[trial] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    count = rows["num_examples"].astype("str")
+    return (rows["trial_id"].map(names).astype("str") + " n=" + count).fillna(rows["test_set"])
 
 
 def _zeros(run: pd.Series, ok: pd.DataFrame, finished: pd.DataFrame) -> pd.DataFrame:
@@ -429,13 +408,6 @@ def trained_ranges(results: Results) -> dict[str, tuple[int, int]]:
     low = attempted.groupby("cell")["data.min_length"].min()
     high = attempted.groupby("cell")["data.max_length"].max()
     return {cell: (int(low[cell]), int(high[cell])) for cell in results.cells if cell in high.index}
-
-
-def run_table(results: Results) -> pd.DataFrame:
-    """A row per counted run, checkpoint policy, range, length and second length. Diverged runs have
-    0 correct.
-    """
-    return results.all_evaluation[OF_RUNS]
 
 
 def cell_configs(results: Results) -> dict[str, dict[str, Any]]:

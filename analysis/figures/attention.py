@@ -19,7 +19,7 @@ PANELS_ACROSS = 2
 MOST_ACROSS, MOST_DOWN = {1: 24, 2: 16, 3: 12}, 12  # labels that fit, by digits of the numbers
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 CONTENT = re.compile(r"([a-z]+)(\d+)")
-WORDS = {"next": "next sig. + BOS", "same": "same sig. + BOS"}
+WRITTEN = {"+": "sum", "*": "product"}  # in arithmetic, where relative IDs are significances
 
 
 def plot_attention(attention: AttentionMap) -> Figure:
@@ -27,7 +27,8 @@ def plot_attention(attention: AttentionMap) -> Figure:
 
     Of a layer with two heads each stands above the pattern that it is more like.
     """
-    heads = [(_head_title(head, attention), _of_head(head, attention)) for head in attention.heads]
+    queries = attention.weights[:, :, attention.first_query :].numpy()
+    heads = [(_head_title(h, attention), queries[h.layer, h.head]) for h in attention.heads]
     gap = len(heads) % PANELS_ACROSS  # before the construction, which begins a row
     panels = [*heads, *[None] * gap, *_construction(attention)]
     num_queries, num_keys = len(attention.labels) - attention.first_query, len(attention.labels)
@@ -43,10 +44,7 @@ def plot_attention(attention: AttentionMap) -> Figure:
         for one, panel in zip(axes, panels, strict=True):
             if panel is None:
                 one.remove()
-        used = figure.axes
-        mesh = used[0].collections[0]
-        bar = figure.colorbar(mesh, ax=used, label="attention", aspect=30, pad=0.015)
-        bar.outline.set_visible(False)
+        style.add_bar(figure, figure.axes, "attention")
         style.add_caption(figure, _caption(attention))
     return figure
 
@@ -67,37 +65,28 @@ def _construction(attention: AttentionMap) -> Iterator[tuple[str, np.ndarray]]:
         of = f" ({name})" if len(levels) > 1 else ""
         for number in (1, 0) if is_swapped else (0, 1):
             weights = attention.predicted[level, number].numpy()
-            yield f"construction{of}: {WORDS[PATTERNS[number]]}", weights
+            yield f"construction{of}: {_words(PATTERNS[number], attention)}", weights
 
 
 def _head_title(head: Head, attention: AttentionMap) -> str:
     layer = f"layer {head.layer + 1}, " if len(attention.weights) > 1 else ""
     best, name = best_likeness(head), f"{layer}head {head.head + 1}"
-    return name if best is None else f"{name}: {100 * best.mass:.0f} % on {WORDS[best.pattern]}"
+    if best is None:
+        return name
+    return f"{name}: {100 * best.mass:.0f} % on {_words(best.pattern, attention)}"
 
 
-def _of_head(head: Head, attention: AttentionMap) -> np.ndarray:
-    return attention.weights[head.layer, head.head, attention.first_query :].numpy()
+def _words(pattern: str, attention: AttentionMap) -> str:
+    """The keys of a pattern."""
+    return f"{pattern} {'sig.' if set(WRITTEN) & set(attention.labels) else 'ID'} + BOS"
 
 
 def _draw(axes: Axes, weights: np.ndarray) -> None:
     """Weights from white (0) to dark (1), the first query on top; later tokens are grey."""
-    import seaborn  # slow to import
-
-    num_queries, num_keys = weights.shape
-    axes.set_facecolor(style.FAINT)
-    seaborn.heatmap(
-        weights,
-        mask=np.triu(np.ones_like(weights, dtype=bool), num_keys - num_queries + 1),
-        cmap=style.WEIGHTS,
-        vmin=0,
-        vmax=1,
-        cbar=False,
-        linewidths=0.3,
-        linecolor=style.FAINTER,
-        ax=axes,
-    )
-    axes.tick_params(length=0, pad=1.5, rotation=0)
+    later = np.triu(np.ones_like(weights, dtype=bool), weights.shape[1] - len(weights) + 1)
+    look = {"mask": later, "linewidths": 0.3, "linecolor": style.FAINTER}
+    style.draw_squares(axes, weights, style.WEIGHTS, 1, **look)
+    axes.tick_params(pad=1.5, rotation=0)
 
 
 def _label(axes: Axes, attention: AttentionMap) -> None:
@@ -134,10 +123,21 @@ def _subscript(name: str) -> str:
 
 
 def _caption(attention: AttentionMap) -> str:
-    letters = "a, b: operands, c: sum; " if attention.labels[-1].startswith("c") else ""
+    labels, first = attention.labels, attention.first_query
+    written = [word for sign, word in WRITTEN.items() if sign in labels]
+    is_short = written and labels[-1].startswith(
+        "c"
+    )  # two operands, neither hints nor a scratchpad
+    names = ("operands", *written) if is_short else ("query", "response")
+    sides = [
+        list(filter(None, map(CONTENT.fullmatch, s))) for s in (labels[:first], labels[first:])
+    ]
+    letters = [", ".join(dict.fromkeys(found[1] for found in side)) for side in sides]
     parts = [
         f"average over {attention.num_examples} examples of length {attention.length}",
-        f"{letters}1: ones digit; $: BOS; sig.: significance; grey: not yet written",
+        ", ".join(f"{of}: {name}" for of, name in zip(letters, names, strict=True)),
+        "1: ones digit; sig.: significance" if written else "1: first symbol",
+        "$: BOS; grey: not yet written",
     ]
     masses = [f"{100 * even.mass:.0f} % ({even.pattern})" for even in attention.even]
     parts += [f"even attention would have {', '.join(masses)}"] if masses else []

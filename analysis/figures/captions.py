@@ -23,18 +23,13 @@ def add_small_print(
 ) -> None:
     """Small print that begins with where the rows are from and ends with whose weights were
     evaluated, if any; a mark across it at smoke scale."""
-    policy = f"checkpoint: {results.checkpoint}" if has_policy else ""
-    style.add_caption(figure, "; ".join(filter(None, (describe_source(results), *notes, policy))))
+    tasks, policy = _tasks(results), f"checkpoint: {results.checkpoint}" if has_policy else ""
+    named = ", ".join(tasks) if len(tasks) <= MOST_TASKS else f"{len(tasks)} tasks"
+    source = [named] if tasks else []
+    source += [f"sweep {results.sweep}", f"{results.scale} scale"]
+    style.add_caption(figure, "; ".join(filter(None, (", ".join(source), *notes, policy))))
     if results.scale == "smoke":
         style.add_watermark(figure, SMOKE)
-
-
-def describe_source(results: Results) -> str:
-    """Task, sweep and scale: "addition, sweep heads_ablation, laptop scale"."""
-    tasks = _tasks(results)
-    named = ", ".join(tasks) if len(tasks) <= MOST_TASKS else f"{len(tasks)} tasks"
-    parts = [named] if tasks else []
-    return ", ".join([*parts, f"sweep {results.sweep}", f"{results.scale} scale"])
 
 
 def length_label(results: Results) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from analysis.figures import bars, curves, maps
+from analysis.figures import bars, curves, maps, style
 from analysis.figures.captions import size_names
 from analysis.figures.looks import find_facets
 from analysis.load import Results
@@ -43,7 +44,7 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
             yield made("lengths", curves.plot_lengths(results), text)
         if facets and choose_lengths(results).solve is not None:
             text = f"Exact match beyond the trained lengths over {', '.join(facets.names)}"
-            yield made("grid", maps.plot_grid(results), text)
+            yield made("grid", maps.plot_grid(results, facets), text)
         if maps.has_second_lengths(results):
             first, second = size_names(results)
             text = f"Exact match over {first} and {second}, a panel per cell"
@@ -57,3 +58,9 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
     if curves.has_losses(results) and not are_many:
         text = "Training loss against step"
         yield made("losses", curves.plot_losses(results), text, policy=False)
+
+
+def draw_files(results: Results, folder: Path) -> Iterator[Path]:
+    """Draw and write every figure of a sweep, one at a time."""
+    for drawn in draw_figures(results):
+        yield from style.save(drawn.figure, folder / drawn.name)

@@ -184,7 +184,7 @@ def draw_curves(
         line.set_label(name)
         if len(line.get_xdata()) > FEW:  # pyright: ignore[reportArgumentType]
             line.set_markevery((0.09 * i / len(names), 0.09))
-        points = spread * (i / max(len(names) - 1, 1) - 0.5)
+        points = spread * (i - (len(names) - 1) / 2) / max(len(names) - 1, 1)
         line.set_transform(offset_copy(axes.transData, figure, y=-points, units="points"))
 
 
@@ -234,33 +234,24 @@ def _mark_ranges(axes: Axes, results: Results, colors: Mapping[str, str]) -> Non
             look: dict[str, Any] = {"linewidth": 0.6, "linestyle": ":"}
             axes.axvline(high, label="_trained", color=colors[cell], **look)
         return
-    low, high = next(iter(trained.values()))
-    to_axes = axes.transData + axes.transAxes.inverted()
-    left, right = axes.get_xlim()
-    taken: list[float] = []
-
-    def label(length: float, text: str) -> None:
-        share = to_axes.transform((length, 0))[0]
-        if all(abs(share - other) >= LABEL for other in taken):
-            taken.append(share)
-            above: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center"}
-            axes.text(length, 1.01, text, color=style.GREY, fontsize=7, **above)
-
-    def shade(first: float, last: float, color: str, text: str) -> None:
-        span = (max(first - 0.5, left), min(last + 0.5, right))
-        axes.axvspan(*span, label=f"_{text}", color=color, linewidth=0, zorder=0)
-        ends = [to_axes.transform((end, 0))[0] for end in span]
-        middle = to_axes.inverted().transform((sum(ends) / 2, 0))[0]
-        label(middle, text)
-
-    shade(low, high, style.FAINT, "trained")
-    rows = results.evaluation
+    (low, high), rows, marks = trained.popitem()[1], results.evaluation, dict[str, float]()
+    (left, right), to_axes = axes.get_xlim(), axes.transData + axes.transAxes.inverted()
     near = rows.loc[rows["range"] == "near", "length"]
-    if len(near):
-        shade(near.min(), near.max(), style.FAINTER, "near")
+    spans = {"trained": (low, high, style.FAINT)}
+    spans |= {"near": (near.min(), near.max(), style.FAINTER)} if len(near) else {}
+    for text, (first, last, color) in spans.items():
+        ends = np.array([max(first - 0.5, left), min(last + 0.5, right)])
+        axes.axvspan(*ends, label=f"_{text}", color=color, linewidth=0, zorder=0)
+        marks[text] = ends.prod() ** 0.5 if axes.get_xscale() == "log" else ends.mean()
     longest, decade = int(rows["length"].max()), 10 ** math.ceil(math.log10(10 * high))
     far = [n for n in (decade, 10 * decade) if n < longest] + [longest]
     for length in (1.5 * high, 2 * high, *(n for n in far if n >= LOG_SPAN * high)):
         if length <= right:
             axes.axvline(length, label="_multiple", zorder=1, color=style.LIGHT, linewidth=0.6)
-            label(length, factor_text(length / high))
+            marks[factor_text(length / high)] = length
+    taken, look = list[float](), {"color": style.GREY, "fontsize": 7, "ha": "center"}
+    for text, length in marks.items():
+        share = to_axes.transform((length, 0))[0]
+        if all(abs(share - other) >= LABEL for other in taken):
+            taken.append(share)
+            axes.text(length, 1.01, text, transform=axes.get_xaxis_transform(), **look)

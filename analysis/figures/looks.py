@@ -1,15 +1,16 @@
 """How each cell is drawn, and in which panel.
 
-A method has one colour in all sweeps. Several cells of one method are shades of its colour, light
-to dark in the order of the sweep. Where all cells have one method, its shades would be hard to tell
-apart: cells that differ in a number go through the hues of a palette from light to dark, others
-have colours that no method has. Markers and line styles differ too, so a figure printed in grey
-still reads.
+A method has one colour in all sweeps. Several lines of one method are shades of its colour, light
+to dark in the order of the sweep. Where all lines have one method, or many have, its shades would
+be hard to tell apart: lines that differ in a number go through the hues of a palette from light to
+dark, others have colours that no method has. Markers and line styles differ too, so a figure
+printed in grey still reads.
 """
 
 import itertools
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from analysis.load import MEASURED, Coordinate, Results, cell_axes, cell_configs
 LIGHTEST = 0.75  # of a palette: lighter colours are lost on white
 LOG_SPAN = 8  # largest over smallest value from which on an axis is logarithmic
 ACROSS = 3  # panels side by side
+MOST_SHADES = 4  # of one colour among others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,16 +59,17 @@ class Panel:
 
 
 def cell_looks(results: Results) -> dict[str, Look]:
-    """The look of every cell of a sweep; 64 cells until marker and line both come back."""
-    colors, methods = cell_shades(results), cell_method_colors(results)
-    if len(set(methods.values())) == 1 < len(methods):
-        hues = other_colors(len(methods), have_order(results))
-        colors = dict(zip(methods, hues, strict=True))
-    return make_looks(colors)
+    """The look of every cell of a sweep."""
+    return make_looks(cell_method_colors(results), have_order(results))
 
 
-def make_looks(colors: Mapping[str, str]) -> dict[str, Look]:
-    """Lines of these colours, each with a marker and a line style of its own."""
+def make_looks(methods: Mapping[str, str | None], in_order: bool) -> dict[str, Look]:
+    """The look of each line by the colour of its method (None: it has several); see the module. 64
+    lines until marker and line style both come back."""
+    counts = Counter(methods.values())
+    if len(methods) > 1 and (len(counts) == 1 or max(counts.values()) > MOST_SHADES):
+        counts[None] += 1
+    colors = other_colors(methods, in_order) if None in counts else shade_methods(methods)
     return {
         name: Look(
             color=color,
@@ -77,12 +80,19 @@ def make_looks(colors: Mapping[str, str]) -> dict[str, Look]:
     }
 
 
-def cell_shades(results: Results) -> dict[str, str]:
-    """The colour of every cell by its method alone, also where all cells have one."""
-    methods, colors = cell_method_colors(results), dict[str, str]()
+def shade_methods(methods: Mapping[str, Any]) -> dict[str, str]:
+    """Lines of one method as shades of its colour, light to dark; the colour itself for one."""
+    import seaborn  # slow to import
+
+    colors = dict[str, str]()
     for color in dict.fromkeys(methods.values()):
-        cells = [cell for cell in methods if methods[cell] == color]
-        colors |= zip(cells, shades(color, len(cells)), strict=True)
+        lines, rgb = [line for line in methods if methods[line] == color], np.array(to_rgb(color))
+        ends = [tuple(1 - 0.6 * (1 - rgb)), tuple(rgb), tuple(0.45 * rgb)]
+        # two are the colour itself and a darker one, so that the first looks as in other sweeps;
+        # beside black a lighter one
+        ends = ends[int(rgb.any()) :][:2] if len(lines) == 2 else ends
+        shades = seaborn.blend_palette(ends, len(lines))
+        colors |= zip(lines, map(to_hex, shades) if len(lines) > 1 else [color], strict=True)
     return colors
 
 
@@ -111,23 +121,12 @@ def method_color(config: Mapping[str, Any]) -> str:
     return METHOD_COLORS.get(name, METHOD_COLORS.get(encoding, other))
 
 
-def shades(color: str, number: int) -> Sequence[str]:
-    """A colour from light to dark; the colour itself if one is enough."""
-    import seaborn  # slow to import
-
-    if number == 1:
-        return [color]
-    rgb = np.array(to_rgb(color))
-    ends = [tuple(1 - 0.6 * (1 - rgb)), tuple(rgb), tuple(0.45 * rgb)]
-    # two are the colour itself and a darker one, so that the first looks as in other sweeps
-    return [to_hex(shade) for shade in seaborn.blend_palette(ends[number == 2 :], number)]
-
-
-def other_colors(number: int, in_order: bool) -> Sequence[str]:
+def other_colors(names: Collection[str], in_order: bool) -> dict[str, str]:
     """Colours of lines that are no methods: light to dark for an order, and for very many."""
-    if not in_order and number <= len(OTHER_COLORS):
-        return OTHER_COLORS[:number]
-    return [to_hex(color) for color in colormaps["viridis"](np.linspace(LIGHTEST, 0.05, number))]
+    if not in_order and len(names) <= len(OTHER_COLORS):
+        return dict(zip(names, OTHER_COLORS, strict=False))
+    palette = colormaps["viridis"](np.linspace(LIGHTEST, 0.05, len(names)))
+    return dict(zip(names, map(to_hex, palette), strict=True))
 
 
 def have_order(results: Results) -> bool:
@@ -192,22 +191,14 @@ def say(name: str, value: Coordinate) -> str:
 
 
 def _facet_looks(results: Results, facets: Facets) -> dict[str, Look]:
-    """The look of every line by its label: of its method, if these differ; else colours without an
-    order for words, and with one for numbers.
-    """
-    places = list(itertools.product(*facets.values[1:]))
-    of_cells, first = cell_method_colors(results), facets.values[0]
-    methods = [
-        {of_cells[cell] for value in first if (cell := facets.cells.get((value, *place)))}
-        for place in places
-    ]
-    if len(set().union(*methods)) == len(places) == sum(map(len, methods)):
-        colors = [color for found in methods for color in found]
-    else:
-        are_words = any(isinstance(value, str) for place in places for value in place)
-        colors = other_colors(len(places), not are_words)
-    labels = [", ".join(map(say, facets.names[1:], place)) for place in places]
-    looks = make_looks(dict(zip(labels, colors, strict=True)))
+    """The look of every line by its label; numbers have an order, words have none."""
+    of_cells, methods, places = cell_method_colors(results), {}, facets.values[1:]
+    for place in itertools.product(*places):
+        cells = [facets.cells.get((value, *place)) for value in facets.values[0]]
+        found = {of_cells[cell] for cell in cells if cell}
+        label = ", ".join(map(say, facets.names[1:], place))
+        methods[label] = found.pop() if len(found) == 1 else None
+    looks = make_looks(methods, not any(isinstance(v, str) for axis in places for v in axis))
     if facets.reference is None:
         return looks
     return {facets.reference: Look(color=GREY, marker="o", line=(5, 2))} | looks

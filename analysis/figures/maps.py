@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -23,7 +21,7 @@ from analysis.figures.captions import (
     length_label,
     size_names,
 )
-from analysis.figures.looks import ACROSS, Facets, find_facets, say
+from analysis.figures.looks import ACROSS, Facets, say
 from analysis.load import Results
 from analysis.statistics.cells import cells_of
 from analysis.tables.notes import NEAR
@@ -48,11 +46,8 @@ def plot_cells(results: Results) -> Figure:
     on top (by the sum over lengths); the first column is the train EM of the table.
 
     Lengths of the near range, which are no results, are left out where not all numbers would fit.
-    Raises ValueError if nothing beyond the trained lengths was tested.
     """
     rows = results.evaluation[results.evaluation["range"] != "train"]
-    if rows.empty:
-        raise ValueError(f"sweep {results.sweep!r} was not tested beyond its trained lengths")
     width = style.WIDTH - BESIDE - LETTER * rows["cell"].str.len().max()
     if width < NUMBER * (1 + rows["length"].nunique()) and (rows["range"] == "test").any():
         rows = rows[rows["range"] == "test"]
@@ -85,15 +80,12 @@ def plot_cells(results: Results) -> Figure:
     return figure
 
 
-def plot_grid(results: Results) -> Figure:
+def plot_grid(results: Results, facets: Facets) -> Figure:
     """Exact match at the length near 2x over the axes of a sweep: one map of two axes, or of more a
     map per value of the first.
-
-    Raises ValueError if nothing beyond the trained lengths was tested, or without two axes.
     """
-    shown, facets = choose_lengths(results), find_facets(results)
-    if shown.solve is None or facets is None:
-        raise ValueError(f"sweep {results.sweep!r} has no two axes tested beyond its trained range")
+    shown = choose_lengths(results)
+    assert shown.solve is not None
     curves = cells_of(results).curves
     at = curves[curves["length"] == shown.solve].set_index("cell")["median"]
     first = facets.names[0]
@@ -133,10 +125,7 @@ def _grid_map(facets: Facets, at: pd.Series, panel: tuple[Any, ...]) -> pd.DataF
 
 def plot_second_lengths(results: Results) -> Figure:
     """Exact match at every length and second length, a panel per cell; the trained region is
-    outlined. Raises ValueError if there are no second lengths.
-    """
-    if not has_second_lengths(results):
-        raise ValueError(f"sweep {results.sweep!r} was not tested at several second lengths")
+    outlined."""
     rows = results.evaluation.dropna(subset=["second_length"])
     lengths, seconds = (sorted(rows[name].unique()) for name in ("length", "second_length"))
     pairs = cells_of(results).pairs
@@ -173,38 +162,17 @@ def _draw_maps(
     into the squares, and no bar has to explain the colours."""
     across = min(ACROSS, len(maps))
     figure, panels = style.new_panels(height, len(maps), across)
-    for axes, values in zip(panels, maps.values(), strict=True):
-        draw_map(axes, values, is_printed)
+    for axes, fractions in zip(panels, maps.values(), strict=True):
+        values = 100 * fractions.astype(float)
+        values.index = values.index.map(lambda name: plain(str(name)))
+        printed: Any = fractions.map(percent_text).to_numpy() if is_printed else None
+        look: dict[str, Any] = {"annot": printed, "fmt": "", "annot_kws": {"fontsize": 5.8}}
+        style.draw_squares(axes, values, style.MAP, 100, linewidths=0.4, **look)
     style.label_panels(panels, across, maps, *names)
     if not is_printed:
-        colors = ScalarMappable(Normalize(0, 100), style.MAP)
-        bar = figure.colorbar(colors, ax=panels, label="exact match (%)", aspect=30, pad=0.015)
-        bar.outline.set_visible(False)
+        style.add_bar(figure, panels, "exact match (%)")
     add_small_print(figure, results, notes)
     return figure
-
-
-def draw_map(axes: Axes, fractions: pd.DataFrame, is_printed: bool = True) -> None:
-    """Fractions as squares, the first row on top, with percents in black or white."""
-    import seaborn  # slow to import
-
-    values = 100 * fractions.astype(float)
-    values.index = values.index.map(lambda name: plain(str(name)))
-    axes.set_facecolor(style.FAINT)
-    seaborn.heatmap(
-        values,
-        cmap=style.MAP,
-        vmin=0,
-        vmax=100,
-        annot=fractions.map(percent_text).to_numpy() if is_printed else None,
-        fmt="",
-        annot_kws={"fontsize": 5.8},
-        cbar=False,
-        linewidths=0.4,
-        ax=axes,
-    )
-    axes.tick_params(length=0)
-    axes.tick_params("y", rotation=0)
 
 
 def percent_text(fraction: float) -> str:

@@ -70,12 +70,12 @@ MOST_COLUMNS = 6  # of labels in a legend
 MANY_LABELS = 8  # beyond which they are smaller
 # Widths in a legend, in letter sizes: a letter; mark and gap; between columns.
 LETTER, HANDLE, BETWEEN = 0.6, 4.0, 1.6
-METADATA = {  # formats of a figure, and what of each changes from one run to the next
-    "png": ("Software",),
-    "pdf": ("CreationDate", "Creator", "Producer"),
-    "svg": ("Date", "Creator", "Format", "Type"),
+FORMATS: Any = {  # of a figure; what of each changes from one run to the next
+    "png": (FigureCanvasAgg, ("Software",)),
+    "pdf": (FigureCanvasPdf, ("CreationDate", "Creator", "Producer")),
+    "svg": (FigureCanvasSVG, ("Date", "Creator", "Format", "Type")),
 }
-KINDS = tuple(METADATA)
+KINDS = tuple(FORMATS)
 DPI = 200
 RC: Any = {
     "font.family": "sans-serif",
@@ -135,6 +135,22 @@ def label_panels(
         axes.set_title(plain(title), fontsize=7.5, loc="left")
         is_bottom, is_left = i + across >= len(panels), i % across == 0
         axes.set(xlabel=x if is_bottom else "", ylabel=y if is_left else "")
+
+
+def draw_squares(axes: Axes, values: Any, colors: Any, most: float, **look: Any) -> None:
+    """Values from 0 to `most` as squares, the first row on top; grey where there is none."""
+    import seaborn  # slow to import
+
+    axes.set_facecolor(FAINT)
+    seaborn.heatmap(values, cmap=colors, vmin=0, vmax=most, cbar=False, ax=axes, **look)
+    axes.tick_params(length=0)
+    axes.tick_params("y", rotation=0)
+
+
+def add_bar(figure: Figure, panels: Sequence[Axes], label: str) -> None:
+    """What the colours of the squares in all panels mean."""
+    bar = figure.colorbar(panels[0].collections[0], ax=panels, label=label, aspect=30, pad=0.015)
+    bar.outline.set_visible(False)
 
 
 def add_caption(figure: Figure, text: str) -> None:
@@ -210,12 +226,8 @@ def render(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
         figure.draw_without_rendering()  # lay out once, not again for every format
         figure.set_layout_engine("none")
         for kind, file in files.items():
-            nothing = dict.fromkeys(METADATA[kind])
+            canvas, changing = FORMATS[kind]
             # Not `savefig`, which draws everything twice, the first time to lay it out.
-            if kind == "png":
-                FigureCanvasAgg(figure).print_png(file, metadata=nothing)
-            elif kind == "pdf":
-                FigureCanvasPdf(figure).print_pdf(file, metadata=nothing)
-            else:
-                FigureCanvasSVG(figure).print_svg(file, metadata=nothing)
+            write = getattr(canvas(figure), f"print_{kind}")
+            write(file, metadata=dict.fromkeys(changing))
     return {kind: file.getvalue() for kind, file in files.items()}

@@ -1,1 +1,1 @@
-"""The HTML report, and the files that a sweep leaves in its folder."""
+"""The HTML report."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.looks import cell_method_colors, cell_shades, method_name
+from analysis.figures.looks import cell_method_colors, method_name, shade_methods
 from analysis.load import COUNTED, Results, cell_configs
 from analysis.statistics.cells import cells_of
 from analysis.statistics.training import token_factor
@@ -25,12 +25,11 @@ LENGTHS = ("near 1.5x", "near 2x", "longest")  # at which the page's table shows
 MOST_SAMPLES = 2  # right ones per cell, and as many wrong ones
 
 
-def describe_cells(results: Results, table: Table | None) -> list[dict[str, Any]]:
-    """A dictionary for each cell, as JSON can hold it; table: that of the sweep, if anything was
-    evaluated.
-    """
-    configs, colors = cell_configs(results), cell_shades(results)
-    methods, runs = cell_method_colors(results), _describe_runs(results)
+def describe_cells(results: Results, table: Table) -> list[dict[str, Any]]:
+    """A dictionary for each cell, as JSON can hold it; table: that of the sweep."""
+    configs, runs = cell_configs(results), _describe_runs(results)
+    methods = cell_method_colors(results)
+    colors = shade_methods(methods)
     numbers = _describe_numbers(results, table, configs)
     shared = {
         "sweep": results.sweep,
@@ -42,11 +41,19 @@ def describe_cells(results: Results, table: Table | None) -> list[dict[str, Any]
     }
     return [
         shared
-        | {"cell": cell, "color": colors[cell], "method_color": methods[cell]}
-        | _describe_method(configs.get(cell, {}))
+        | {
+            "cell": cell,
+            "color": colors[cell],
+            "method_color": methods[cell],
+            "task": str(config.get("task.name", DASH)),
+            "encoding": method_name(config) if config else DASH,
+            "layers": config.get("model.num_layers"),
+            "constructed": config.get("model.kind") == "constructed",
+        }
         | of_table
         | runs[cell]
         for cell, of_table in zip(results.cells, numbers, strict=True)
+        for config in [configs.get(cell, {})]
     ]
 
 
@@ -60,39 +67,25 @@ def completeness(results: Results) -> str:
     return start + diverged + (f"; {', '.join(others)}" if others else "")
 
 
-def _describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "task": str(config.get("task.name", DASH)),
-        "encoding": method_name(config) if config else DASH,
-        "layers": config.get("model.num_layers"),
-        "constructed": config.get("model.kind") == "constructed",
-    }
-
-
 def _describe_numbers(
-    results: Results, table: Table | None, configs: Mapping[str, Mapping[str, Any]]
+    results: Results, table: Table, configs: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """What the sweep's table says of each of its cells, by the page's columns."""
-    nothing = TableCell(DASH)
-    unknown: dict[str, Any] = {"train": nothing, "L95": nothing}
-    unknown |= {"exact_match": [(None, nothing)] * len(LENGTHS), "l95": None, "reach": None}
-    unknown |= {"tokens": None, "is_longest": False, "worst": DASH}
-    if table is None:
-        yield from [unknown] * len(results.cells)
-        return
     chosen = choose_lengths(results)
+    shown = (*chosen.lengths[:1], chosen.solve, *chosen.lengths[-1:]) if chosen.solve else ()
     for numbers in table.numbers.to_dict("records"):
-        l95 = numbers["l95"]
-        found: dict[str, Any] = {"train": show_train(numbers), "L95": show_l95(numbers)}
-        if chosen.solve is not None:
-            three = (chosen.lengths[0], chosen.solve, chosen.lengths[-1])
-            found["exact_match"] = [(length, show_match(numbers, length)) for length in three]
-        if not pd.isna(l95):
-            found |= {"l95": int(l95), "is_longest": bool(numbers["l95_is_lower_bound"])}
-            found["reach"] = numbers["l95_over_trained"]
-            found["tokens"] = token_factor(configs[numbers["cell"]], l95) if l95 else None
-            found["worst"] = percent(cells_of(results).at(numbers["cell"], l95)["worst"])
-        yield unknown | found
+        cell, l95 = numbers["cell"], None if pd.isna(numbers["l95"]) else int(numbers["l95"])
+        at = [(length, show_match(numbers, length)) for length in shown]
+        yield {
+            "train": show_train(numbers),
+            "L95": show_l95(numbers),
+            "exact_match": at or [(None, TableCell(DASH))] * len(LENGTHS),
+            "l95": l95,
+            "reach": None if l95 is None else numbers["l95_over_trained"],
+            "tokens": token_factor(configs[cell], l95) if l95 else None,
+            "is_longest": l95 is not None and bool(numbers["l95_is_lower_bound"]),
+            "worst": percent(cells_of(results).at(cell, l95)["worst"]),
+        }
 
 
 def _describe_runs(results: Results) -> dict[str, dict[str, Any]]:

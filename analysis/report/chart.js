@@ -14,6 +14,9 @@ function percent(value) {
   return (value > 0 && value < 100 ? Math.min(Math.max(value, 0.1), 99.9) : value).toFixed(1);
 }
 
+// The text where there is a value: in a legend, while the pointer is over the chart.
+const said = (value, text) => (value === null || value === undefined ? "" : text);
+
 function isLog(lengths) {
   return lengths.length > 1 && lengths[0] > 0 && lengths.at(-1) > LOG_SPAN * lengths[0];
 }
@@ -74,7 +77,7 @@ function lines(cells, lengths, lead) {
       { label: several(cells, "sweep") ? `${cell.cell} · ${cell.sweep}` : cell.cell,
         ...styles[i], spanGaps: true,
         points: { show: !lead || cell === lead, size: 5, fill: styles[i].stroke },
-        value: (u, value) => (value === null || value === undefined ? "–" : `${percent(value)} %`) },
+        value: (u, value, i, place) => said(place, `${percent(value)}${said(value, " %")}`) },
       at(cell.lengths, cell.median)]);
   });
   return [...runs, ...medians];
@@ -116,7 +119,7 @@ function draw(box, cells, height, { lead, axisOf = "" } = {}) {
         ...(log ? { splits: logTicks, filter: (u, splits) => splits } : {}) },
       { ...axis, label: "exact match (%)", labelSize: 22, size: 40,
         splits: () => [0, 20, 40, 60, 80, 100] }],
-    series: [{ label: "length", value: (u, v) => (v ?? "–").toLocaleString("en") },
+    series: [{ label: "length", value: (u, v) => said(v, v?.toLocaleString("en")) },
              ...all.map(([style]) => style)],
     legend: { markers: { dash: (u, i) => borderOf(u.series[i].dash) } },
     cursor: { drag: { setScale: false, x: false }, dataIdx: (u, i, idx) => idx, y: false },

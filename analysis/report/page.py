@@ -24,8 +24,8 @@ from analysis.figures.choose import draw_figures
 from analysis.findings import VerdictRow, is_judged, judge, load_findings
 from analysis.load import COUNTED, Results, cell_configs, differences, load_sweep
 from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_samples
-from analysis.report.files import compare_cells
 from analysis.settings import settings_table
+from analysis.tables.files import compare_cells
 from analysis.tables.sweep_tables import ablation_table
 from analysis.tables.table import DASH, Table
 from pcore.cli.text import format_seconds, plural
@@ -34,6 +34,13 @@ from sweeps.engine.store.store import Store
 FOLDER = Path(__file__).parent
 SCRIPTS = ("uplot/uPlot.iife.min.js", "chart.js", "page.js")
 SHEETS = ("uplot/uPlot.min.css", "page.css")
+PAGES = Environment(
+    loader=FileSystemLoader(FOLDER),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 TITLE = "Length generalization of Transformers: ablations"
 FILTERS = ("sweep", "scale", "task", "encoding", "layers")
 PRINTED = ("train", "L95", "exact_match")  # of a cell, in the table alone
@@ -55,6 +62,7 @@ NUMBER = re.compile(r"[≥≤<>+−-]?\d.*")
 SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
 SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
 SVG_SIZE = re.compile(r'\s(width|height|version|xmlns(:\w+)?)="[^"]*"')
+SVG_TAG = re.compile(r"<[^>]*>")
 SVG_DIGITS = re.compile(r"(\d\.\d)\d+")  # of a point: a tenth is finer than a pixel
 
 
@@ -79,42 +87,28 @@ def make_page(
     scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS]
     plain = [{k: v for k, v in cell.items() if k not in PRINTED} for cell in cells]
     data = json.dumps({"results": name, "cells": plain}, allow_nan=False, separators=(",", ":"))
-    page = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            plural=plural,
-            numeric=_numeric_columns,
-            code=_code,
-            KINDS=KINDS,
-            CERTAINTIES=CERTAINTIES,
-            MOST_SHOWN=MOST_SHOWN,
-            title=TITLE,
-            policy=" ".join(map(_hash, scripts)),
-            style=Markup(_palette() + "\n".join((FOLDER / n).read_text("utf-8") for n in SHEETS)),
-            scripts=[Markup(text) for text in scripts],
-            data=Markup(data.replace("<", "\\u003c")),  # no tag begins inside a string
-            basis=_say_basis(loaded),
-            results=name,
-            headline=_choose_headline(cells),
-            findings=findings,
-            sections=sections,
-            cells=cells,
-            filters={name: _count_values(cells, name) for name in FILTERS},
-            lengths=LENGTHS,
-        )
+    page = PAGES.get_template("page.html").render(
+        plural=plural,
+        numeric=_numeric_columns,
+        code=_code,
+        KINDS=KINDS,
+        CERTAINTIES=CERTAINTIES,
+        MOST_SHOWN=MOST_SHOWN,
+        title=TITLE,
+        policy=" ".join(map(_hash, scripts)),
+        style=Markup(_palette() + "\n".join((FOLDER / n).read_text("utf-8") for n in SHEETS)),
+        scripts=[Markup(text) for text in scripts],
+        data=Markup(data.replace("<", "\\u003c")),  # no tag begins inside a string
+        basis=_say_basis(loaded),
+        results=name,
+        headline=_choose_headline(cells),
+        findings=findings,
+        sections=sections,
+        cells=cells,
+        filters={name: _count_values(cells, name) for name in FILTERS},
+        lengths=LENGTHS,
     )
     return f"{page}\n", left_out
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _hash(script: str) -> str:
@@ -225,7 +219,7 @@ def _judge(loaded: Iterable[Results], sweeps: set[str]) -> dict[str, dict[str, l
 def _make_section(results: Results) -> dict[str, Any]:
     """Everything the page shows of a sweep at a scale."""
     name = re.sub(r"[^A-Za-z0-9_-]", "-", f"{results.sweep}-{results.scale}")
-    table = ablation_table(results) if len(results.evaluation) else None
+    table = ablation_table(results)
     configs = cell_configs(results)
     varied, first = differences(configs), next(iter(configs.values()), {})
     return {
@@ -237,7 +231,7 @@ def _make_section(results: Results) -> dict[str, Any]:
         "command": results.command,
         "complete": completeness(results),
         "cost": _say_cost(results),
-        "table": table,
+        "table": table if len(results.evaluation) else None,
         "cells": describe_cells(results, table),
         "comparisons": compare_cells(results),
         "figures": [
@@ -268,5 +262,6 @@ def _inline_svg(data: bytes, section: str, figure: str) -> Markup:
     text = SVG_HEAD.sub("", data.decode())
     text = SVG_ID.sub(rf"\g<1>{section}-{figure}-\g<2>", text)
     head, rest = text.split(">", 1)
-    rest = SVG_DIGITS.sub(r"\1", re.sub(r"\n\s*", "\n", rest.replace("xlink:href", "href").strip()))
+    rest = re.sub(r"\n\s*", "\n", rest.replace("xlink:href", "href").strip())
+    rest = SVG_TAG.sub(lambda tag: SVG_DIGITS.sub(r"\1", tag[0]), rest)  # not the labels
     return Markup(f'{SVG_SIZE.sub("", head)} role="img">{rest}')

@@ -58,8 +58,8 @@ class Cells:
 
     @cached_property
     def l95(self) -> pd.DataFrame:
-        """`cell_l95`, by cell; cells without runs have no row."""
-        return statistics.cell_l95(self.results.evaluation, self.curves).set_index("cell")
+        """`cell_l95`; cells without runs have no row."""
+        return statistics.cell_l95(self.results.evaluation, self.curves)
 
     @cached_property
     def run_l95(self) -> pd.DataFrame:
@@ -70,17 +70,12 @@ class Cells:
         """The statistics of a cell at a length, or a pair of lengths: a row of `curves` or `pairs`;
         of no runs where none counts there."""
         nothing = {"cell": cell, "num_examples": 0, **statistics.summarize([])}
-        places = self._by_place if second is None else self._by_pair
-        return places.get((cell, length, second), nothing)
+        return self._by_place.get((cell, length, second), nothing)
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, int | None, int | None], Mapping[Any, Any]]:
-        return {(row["cell"], row["length"], None): row for row in self.curves.to_dict("records")}
-
-    @cached_property
-    def _by_pair(self) -> dict[tuple[str, int | None, int | None], Mapping[Any, Any]]:
-        rows = self.pairs.to_dict("records")
-        return {(row["cell"], row["length"], row["second_length"]): row for row in rows}
+        rows = [*self.curves.to_dict("records"), *self.pairs.to_dict("records")]
+        return {(row["cell"], row["length"], row.get("second_length")): row for row in rows}
 
 
 @lru_cache(maxsize=16)

@@ -148,15 +148,15 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
 
 def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     seeds = ours.index.to_list(), theirs.index.to_list()
-    values = ours.to_numpy(), theirs.to_numpy()
+    values, sizes = (ours.to_numpy(), theirs.to_numpy()), (len(ours), len(theirs))
     low, high = intervals.difference_interval(*values, seeds)
     return {
         "difference_median": ours.median() - theirs.median(),
         "low": low,
         "high": high,
-        "interval": intervals.difference_kind(seeds),
+        "interval": intervals.interval_kind(min(sizes), *seeds, most_runs=max(sizes)),
         "p": intervals.rank_test(*values, seeds),
-        "least_p": intervals.rank_floor((len(ours), len(theirs)), seeds),
+        "least_p": intervals.rank_floor(sizes, seeds),
     }
 
 
@@ -167,9 +167,10 @@ def count_examples(a: pd.DataFrame, b: pd.DataFrame) -> dict[str, int | None]:
     if "outcomes" in b and _share_test_sets(a, b):
         keys, kept = [*SEEDS, "length", "second_length"], ["outcomes", "status"]
         rows = b[[*keys, *kept]].merge(a[[*keys, *kept]], on=keys)
-        sides = ["outcomes_x", "status_x", "outcomes_y", "status_y"]
+        ours, theirs = ([f"{name}_{side}" for name in kept] for side in "xy")
         for _, pair in rows.groupby(SEEDS):
-            known = [_count_discordant(*row) for row in pair[sides].itertuples(index=False)]
+            sides = (pair[names].itertuples(index=False, name=None) for names in (ours, theirs))
+            known = [_count_discordant(*both) for both in zip(*sides, strict=True)]
             counts += [k for k in known if k is not None] if None not in known else []
     sums = np.sum(counts, axis=0).tolist() if counts else (None, None)
     return dict(zip(EXAMPLES, sums, strict=True))
@@ -208,23 +209,19 @@ def _share(a: pd.DataFrame, b: pd.DataFrame, name: str) -> bool:
     return are_named and one_each and (sets[0] == sets[1] or not (sets[0] and sets[1]))
 
 
-def _count_discordant(
-    ours: object, status: str, theirs: object, other_status: str
-) -> tuple[int, int] | None:
-    """Examples that only the one, only the other has right; None without single outcomes."""
-    sides = [np.zeros(0, dtype=np.uint8)] * 2
-    has_diverged = [status == "diverged", other_status == "diverged"]
-    for i, packed in enumerate((ours, theirs)):
-        if has_diverged[i]:
-            continue
-        if not isinstance(packed, bytes) or not packed:
+def _count_discordant(*sides: tuple[object, str]) -> tuple[int, int] | None:
+    """Examples that only the first, only the second has right, of outcomes and status of both; None
+    without single outcomes."""
+    bits = list[bytes]()
+    for packed, status in sides:
+        if status != "diverged" and not (isinstance(packed, bytes) and packed):
             return None
-        sides[i] = np.frombuffer(packed, dtype=np.uint8)
-    size = max(map(len, sides))
-    if not any(has_diverged) and len(sides[0]) != len(sides[1]):
+        bits.append(packed if status != "diverged" and isinstance(packed, bytes) else b"")
+    if all(bits) and len(bits[0]) != len(bits[1]):
         return None
-    first, second = (np.pad(side, (0, size - len(side))) for side in sides)
-    gained, lost = (np.bitwise_count(bits).sum() for bits in (first & ~second, second & ~first))
+    size = max(map(len, bits))
+    first, second = (np.frombuffer(text.ljust(size, b"\0"), dtype=np.uint8) for text in bits)
+    gained, lost = (np.bitwise_count(only).sum() for only in (first & ~second, second & ~first))
     return int(gained), int(lost)
 
 

@@ -62,23 +62,25 @@ def median_interval(values: Values, seeds: Seeds | None = None) -> Interval:
     return Interval(float(low), float(high))
 
 
-def median_bounds(values: np.ndarray, seeds: Seeds | None = None) -> tuple[np.ndarray, np.ndarray]:
+def median_bounds(
+    values: np.ndarray, seeds: Seeds | None = None, level: float = LEVEL
+) -> tuple[np.ndarray, np.ndarray]:
     """Both ends of the interval of each column's median, over runs in rows."""
     if not len(values):
         nothing = np.full(values.shape[1:], np.nan)
         return nothing, nothing
-    rank = cover(len(values), seeds).rank
+    rank = cover(len(values), seeds, level).rank
     ordered = np.sort(values, axis=0)
     return ordered[rank - 1], ordered[-rank]
 
 
-def interval_kind(num_runs: int, seeds: Seeds | None = None) -> str:
-    """The kind of interval that `median_interval` returns for runs with these seeds."""
-    if num_runs < 2:
-        return "none"
+def interval_kind(num_runs: int, *seeds: Seeds | None, most_runs: int = 0) -> str:
+    """The kind of interval that `median_interval` returns for runs with these seeds; of two groups,
+    `difference_interval`, with the runs of the smaller and of the larger one.
+    """
     if num_runs < LEAST_BAND:
-        return "range"
-    return "crossed order statistics" if shared_seeds(seeds) else "order statistics"
+        return "none" if max(num_runs, most_runs) < 2 else "range"
+    return "crossed order statistics" if any(map(shared_seeds, seeds)) else "order statistics"
 
 
 def difference_interval(values: Values, others: Values, seeds: tuple[Seeds, Seeds]) -> Interval:
@@ -88,24 +90,11 @@ def difference_interval(values: Values, others: Values, seeds: tuple[Seeds, Seed
     hold their median, so it covers at least the product of their coverages, of which each is
     sqrt(95 %) or the most that so few runs can have.
     """
-    values, others = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
-    if min(len(values), len(others)) == 0:
-        return Interval(np.nan, np.nan)
-    ends = []
-    for group, pairs in ((values, seeds[0]), (others, seeds[1])):
-        rank = cover(len(group), pairs, LEVEL**0.5).rank
-        ends.append((np.sort(group)[rank - 1], np.sort(group)[-rank]))
-    (low, high), (other_low, other_high) = ends
+    groups = zip((values, others), seeds, strict=True)
+    (low, high), (other_low, other_high) = (
+        median_bounds(np.asarray(group, dtype=float), pairs, LEVEL**0.5) for group, pairs in groups
+    )
     return Interval(float(low - other_high), float(high - other_low))
-
-
-def difference_kind(seeds: tuple[Seeds, Seeds]) -> str:
-    """The kind of interval that `difference_interval` returns for runs with these seeds."""
-    sizes = [len(group) for group in seeds]
-    if min(sizes) < LEAST_BAND:
-        return "none" if max(sizes) < 2 else "range"
-    crossed = any(map(shared_seeds, seeds))
-    return "crossed order statistics" if crossed else "order statistics"
 
 
 def cover(num_runs: int, seeds: Seeds | None = None, level: float = LEVEL) -> Cover:

@@ -6,7 +6,7 @@ failures.
 
 import pandas as pd
 
-from analysis.load import RUN, Results
+from analysis.load import KINDS, RUN, Results
 
 CAUSES = {  # breakdowns and findings of pcore.diagnosis.causes: how figures name them
     "place": "place in answer",
@@ -50,27 +50,17 @@ def cause_strengths(results: Results) -> pd.DataFrame:
     cause that is not named has strength 0), then the median over runs. Cells without failures have
     no row.
     """
-    rows = results.mechanism
-    failures = rows[rows["kind"] == "failures"].drop_duplicates(["trial_id", "length"])
-    kinds = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
-    failures = failures.assign(weight=failures[kinds].sum(axis=1))
-    failures = failures.loc[failures["weight"] > 0, ["cell", "trial_id", "length", "weight"]]
+    rows, keys = results.mechanism, ["cell", "trial_id", "length"]
+    failures = rows[rows["kind"] == "failures"].drop_duplicates(keys).set_index(keys)
+    weights = failures[KINDS].sum(axis=1)
+    weights = weights[weights > 0]
     causes = rows[rows["kind"] == "cause"]
-    if failures.empty or causes.empty:
+    if weights.empty or causes.empty:
         return pd.DataFrame(columns=["cell"])
-    stems = causes["cause"].str.partition(" (")[0].map(CAUSES)
-    causes = causes.assign(cause=stems).dropna(subset=["cause"])
-    strongest = causes.groupby(["trial_id", "length", "cause"])["strength"].max().unstack("cause")
-    names = [name for name in dict.fromkeys(CAUSES.values()) if name in strongest]
-    strengths = failures.merge(
-        strongest[names].reset_index(), on=["trial_id", "length"], how="left"
-    )
-    strengths[names] = strengths[names].fillna(0.0).astype(float)
-    weighted = (
-        strengths[names]
-        .mul(strengths["weight"], axis=0)
-        .assign(cell=strengths["cell"], trial_id=strengths["trial_id"])
-    )
-    runs = weighted.groupby(["cell", "trial_id"], sort=False).sum()
-    runs = runs.div(strengths.groupby(["cell", "trial_id"], sort=False)["weight"].sum(), axis=0)
-    return runs.groupby(level="cell", sort=False).median().reset_index()
+    causes = causes.assign(cause=causes["cause"].str.partition(" (")[0].map(CAUSES))
+    strongest = causes.dropna(subset=["cause"]).groupby([*keys, "cause"])["strength"].max()
+    strengths = strongest.unstack("cause").reindex(weights.index).astype(float).fillna(0.0)
+    strengths = strengths[[name for name in dict.fromkeys(CAUSES.values()) if name in strengths]]
+    sums = strengths.mul(weights, axis=0).groupby(level=keys[:2], sort=False).sum()
+    runs = sums.div(weights.groupby(level=keys[:2], sort=False).sum(), axis=0)
+    return runs.groupby("cell", sort=False).median().reset_index()

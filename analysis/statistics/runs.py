@@ -17,35 +17,28 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.load import CELL, RUN
-from analysis.statistics.intervals import LEVEL, Interval, Seeds, interval_kind, median_bounds
+from analysis.load import RUN
+from analysis.statistics.intervals import LEVEL, Seeds, interval_kind, median_bounds
 
 SEEDS = ["seed", "data_seed"]
 SOLVED = 0.95  # exact match above which a length counts as solved
 
 
-class L95(NamedTuple):
-    """A generalizable length; is_lower_bound if the largest tested length was solved."""
-
-    length: int
-    is_lower_bound: bool
-
-
 @lru_cache
-def wilson_interval(num_successes: int, num_trials: int, level: float = LEVEL) -> Interval:
+def wilson_interval(num_successes: int, num_trials: int) -> tuple[float, float]:
     """The Wilson score interval of a proportion; (0, 1) without trials."""
     if num_trials == 0:
-        return Interval(0.0, 1.0)
-    share, z = num_successes / num_trials, NormalDist().inv_cdf((1 + level) / 2)
+        return 0.0, 1.0
+    share, z = num_successes / num_trials, NormalDist().inv_cdf((1 + LEVEL) / 2)
     middle = share + z**2 / (2 * num_trials)
     half = z * math.sqrt((share * (1 - share) + z**2 / (4 * num_trials)) / num_trials)
     low, high = ((middle + side * half) / (1 + z**2 / num_trials) for side in (-1, 1))
-    return Interval(low if num_successes else 0.0, high if num_successes < num_trials else 1.0)
+    return low if num_successes else 0.0, high if num_successes < num_trials else 1.0
 
 
 def summarize(
@@ -110,53 +103,33 @@ def cell_curves(evaluation: pd.DataFrame) -> pd.DataFrame:
     return frame.merge(fewest, on=keys)
 
 
-def generalizable_length(
-    lengths: Sequence[int] | pd.Series, exact_match: Sequence[float] | pd.Series
-) -> L95:
-    """L95 of a curve in any order; each length once. L95(0, False) for an empty curve."""
-    longest = 0
-    for length, value in sorted(zip(lengths, exact_match, strict=True)):
-        if not value > SOLVED:
-            return L95(longest, False)
-        longest = int(length)
-    return L95(longest, longest > 0)
-
-
 def run_l95(curves: pd.DataFrame) -> pd.DataFrame:
-    """L95 of every run, from `run_curves` (its lengths are in order): columns of `RUN`, l95,
-    l95_is_lower_bound."""
-    is_solved = (curves["exact_match"] > SOLVED).astype(int)
-    curves = curves.copy()
-    curves["solved"] = is_solved.groupby([curves[name] for name in RUN], sort=False).cummin()
-    curves["l95"] = curves["length"].where(curves["solved"] == 1, 0)
-    runs = curves.groupby(RUN, as_index=False, sort=False).agg({"l95": "max", "solved": "min"})
-    runs["l95_is_lower_bound"] = runs.pop("solved") == 1
-    return runs
+    """L95 of every run, from `run_curves`: columns of `RUN`, l95, l95_is_lower_bound."""
+    return _find_l95(curves, RUN, "exact_match").reset_index()
 
 
 def cell_l95(evaluation: pd.DataFrame, curves: pd.DataFrame | None = None) -> pd.DataFrame:
-    """L95 of every cell with its interval, of one checkpoint, cells in order; see the module.
+    """L95 of every cell with its interval, of one checkpoint, by cell in order; see the module.
 
-    curves: the `cell_curves` of the same rows, where they are there already.
-
-    l95_high_is_lower_bound: the upper end of the interval is the largest tested length.
-    l95_is_near: L95 is a length of the near range, on which recipes are tuned.
+    curves: the `cell_curves` of the same rows, where they are there already. l95_is_near: L95 is a
+    length of the near range, on which recipes are tuned.
     """
+    curves = cell_curves(evaluation) if curves is None else curves
+    frame, low, high = (_find_l95(curves, ["cell"], name) for name in ("median", "low", "high"))
     near = evaluation[evaluation["range"] == "near"]
     near_lengths = set(zip(near["cell"], near["length"], strict=True))
-    rows = []
-    curves = cell_curves(evaluation) if curves is None else curves
-    for (order, cell), curve in curves.groupby(["cell_order", "cell"], sort=True):
-        l95, low, high = (
-            generalizable_length(curve["length"], curve[name]) for name in ("median", "low", "high")
-        )
-        is_near = (cell, l95.length) in near_lengths
-        fewest = curve.sort_values("n", kind="stable").iloc[0]
-        row = [cell, order, fewest["n"], *l95, is_near, low.length, *high, fewest["interval"]]
-        rows.append(row)
-    names = ["n", "l95", "l95_is_lower_bound", "l95_is_near"]
-    names += ["l95_low", "l95_high", "l95_high_is_lower_bound", "interval"]
-    return pd.DataFrame(rows, columns=[*CELL, *names])
+    is_near = [place in near_lengths for place in frame["l95"].items()]
+    return frame.assign(l95_is_near=is_near, l95_low=low["l95"], l95_high=high["l95"])
+
+
+def _find_l95(curves: pd.DataFrame, keys: list[str], name: str) -> pd.DataFrame:
+    """L95 of the curves with these keys, whose lengths are in order, and whether it is the largest
+    tested length."""
+    is_solved = (curves[name] > SOLVED).astype(int)
+    solved = is_solved.groupby([curves[key] for key in keys], sort=False).cummin() == 1
+    found = {"l95": curves["length"].where(solved, 0), "l95_is_lower_bound": solved}
+    curves = curves[keys].assign(**found)
+    return curves.groupby(keys, sort=False).agg({"l95": "max", "l95_is_lower_bound": "all"})
 
 
 def train_exact_match(

@@ -1,7 +1,8 @@
 """Comparisons (`analysis.statistics.comparisons`) as tables: arms of a sweep against its first, or
 two result sets."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from functools import partial
 
 import pandas as pd
 
@@ -30,13 +31,23 @@ def comparison_table(frame: pd.DataFrame, title: str, by_length: bool = False) -
     has_p, has_examples = not (few | frame["p_holm"].isna()).all(), not unknown.all()
     columns = [
         plain("lengths"),
-        _column("A", "", lambda row: percent(row["median_a"])),
-        _column("B", "", lambda row: percent(row["median_b"])),
-        _column("B − A", "points", _difference),
-        _column("pairs", "", _pairs),
-        _column("wins–ties–losses", "", lambda row: _counts(row, "wins", "ties", "losses")),
-        _column("examples", "gained–lost", lambda row: _counts(row, *EXAMPLES), has_examples),
-        _column("p", "Holm", lambda row: p_value(row["p_holm"], row["least_p_holm"]), has_p),
+        Column(head="A", show=lambda row: percent(row["median_a"])),
+        Column(head="B", show=lambda row: percent(row["median_b"])),
+        Column(head="B − A", detail="points", show=_difference),
+        Column(head="pairs", show=_pairs),
+        Column(head="wins–ties–losses", show=partial(_counts, names=("wins", "ties", "losses"))),
+        Column(
+            head="examples",
+            detail="gained–lost",
+            show=partial(_counts, names=EXAMPLES),
+            is_shown=has_examples,
+        ),
+        Column(
+            head="p",
+            detail="Holm",
+            show=lambda row: p_value(row["p_holm"], row["least_p_holm"]),
+            is_shown=has_p,
+        ),
         plain("verdict"),
     ]
     what = "at a length" if by_length else "of a run's mean over these lengths"
@@ -52,16 +63,6 @@ def comparison_table(frame: pd.DataFrame, title: str, by_length: bool = False) -
             instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"
             notes.append(f"Not paired, {pairing}: {', '.join(others['cell'])}{instead}.")
     return show(columns, frame, title, notes)
-
-
-def _column(
-    head: str, detail: str, text: Callable[[Row], str | TableCell], is_shown: bool = True
-) -> Column:
-    def field(row: Row) -> TableCell:
-        shown = text(row)
-        return shown if isinstance(shown, TableCell) else TableCell(shown)
-
-    return Column(head=TableCell(head, detail), show=field, is_shown=is_shown)
 
 
 def count_cells(a: Results, b: Results) -> str:
@@ -94,7 +95,7 @@ def _difference(row: Row) -> TableCell:
     )
 
 
-def _counts(row: Row, *names: str) -> str:
+def _counts(row: Row, names: Iterable[str]) -> str:
     return DASH if any(pd.isna(row[n]) for n in names) else "–".join(str(row[n]) for n in names)
 
 

@@ -1,19 +1,18 @@
 """Another metric than exact match as a table: its median over runs, at lengths or over a range."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.load import Results, suggest, trained_ranges
-from analysis.statistics import runs as statistics
-from analysis.statistics.cells import cells_of
-from analysis.statistics.runs import SEEDS
+from analysis.load import RUN, Results, suggest, trained_ranges
+from analysis.statistics.cells import Cells, cells_of
 from analysis.tables import table
-from analysis.tables.sweep_tables import choose_lengths
-from analysis.tables.table import Column, Table, TableCell, percent, show_interval
+from analysis.tables.sweep_tables import MEDIAN, choose_lengths
+from analysis.tables.table import Column, Table, percent, plain, show_interval
 from sweeps.engine.store.score import near_score
 
 COUNTED: Mapping[str, tuple[Callable[[pd.DataFrame], pd.Series], str]] = {
@@ -48,53 +47,50 @@ def metric_table(
     With second lengths, the mean over those tested with a length; exact match is the least, as
     in every table.
     """
-    at_lengths = metric == "exact_match" and not over
-    rows = cells_of(results).runs if at_lengths else results.evaluation
-    value, meaning = COUNTED[metric]
-    rows = rows.assign(value=value(rows)).dropna(subset="value")
-    heads: dict[Any, TableCell] = {over: TableCell(over)}
-    if not over:
-        shown = choose_lengths(results, wanted)
-        trained = set() if wanted else {high for _, high in trained_ranges(results).values()}
-        lengths = sorted(trained | set(shown.lengths))
-        heads = {length: TableCell(*shown.label(length).split(" ")) for length in lengths}
-    elif (rows := rows[rows["range"] == over]).empty:
+    (value, meaning), is_whole = COUNTED[metric], metric == "exact_match" and not over
+    rows = cells_of(results).runs if is_whole else results.evaluation
+    rows = rows.assign(exact_match=value(rows)).dropna(subset="exact_match")
+    if over and (rows := rows[rows["range"] == over].assign(length=over)).empty:
         raise ValueError(f"{results.sweep} [{results.scale}] has no lengths in the {over} range")
-    columns = list(_columns(rows, heads, "range" if over else "length", metric))
-    means = " of their means over the lengths of the range" if over else ""
+    means = rows.groupby([*RUN, "length"], as_index=False)[["exact_match", "num_examples"]].mean()
+    cells = Cells(replace(results, evaluation=means.assign(second_length=np.nan)))
+    heads = {over: [over]} if over else _choose_heads(results, wanted)
+    counts = rows.groupby("cell")["trial_id"].nunique()
+
+    def count(cell: str) -> dict[str, int]:
+        return {"n": int(counts.get(cell, 0))}
+
+    runs = replace(plain("n", "runs"), measure=count)
+    columns = [runs, *(_column(cells, place, head, metric) for place, head in heads.items())]
+    of_range = " of their means over the lengths of the range" if over else ""
     return table.show(
         columns,
         table.measure(columns, results.cells),
         f"{metric}: {results.name}",
         (
             f"Scale: {results.scale}. Checkpoint: {results.checkpoint}.",
-            f"{metric}: {meaning}. Median over runs [interval]{means}.",
+            f"{metric}: {meaning}. Median over runs [interval]{of_range}.",
         ),
     )
 
 
-def _columns(
-    rows: pd.DataFrame, heads: Mapping[Any, TableCell], key: str, metric: str
-) -> Iterator[Column]:
-    """The runs of a cell, and the metric where `key` is each of the places."""
-
-    def text(value: float) -> str:
-        return percent(value) if metric in PERCENT else f"{value:.4g}"
-
-    def count(cell: str) -> dict[str, int]:
-        return {"n": rows.loc[rows["cell"] == cell, "trial_id"].nunique()}
-
-    def measure(cell: str, place: Any) -> dict[str, float]:
-        at = rows[(rows["cell"] == cell) & (rows[key] == place)]
-        runs = at.groupby(["trial_id", *SEEDS], as_index=False)["value"].mean()
-        found = statistics.summarize(runs["value"].to_numpy(), runs[SEEDS].to_numpy())
-        return dict(zip(_names(place), itemgetter("median", "low", "high")(found), strict=True))
-
-    yield Column(head=TableCell("runs"), measure=count, show=lambda row: TableCell(str(row["n"])))
-    for place, head in heads.items():
-        shown = partial(show_interval, names=_names(place), text=text)
-        yield Column(head=head, measure=partial(measure, place=place), show=shown)
+def _choose_heads(results: Results, wanted: Sequence[int]) -> dict[int, list[str]]:
+    """The heads of the columns and their second lines, by length."""
+    shown = choose_lengths(results, wanted)
+    trained = set() if wanted else {high for _, high in trained_ranges(results).values()}
+    lengths = sorted(trained | set(shown.lengths))
+    return {length: shown.label(length).split(" ") for length in lengths}
 
 
-def _names(place: Any) -> list[str]:
-    return [f"{name}_{place}" for name in ("at", "low", "high")]
+def _column(cells: Cells, place: Any, head: Sequence[str], metric: str) -> Column:
+    """The metric, which stands for exact match, at a length or over a range."""
+    names = {f"{name}_{place}": of for name, of in zip(("at", *MEDIAN[1:]), MEDIAN, strict=True)}
+
+    def text(number: float) -> str:
+        return percent(number) if metric in PERCENT else f"{number:.4g}"
+
+    def measure(cell: str) -> dict[str, float]:
+        return {name: cells.at(cell, place)[of] for name, of in names.items()}
+
+    show = partial(show_interval, names=names, text=text)
+    return Column(head=head[0], detail=" ".join(head[1:]), measure=measure, show=show)

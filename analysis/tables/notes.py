@@ -6,8 +6,8 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.statistics.agreement import judged_unlike_trained
 from analysis.statistics.intervals import Cover, Design, cover, shared_seeds
+from analysis.statistics.training import judged_unlike_trained
 from pcore.cli.text import plural
 from sweeps.engine.store.sources import version_of
 
@@ -25,8 +25,8 @@ TRAINING = ("num_steps", "batch_size", "learning_rate")
 MACHINE = ("device", "dtype", "cpu_model", "cpu_capability")
 
 
-def describe(results: Results, columns: Sequence[str]) -> Iterator[str]:
-    """One note per line of text; columns: the notes on these."""
+def describe(results: Results, columns: Sequence[str], has_unfitted: bool) -> Iterator[str]:
+    """One note per line of text; columns: the notes on these; has_unfitted: a cell has the mark."""
     evaluation = results.evaluation
     policy = POLICIES.get(results.checkpoint, results.checkpoint)
     purpose = SMOKE if results.scale == "smoke" else ""
@@ -37,12 +37,13 @@ def describe(results: Results, columns: Sequence[str]) -> Iterator[str]:
     yield from _describe_test_sets(evaluation)
     yield from _describe_code(results.trials)
     yield from _describe_losses(results.trials)
-    yield from _describe_agreement(results)
-
-
-def explain_unfitted(is_any: bool) -> Iterator[str]:
-    """What the mark says, if a cell of the table has it."""
-    if is_any:
+    for cell, loss in judged_unlike_trained(results).iterrows():
+        yield (
+            f"JUDGED UNLIKE TRAINED, {cell}: at trained lengths its loss is {loss['judged']:.2g} "
+            f"nats per target, {loss['judged'] / loss['trained']:.0f} times that of training. Its "
+            "exact match says little about what it learned."
+        )
+    if has_unfitted:
         yield (
             f"{UNFITTED}: at most 95 % in the median on the trained lengths. Such a cell does not "
             "fit them, and its other numbers say nothing about length generalization."
@@ -188,16 +189,6 @@ def _describe_losses(trials: pd.DataFrame) -> Iterator[str]:
         lines = str(errors.iloc[0]).strip().splitlines() if len(errors) else []
         first = f" First: {lines[-1][:LONGEST_ERROR]}" if lines else ""
         yield f"Not counted, {status}: {_by_cell(rows)}.{first}"
-
-
-def _describe_agreement(results: Results) -> Iterator[str]:
-    """Cells whose evaluation is not that of their training."""
-    for cell, loss in judged_unlike_trained(results).iterrows():
-        yield (
-            f"JUDGED UNLIKE TRAINED, {cell}: at trained lengths its loss is {loss['judged']:.2g} "
-            f"nats per target, {loss['judged'] / loss['trained']:.0f} times that of training. Its "
-            "exact match says little about what it learned."
-        )
 
 
 def _by_cell(rows: pd.DataFrame) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.tables.table import DASH, Column, Row, Table, TableCell, plain, show
+from analysis.tables.table import DASH, Column, Row, Table, plain, show
 
 SHOWN = 5  # configurations of an arm
 
@@ -22,8 +22,8 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
     num_full = int((tried["num_steps"] == tried.groupby("arm")["num_steps"].transform("max")).sum())
     columns = [plain(name, name.rpartition(".")[2]) for name in fields]
     columns.append(plain("num_steps", "steps"))
-    columns.append(Column(head=TableCell("near score"), show=_score))
-    columns.append(Column(head=TableCell(""), show=_winner))
+    columns.append(Column(head="near score", show=_score))
+    columns.append(Column(head="", show=lambda row: "winner" if row["is_best"] else ""))
     notes = (
         f"{len(tried)} configurations, {num_full} of them trained to the end, the others stopped "
         f"after fewer steps; of each arm at most {SHOWN} are shown, all are in the CSV file.",
@@ -33,9 +33,5 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
     return replace(show(columns, best, title, notes, first="arm"), numbers=tried)
 
 
-def _score(row: Row) -> TableCell:
-    return TableCell(DASH if pd.isna(row["near_score"]) else f"{row['near_score']:.4f}")
-
-
-def _winner(row: Row) -> TableCell:
-    return TableCell("winner" if row["is_best"] else "")
+def _score(row: Row) -> str:
+    return DASH if pd.isna(row["near_score"]) else f"{row['near_score']:.4f}"

@@ -18,7 +18,7 @@ from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.cells import Cells, cells_of
 from analysis.tables import table
-from analysis.tables.notes import NEAR, UNFITTED, describe, describe_interval, explain_unfitted
+from analysis.tables.notes import NEAR, UNFITTED, describe, describe_interval
 from analysis.tables.table import (
     DASH,
     Column,
@@ -61,8 +61,8 @@ def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
     numbers = numbers.astype({**dict.fromkeys(INTEGERS, "Int64"), "l95_over_trained": "float64"})
     for name in ("checkpoint", "scale", "sweep"):
         numbers.insert(0, name, getattr(results, name))
-    is_any = any(map(_is_unfitted, numbers.to_dict("records")))
-    notes = (*describe(results, _notes(columns)), *explain_unfitted(is_any))
+    has_unfitted = any(map(_is_unfitted, numbers.to_dict("records")))
+    notes = (*describe(results, _notes(columns), has_unfitted),)
     return table.show(columns, numbers, results.name, notes)
 
 
@@ -99,31 +99,28 @@ def _columns(cell: "_Measures", shown: ShownLengths) -> Iterator[Column]:
     is_tuned = (evaluation["range"] == "near").any()
     near = f"; {NEAR}: it lies in the near range, on which recipes are tuned" if is_tuned else ""
 
-    def column(head: str, detail: str = "", **fields: Any) -> Column:
-        return Column(head=TableCell(head, detail), **fields)
-
-    yield column("runs", measure=cell.count, show=_show_runs, note="runs: counted/planned")
-    has_span = not shown.is_common
-    yield column("trained", "on", measure=cell.span, show=_show_span, is_shown=has_span)
     em = f"EM: exact match in %, median over runs [interval]. {describe_interval(evaluation)}"
-    yield column("train", trained, measure=cell.fit, show=show_train, note=em)
-    for length in shown.lengths:
-        head, show = f"EM@{shown.label(length)}".split(" "), partial(show_match, length=length)
-        at = partial(cell.at, length=length, names=MEDIAN, start=f"em_{length}_")
-        yield column(*head, measure=at, show=show)
     l95 = (
         "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
         f"both ends of the EM intervals]; ≥: nothing longer was tested{near}."
     )
-    yield column("L95", "(x trained)", measure=cell.reach, show=show_l95, note=l95)
     wilson = "solved: runs with EM above 95 % [95 % Wilson interval]"
     of_solve: dict[str, Any] = {"detail": f"at {solve}", "is_shown": solve is not None}
-    yield column(
-        "solved", measure=partial(cell.solve, solve), show=_show_solved, note=wilson, **of_solve
-    )
+    yield Column(head="runs", measure=cell.count, show=_show_runs, note="runs: counted/planned")
+    has_span = not shown.is_common
+    yield Column(head="trained", detail="on", measure=cell.span, show=_show_span, is_shown=has_span)
+    yield Column(head="train", detail=trained, measure=cell.fit, show=show_train, note=em)
+    for length in shown.lengths:
+        head, _, detail = f"EM@{shown.label(length)}".partition(" ")
+        at = partial(cell.at, length=length, names=MEDIAN, start=f"em_{length}_")
+        show = partial(show_match, length=length)
+        yield Column(head=head, detail=detail, measure=at, show=show)
+    yield Column(head="L95", detail="(x trained)", measure=cell.reach, show=show_l95, note=l95)
+    solved = partial(cell.solve, solve)
+    yield Column(head="solved", measure=solved, show=_show_solved, note=wilson, **of_solve)
     ends = partial(cell.at, length=solve, names=("worst", "best"))
     note = "worst–best: EM of these runs"
-    yield column("worst–best", measure=ends, show=_show_ends, note=note, **of_solve)
+    yield Column(head="worst–best", measure=ends, show=_show_ends, note=note, **of_solve)
 
 
 def _notes(columns: Sequence[Column]) -> list[str]:
@@ -176,9 +173,9 @@ def _show_runs(row: Row) -> TableCell:
     return TableCell(f"{row['n']}/{row['planned']}", diverged)
 
 
-def _show_span(row: Row) -> TableCell:
+def _show_span(row: Row) -> str:
     is_known = not pd.isna(row["trained_max"])
-    return TableCell(f"{row['trained_min']}–{row['trained_max']}" if is_known else DASH)
+    return f"{row['trained_min']}–{row['trained_max']}" if is_known else DASH
 
 
 def show_match(row: Row, length: int) -> TableCell:
@@ -213,6 +210,6 @@ def _show_solved(row: Row) -> TableCell:
     return TableCell(f"{int(row['num_solved'])}/{int(row['solve_n'])}", bounds)
 
 
-def _show_ends(row: Row) -> TableCell:
+def _show_ends(row: Row) -> str:
     best = f"–{percent(row['best'])}" if row["solve_n"] > 1 else ""
-    return TableCell(f"{percent(row['worst'])}{best}")
+    return f"{percent(row['worst'])}{best}"

@@ -33,8 +33,9 @@ class Table:
 class Column:
     """A column of a table: everything that is said about it."""
 
-    head: TableCell
-    show: Callable[[Row], TableCell]  # from all numbers of a row
+    head: str
+    detail: str = ""  # of the head, its second line
+    show: Callable[[Row], TableCell | str]  # from all numbers of a row
     # its numbers of a cell, by their names in the CSV; of tables of a frame: they are there
     measure: Callable[[str], Mapping[str, Any]] = lambda _: {}
     note: str = ""  # what it is, for the notes under the table
@@ -61,12 +62,11 @@ def show(
     show. first: the name of the first column, which is text.
     """
     shown = [plain(first), *(column for column in columns if column.is_shown)]
+    texts = ([column.show(row) for column in shown] for row in numbers.to_dict("records"))
     return Table(
         title=title,
-        header=tuple(column.head for column in shown),
-        rows=tuple(
-            tuple(column.show(row) for column in shown) for row in numbers.to_dict("records")
-        ),
+        header=tuple(TableCell(column.head, column.detail) for column in shown),
+        rows=tuple(tuple(TableCell(t) if isinstance(t, str) else t for t in row) for row in texts),
         notes=tuple(notes),
         numbers=numbers,
     )
@@ -74,7 +74,7 @@ def show(
 
 def plain(name: str, head: str = "") -> Column:
     """A column of a frame as it is."""
-    return Column(head=TableCell(head or name), show=lambda row: TableCell(value_text(row[name])))
+    return Column(head=head or name, show=lambda row: value_text(row[name]))
 
 
 def value_text(value: Any) -> str:
@@ -99,7 +99,7 @@ def times(factor: float) -> str:
 
 
 def show_interval(
-    row: Row, names: Sequence[str], text: Callable[[float], str] = percent
+    row: Row, names: Iterable[str], text: Callable[[float], str] = percent
 ) -> TableCell:
     """A median with its interval below it, of several runs; names: of the numbers of the row that
     are the median and both ends."""

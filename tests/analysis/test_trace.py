@@ -1,18 +1,15 @@
 """Every number of a table is that of the single answers that the store holds."""
 
 import re
-import shutil
 import statistics
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from analysis.__main__ import main
 from analysis.load import load_sweep
 from analysis.tables.sweep_tables import ablation_table
 from sweeps.engine.store.store import Store
-from tests.support.rows.example_store import build_store
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published" / "laptop"
 
@@ -34,13 +31,3 @@ def test_every_number_of_the_table_comes_from_runs_that_the_store_holds():
                 shares[shard["length"]].append(right / shard["num_examples"])
         for length, found in shares.items():
             assert row[f"em_{length}_median"] == pytest.approx(statistics.median(found))
-
-
-def test_a_number_without_its_shard_is_not_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    store = build_store(tmp_path, complete=True)
-    (Path(store.root) / next(iter(store.visible().values())).name).unlink()
-    shutil.rmtree(tmp_path / "packs", ignore_errors=True)
-    assert main(["table", "depth_ablation", "--results", str(tmp_path)]) == 0
-    assert "2/3" in capsys.readouterr().out

@@ -36,7 +36,7 @@ COMPUTES = (
     "pcore.diagnosis.attention.attention_weights",
     "pcore.conformance.tasks.train_tiny",
     "analysis.figures.style.save",
-    "analysis.report.files.draw_files",
+    "analysis.figures.choose.draw_files",
     "analysis.report.page.make_page",
 )
 

@@ -76,6 +76,22 @@ def test_a_model_without_coupled_ids_gets_its_heads_alone(tiny_config):
     assert "the construction predicts nothing" in figure.get_supxlabel().replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("addition", "a, b: operands, c: sum; 1: ones digit; sig.: significance; $: BOS"),
+        ("multiplication", "a, b: operands, c: product; 1: ones digit; sig.: significance"),
+        ("copy", "a: query, b: response; 1: first symbol; $: BOS"),
+    ],
+)
+def test_letters_and_places_are_those_of_the_task(one_layer, task, said):
+    config = override(one_layer, {"task.name": task})
+    figure = plot_attention(average_attention(make_model(config), config, 3, 5))
+    assert said in figure.get_supxlabel().replace("\n", " ")
+    unit = "ID" if task == "copy" else "sig."
+    assert all(f" {unit} + BOS" in title for title, _, _ in panels(figure))
+
+
 def test_labels_never_touch_and_symbols_come_first():
     names = ("$", *(f"a{k}" for k in range(40, 0, -1)), "+", *(f"b{k}" for k in range(40, 0, -1)))
     kept = _choose(names, 4)

@@ -103,7 +103,13 @@ def test_the_axis_begins_at_nothing_unless_all_runs_are_far_above_it():
 def test_factors_are_said_in_lengths_and_in_tokens_of_a_training_row():
     results = load_sweep(PUBLISHED, "thousand_digits", "laptop")
     said = "3,000 is 250× the longest trained length, 7.2× in tokens of the longest training row"
-    assert said in print_of(curves.plot_lengths(results))
+    figure = curves.plot_lengths(results)
+    assert said in print_of(figure)
+    (axes,) = figure.axes
+    for line in lines_of(axes).values():  # one alone is where its values are
+        assert line.get_transform().transform((9, 50)) == pytest.approx(
+            axes.transData.transform((9, 50))
+        )
     assert captions.describe_factor(example()) == ""
 
 

@@ -113,7 +113,7 @@ def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path
             assert line.get_label() == f"layers {place[0]}, heads {place[1]}"
             curve = medians[medians["cell"] == facets.cells[method, *place]]
             assert line.get_ydata() == pytest.approx(100 * curve["median"])
-    figure = plot_grid(results)
+    figure = plot_grid(results, facets)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["coupling", "NoPE"]
     (mesh,) = figure.axes[1].collections
     at = medians.set_index(["cell", "length"])["median"]
@@ -121,7 +121,7 @@ def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path
     assert np.asarray(mesh.get_array())[0, 1] == pytest.approx(last), "numbers grow upwards"
     assert "not tested" not in figure.get_supxlabel()
     fewer = replace(results, evaluation=results.evaluation.query("cell != @results.cells[3]"))
-    assert "not tested" in " ".join(plot_grid(fewer).get_supxlabel().split())
+    assert "not tested" in " ".join(plot_grid(fewer, facets).get_supxlabel().split())
 
 
 def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_path: Path):
@@ -137,6 +137,11 @@ def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_p
     for axes in plot_lengths(make_grid(tmp_path / "b", grid(BASE, n=NORMS, m=METHODS))).axes:
         colors = [style.METHOD_COLORS[name] for name in ("learned coupled", "NoPE")]
         assert [line.get_color() for line in lines_of(axes)] == colors, "methods keep theirs"
+    shaded = make_grid(tmp_path / "c", grid(BASE, n=NORMS, m=METHODS, heads=HEADS))
+    for axes in plot_lengths(shaded).axes:
+        shades = [line.get_color().upper() for line in lines_of(axes)]
+        assert [shades[0], shades[3]] == colors, "each in two shades, of black the lighter first"
+        assert len(set(shades)) == 4
     (axes,) = figures["grid"].figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["RMSNorm", "LayerNorm"]

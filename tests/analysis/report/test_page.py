@@ -115,6 +115,7 @@ def test_the_numbers_are_those_of_the_table_and_the_curves_of_the_statistics(pub
     text = published
     assert make_page(Store(PUBLISHED), [("depth_ablation", "laptop")], "last", "here")[0] == text
     results = load_sweep(PUBLISHED, "depth_ablation", "laptop")
+    assert {"0.001", "0.01", "0.1"} <= set(Reader(text).all("text")), "of a loss, not rounded"
     table = ablation_table(results)
     names, shown = [head.text for head in table.header], table_rows(text)
     assert len(shown) == len(table.rows)

@@ -67,42 +67,35 @@ def compare_one(evaluation: pd.DataFrame):
     return row
 
 
-def test_pairs_by_hand():
-    row = compare_one(make_pair([0.9, 0.8, 0.5, 0.6], [0.7, 0.8, 0.6, 0.1]))
-    assert (row["cell"], row["lengths"], row["verdict"]) == ("arm", "10", "too few runs")
-    assert (row["pairing"], row["n_pairs"]) == ("paired", 4)
-    assert (row["wins"], row["ties"], row["losses"]) == (2, 1, 1)
-    assert row["difference_median"] == pytest.approx(0.1)
-    assert (row["low"], row["high"]) == pytest.approx((-0.1, 0.5))
-    assert row["interval"] == "range"
-    assert row["p"] == row["p_holm"] == 1
-    assert row["least_p"] == row["least_p_holm"] == 2 * 0.5**4
+exact = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+some_runs = [
+    st.dictionaries(st.sampled_from(seeds), exact, min_size=1) for seeds in (CROSS, DIAGONAL)
+]
 
 
-def test_the_median_of_differences_is_not_the_difference_of_medians():
-    row = compare_one(make_pair([0.1, 0.5, 0.9], [0.5, 0.9, 0.1]))
-    assert row["difference_median"] == pytest.approx(-0.4)
-    assert row["median_a"] == row["median_b"] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("seeds", "kind"), [(CROSS, "crossed order statistics"), (DIAGONAL, "order statistics")]
-)
-def test_the_interval_is_that_of_the_differences(seeds: list[tuple[int, int]], kind: str):
-    ours, theirs = np.random.default_rng(1).uniform(size=(2, 8))
-    ours += [0, 0.8] * 4  # the data seed matters
-    row = compare_one(make_pair(list(ours), list(theirs), seeds))
-    assert row["interval"] == kind
-    expected = intervals.median_interval(ours - theirs, seeds)
-    assert (row["low"], row["high"]) == pytest.approx(expected)
-
-
-def test_only_common_seeds_pair():
-    evaluation = make_pair([0.9, 0.8, 0.7], [0.5, 0.6, 0.7])
-    missing = evaluation[(evaluation["cell"] != "base") | (evaluation["seed"] != 1)]
-    row = compare_one(missing)
-    assert (row["n_b"], row["n_a"], row["n_pairs"]) == (3, 2, 2)
-    assert row["difference_median"] == pytest.approx(0.2)
+@settings(max_examples=40, deadline=None)
+@given(st.one_of(*(st.tuples(runs, runs) for runs in some_runs)))
+def test_runs_of_the_same_seeds_pair_and_the_statistics_are_those_of_their_differences(sides):
+    """Of which the median is not the difference of medians."""
+    theirs, ours = sides
+    evaluation = pd.concat([make_rows("base", 0, theirs), make_rows("arm", 1, ours)])
+    row = compare_one(evaluation)
+    assert (row["cell"], row["lengths"]) == ("arm", "10")
+    assert (row["n_b"], row["n_a"]) == (len(ours), len(theirs))
+    seeds = sorted(ours.keys() & theirs.keys())
+    assert (row["pairing"], row["n_pairs"]) == (
+        ("paired", len(seeds)) if seeds else ("no shared seeds", 0)
+    )
+    if seeds:
+        differences = [ours[seed] - theirs[seed] for seed in seeds]
+        assert row["difference_median"] == np.median(differences)
+        assert (row["low"], row["high"]) == intervals.median_interval(differences, seeds)
+        assert row["interval"] == intervals.interval_kind(len(seeds), seeds)
+        signs = np.sign(differences).tolist()
+        counts = [row[name] for name in ("wins", "ties", "losses")]
+        assert counts == [signs.count(sign) for sign in (1, 0, -1)]
+        assert row["p"] == row["p_holm"] == intervals.sign_test(differences, seeds)
+        assert row["least_p"] == intervals.median_floor(len(seeds), seeds)
 
 
 def test_another_test_set_is_not_paired_and_says_so():
@@ -291,19 +284,6 @@ def test_p_are_corrected_for_all_rows_and_too_few_seeds_show():
     assert table.notes[1].endswith("No column of p: too few runs in every row.")
     crossed = compare(CROSS, 1)
     assert crossed["least_p"][0] == 1 - intervals.cover(8, CROSS).coverage > 0.06
-
-
-def test_equal_arms_are_seldom_separated_anywhere_in_a_table():
-    """Two equal arms of 8 runs, tested at 12 lengths (a level of each run, and noise), in tables of
-    one cell and of four: 5 % of tables, and no more by chance than 200 of them allow."""
-    rng, tables = np.random.default_rng(0), 200
-    for cells in (1, 4):
-        found = 0
-        for _ in range(tables):
-            runs = rng.normal(size=(cells, 2, 8, 1)) + rng.normal(size=(cells, 2, 8, 12))
-            p = [intervals.rank_test(*pair.mean(axis=2)) for pair in runs]
-            found += bool((adjust_holm(p) <= 0.05).any())
-        assert found <= 0.05 * tables + 2 * (0.05 * 0.95 * tables) ** 0.5
 
 
 def change(results: Results, **columns: Any) -> Results:

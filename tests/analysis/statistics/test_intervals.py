@@ -42,28 +42,17 @@ def share_covered(studies: np.ndarray, truth: float, seeds: list[tuple[int, int]
     return float(((low <= truth) & (truth <= high)).mean())
 
 
-@pytest.mark.parametrize(
-    ("num_runs", "rank", "coverage"),
-    [
-        *((2, 1, 0.5), (3, 1, 0.75), (4, 1, 0.875), (5, 1, 0.9375), (6, 1, 0.96875)),
-        *((9, 2, 1 - 2 * 10 / 512), (20, 6, 1 - 2 * binom.cdf(5, 20, 0.5))),
-    ],
-)
-def test_ranks_and_coverages_of_independent_runs(num_runs: int, rank: int, coverage: float):
-    assert cover(num_runs) == (rank, pytest.approx(coverage), None)
-    values = np.random.default_rng(0).permutation(num_runs) / 10
-    ends = ((rank - 1) / 10, (num_runs - rank) / 10)
-    assert median_interval(values) == ends == median_interval(values, diagonal(num_runs))
-
-
-@pytest.mark.parametrize("num_runs", range(6, 31))
+@pytest.mark.parametrize("num_runs", range(2, 31))
 def test_from_six_runs_on_95_percent_are_covered_and_the_next_rank_would_cover_less(num_runs: int):
-    rank = cover(num_runs).rank
-    assert 1 - 2 * binom.cdf(rank - 1, num_runs, 0.5) >= 0.95
-    assert 1 - 2 * binom.cdf(rank, num_runs, 0.5) < 0.95
-    values = np.arange(num_runs, dtype=float)
+    found = cover(num_runs)
+    assert found[1:] == (pytest.approx(1 - 2 * binom.cdf(found.rank - 1, num_runs, 0.5)), None)
+    assert found.coverage >= 0.95 or (num_runs < 6 and found.rank == 1)
+    assert 1 - 2 * binom.cdf(found.rank, num_runs, 0.5) < 0.95
+    values = np.random.default_rng(0).permutation(num_runs).astype(float)
+    ends = (found.rank - 1, num_runs - found.rank)
+    assert median_interval(values) == ends == median_interval(values, diagonal(num_runs))
     low, high = quantile_test(values, p=0.5).confidence_interval(0.95)  # wider on one side or equal
-    assert median_interval(values) == (pytest.approx(low), pytest.approx(high))
+    assert num_runs < 6 or ends == (pytest.approx(low), pytest.approx(high))
 
 
 @pytest.mark.parametrize("num_runs", [3, 5, 7, 10])
@@ -140,22 +129,6 @@ def test_an_interval_holds_the_median_in_any_order(values: list[float]):
     assert median_interval(values[::-1]) == (low, high)
 
 
-@pytest.mark.parametrize("sizes", [(3, 3), (8, 8), (12, 6)])
-def test_a_difference_of_medians_is_covered_at_least_as_often_as_promised(sizes: tuple[int, int]):
-    rng = np.random.default_rng(4)
-    seeds = diagonal(sizes[0]), diagonal(sizes[1])
-    truth = np.log(2) - 2 * np.log(2)
-    studies = [
-        difference_interval(rng.exponential(size=sizes[0]), rng.exponential(2, sizes[1]), seeds)
-        for _ in range(2000)
-    ]
-    found = np.mean([low <= truth <= high for low, high in studies])
-    promised = np.prod([cover(n, level=0.95**0.5).coverage for n in sizes])
-    assert found >= min(promised, 0.95) - 0.02
-    few = difference_interval([0.5, 0.7], [0.1, 0.4], (CROSS[:2], CROSS[:2]))
-    assert few == pytest.approx((0.1, 0.6))
-
-
 @pytest.mark.parametrize(
     ("num_runs", "rank", "alone"), [(8, 1, 1), (9, 1, 2), (12, 2, 3), (20, 5, 6)]
 )
@@ -170,6 +143,7 @@ def test_each_end_of_a_difference_has_the_rank_of_the_square_root_of_95_percent(
     opposite = difference_interval(others, values, (diagonal(6), diagonal(num_runs)))
     assert opposite == (-found.high, -found.low)
     assert cover(num_runs).rank == alone
+    assert np.isnan(difference_interval([], values, ([], diagonal(num_runs)))).all()
 
 
 small = st.lists(st.integers(0, 4), min_size=2, max_size=5)

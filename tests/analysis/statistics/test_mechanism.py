@@ -5,7 +5,7 @@ import dataclasses
 import pandas as pd
 import pytest
 
-from analysis.figures.bars import plot_failures, plot_patterns
+from analysis.figures.bars import plot_failures
 from analysis.load import RUN, load_sweep, no_mechanism
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
 from sweeps.engine.store import mechanisms
@@ -77,8 +77,6 @@ def test_strengths_are_medians_over_runs():
 def test_without_analysed_models_there_is_nothing():
     assert pattern_masses(example()).empty
     assert cause_strengths(example()).empty
-    with pytest.raises(ValueError, match="no run with coupled IDs was analysed"):
-        plot_patterns(example())
 
 
 def test_causes_stand_below_their_bar_the_strongest_first():

@@ -1,5 +1,7 @@
 """Statistics against closed forms, statsmodels and by hand."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from analysis.statistics import runs as statistics
 from analysis.statistics.intervals import median_interval
-from analysis.statistics.runs import L95, generalizable_length, wilson_interval
+from analysis.statistics.runs import wilson_interval
 from analysis.statistics.training import drawn_lengths, length_shares
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
@@ -20,25 +22,21 @@ from pcore.tasks.strings import Copy, Parity
 from tests.support.rows.example_store import example
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_agrees_with_statsmodels(counts: tuple[int, int]):
     reference = proportion_confint(*counts, alpha=0.05, method="wilson")
     assert wilson_interval(*counts) == pytest.approx(reference, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("curve", "expected"),
-    [
-        ({}, L95(0, False)),
-        ({1: 0.95, 2: 1.0}, L95(0, False)),  # above 95 %, not at it
-        ({1: 1.0, 2: 0.96, 4: 0.9, 8: 1.0}, L95(2, False)),  # nothing behind a failure counts
-        ({4: 1.0, 1: 1.0, 2: 0.99}, L95(4, True)),  # any order; the largest tested passes
-        ({1: 1.0, 2: float("nan"), 3: 1.0}, L95(1, False)),
-    ],
-)
-def test_l95(curve: dict[int, float], expected: L95):
-    assert generalizable_length(list(curve), list(curve.values())) == expected
+def l95_of(lengths: Iterable[int], curve: Iterable[float]) -> tuple[int, bool]:
+    """The rule, a length at a time."""
+    longest = 0
+    for length, share in zip(lengths, curve, strict=True):
+        if not share > 0.95:
+            return longest, False
+        longest = length
+    return longest, True
 
 
 def test_summary_by_hand():
@@ -79,7 +77,8 @@ def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> p
     return pd.DataFrame([common | row for row in rows]).astype({"second_length": "Int64"})
 
 
-def test_l95_of_a_run_is_that_of_its_curve_also_at_exactly_95_percent():
+def test_l95_of_a_run_is_that_of_its_curve():
+    """Above 95 %, not at it; nothing behind a failure counts."""
     curves = np.array(
         [
             [0.95, 1, 1, 1],
@@ -93,7 +92,7 @@ def test_l95_of_a_run_is_that_of_its_curve_also_at_exactly_95_percent():
     rows = make_cells({"a": curves}, [(i, i) for i in range(len(curves))])
     runs = statistics.run_l95(statistics.run_curves(rows))
     found = runs.sort_values("seed")[["l95", "l95_is_lower_bound"]].to_numpy().tolist()
-    assert found == [list(generalizable_length((2, 4, 6, 8), curve)) for curve in curves]
+    assert found == [list(l95_of((2, 4, 6, 8), curve)) for curve in curves]
     assert found[:3] == [[0, False], [2, False], [6, False]]
 
 
@@ -101,37 +100,18 @@ def test_l95_of_a_run_is_that_of_its_curve_also_at_exactly_95_percent():
 def test_l95_lies_in_its_interval_and_both_follow_from_the_curve(num_runs: int):
     """Curves that cross, so that the L95 of the median may exceed that of every run."""
     rng = np.random.default_rng(num_runs)
-    for _ in range(30):
-        values = 1.02 - 0.02 * np.arange(6) + rng.normal(0, 0.03, size=(num_runs, 6))
-        evaluation = make_cells({"a": values}, [(i, i) for i in range(num_runs)])
-        (row,) = statistics.cell_l95(evaluation.sample(frac=1, random_state=0)).to_dict("records")
-        ends = [median_interval(column) for column in values.T]
-        for name, curve in {
-            "l95_low": [end.low for end in ends],
-            "l95": np.median(values, axis=0),
-            "l95_high": [end.high for end in ends],
-        }.items():
-            assert row[name] == generalizable_length(range(2, 13, 2), curve).length
+    cells = {f"{i}": rng.normal(1.02 - 0.02 * np.arange(6), 0.03, (num_runs, 6)) for i in range(30)}
+    cells |= {"always": np.full((num_runs, 6), 1.0), "never": np.full((num_runs, 6), 0.5)}
+    evaluation = make_cells(cells, [(i, i) for i in range(num_runs)])
+    found = statistics.cell_l95(evaluation.sample(frac=1, random_state=0))
+    assert list(found.index) == list(cells)
+    for cell, row in found.iterrows():
+        ends = [median_interval(column) for column in cells[str(cell)].T]
+        lengths, medians = range(2, 13, 2), np.median(cells[str(cell)], axis=0)
+        assert (row["l95"], row["l95_is_lower_bound"]) == l95_of(lengths, medians)
+        assert row["l95_low"] == l95_of(lengths, [end.low for end in ends])[0]
+        assert row["l95_high"] == l95_of(lengths, [end.high for end in ends])[0]
         assert row["l95_low"] <= row["l95"] <= row["l95_high"]
-
-
-def test_an_l95_beyond_that_of_every_run_lies_in_its_interval():
-    """Two runs each fail once, at different lengths: the median of three fails nowhere."""
-    values = np.array([[1, 0.5, 1, 1], [1, 1, 0.5, 1], [1, 1, 1, 0.5]], dtype=float)
-    evaluation = make_cells({"a": values}, [(i, i) for i in range(3)])
-    (row,) = statistics.cell_l95(evaluation).to_dict("records")
-    assert statistics.run_l95(statistics.run_curves(evaluation))["l95"].tolist() == [2, 4, 6]
-    assert (row["l95_low"], row["l95"], row["l95_high"]) == (2, 8, 8)
-
-
-def test_l95_of_a_cell_that_always_or_never_solves_or_fails_in_between():
-    curves = {"always": [1.0, 1.0, 1.0], "never": [0.5, 0.5, 0.5], "between": [1.0, 0.5, 1.0]}
-    tables = {cell: np.tile(curve, (6, 1)) for cell, curve in curves.items()}
-    frame = statistics.cell_l95(make_cells(tables, [(i, i) for i in range(6)]))
-    ends = frame[["l95_low", "l95", "l95_high"]].to_numpy().tolist()
-    assert ends == [[6, 6, 6], [0, 0, 0], [2, 2, 2]]
-    assert frame["l95_is_lower_bound"].tolist() == [True, False, False]
-    assert frame["l95_high_is_lower_bound"].tolist() == [True, False, False]
 
 
 def test_train_is_weighted_by_how_often_training_drew_each_length():

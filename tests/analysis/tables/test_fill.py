@@ -63,13 +63,6 @@ def test_numbers_of_runs_are_filled_in(page):
     assert "| NoPE, 3 layers | 0–1.1 | 0 | – |\n" in text
 
 
-def test_a_note_is_said_once_a_page(page):
-    once = fill(page, draw=False)
-    block = once[once.index("<!-- pcore table") : once.index("between")]
-    page.write_text(page.read_text() + block)
-    assert fill(page, draw=False).count("- EM: ") == once.count("- EM: ") == 1
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

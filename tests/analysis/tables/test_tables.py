@@ -44,12 +44,6 @@ def test_text_fits_a_terminal_even_with_long_labels():
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_oracle_says_that_it_leaks():
-    notes = "\n".join(ablation_table(example().at("oracle")).notes)
-    assert "ORACLE" in notes
-    assert "not a result" in notes
-
-
 def test_a_cell_without_runs_shows_dashes():
     results = example()
     gone = results.trials["cell"] == "NoPE, 3 layers"
