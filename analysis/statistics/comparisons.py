@@ -17,6 +17,7 @@ verdict: "only in A", "only in B", "no runs", "equal" (all runs pair up and agre
 where no p could be small enough; by length "counts differ" for the last four.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -163,16 +164,17 @@ def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
 def count_examples(a: pd.DataFrame, b: pd.DataFrame) -> dict[str, int | None]:
     """Examples that only B or only A has right, over the pairs of which single outcomes are known;
     None without any."""
-    counts = list[tuple[int, int]]()
+    sums: Sequence[int | None] = (None, None)
     if "outcomes" in b and _share_test_sets(a, b):
         keys, kept = [*SEEDS, "length", "second_length"], ["outcomes", "status"]
         rows = b[[*keys, *kept]].merge(a[[*keys, *kept]], on=keys)
-        ours, theirs = ([f"{name}_{side}" for name in kept] for side in "xy")
-        for _, pair in rows.groupby(SEEDS):
-            sides = (pair[names].itertuples(index=False, name=None) for names in (ours, theirs))
-            known = [_count_discordant(*both) for both in zip(*sides, strict=True)]
-            counts += [k for k in known if k is not None] if None not in known else []
-    sums = np.sum(counts, axis=0).tolist() if counts else (None, None)
+        ours, theirs = (rows[[f"{name}_{side}" for name in kept]] for side in "xy")
+        sides = (side.itertuples(index=False, name=None) for side in (ours, theirs))
+        counts = [_count_discordant(*both) for both in zip(*sides, strict=True)]
+        rows["known"] = [count is not None for count in counts]
+        whole = rows.groupby(SEEDS)["known"].transform("all").to_numpy()
+        if known := [count for count in itertools.compress(counts, whole) if count is not None]:
+            sums = np.sum(known, axis=0).tolist()
     return dict(zip(EXAMPLES, sums, strict=True))
 
 
