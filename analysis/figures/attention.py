@@ -124,14 +124,11 @@ def _subscript(name: str) -> str:
 
 def _caption(attention: AttentionMap) -> str:
     labels, first = attention.labels, attention.first_query
-    written = [word for sign, word in WRITTEN.items() if sign in labels]
-    is_short = written and labels[-1].startswith(
-        "c"
-    )  # two operands, neither hints nor a scratchpad
-    names = ("operands", *written) if is_short else ("query", "response")
-    sides = [
-        list(filter(None, map(CONTENT.fullmatch, s))) for s in (labels[:first], labels[first:])
-    ]
+    written = next((word for sign, word in WRITTEN.items() if sign in labels), "")
+    # The last symbol is one of the result: two operands, neither hints nor a scratchpad.
+    is_short = written and labels[-1].startswith("c")
+    names = ("operands", written) if is_short else ("query", "response")
+    sides = (filter(None, map(CONTENT.fullmatch, s)) for s in (labels[:first], labels[first:]))
     letters = [", ".join(dict.fromkeys(found[1] for found in side)) for side in sides]
     parts = [
         f"average over {attention.num_examples} examples of length {attention.length}",
