@@ -87,6 +87,15 @@ def count_rows(database: str, table: str) -> int:
         return cursor.fetchone()[0]
 
 
+def check_shown(database: str, count: int) -> None:
+    """The mirror shows one parent, and each trial once."""
+    of_runs = "tags JOIN runs USING (run_uuid) WHERE lifecycle_stage = 'active' AND key ="
+    assert count_rows(database, f"{of_runs} 'pcore.trial_id'") == count
+    shown = f"(SELECT DISTINCT value FROM {of_runs} 'pcore.trial_id') AS trials"
+    assert count_rows(database, shown) == count
+    assert count_rows(database, f"{of_runs} 'pcore.view'") == 1
+
+
 @contextlib.contextmanager
 def tracking_server(
     folder: Path, port: int, database: str, *flags: str

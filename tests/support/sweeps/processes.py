@@ -141,10 +141,10 @@ def end(processes: list[psutil.Process]) -> None:
     psutil.wait_procs(processes, timeout=20)
 
 
-def mentions(process: psutil.Process, folder: Path) -> bool:
-    """Whether its command line names the folder."""
+def mentions(process: psutil.Process, what: Path | str) -> bool:
+    """Whether its command line names this folder or module."""
     try:
-        return any(str(folder) in part for part in process.cmdline())
+        return any(str(what) in part for part in process.cmdline())
     except psutil.Error:
         return False
 

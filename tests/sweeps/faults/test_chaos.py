@@ -21,18 +21,22 @@ import pytest
 
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
+from tests.support.services.servers import check_shown, count_rows
 from tests.support.sweeps.processes import (
     PYTHON,
     ROOT,
+    Child,
     check_once,
     depth_ablation,
     end,
     environment,
     is_trainer,
+    mentions,
     ok_shards,
     rows,
     run,
     start,
+    start_whole,
     wait_until,
 )
 
@@ -142,6 +146,52 @@ def test_a_kill_at_every_single_write_leaves_the_same_rows(tmp_path):
         assert code == 0, output
         watch.check_end(5)
         assert rows(results) == expected, f"{moment} write {n}"
+
+
+def test_kills_of_a_launch_its_mirror_or_both_leave_no_run_open(tmp_path):
+    """After each kill of all, `sweeps mirror` ends what nobody runs; at last every trial is there
+    once, in the rows and in MLflow.
+    """
+    rng, watch, count = random.Random(1), Watch(tmp_path / "results"), KILLS or 3
+    faults: dict[str, object] = {"arms": 10 * count, "steps": 51}
+    uri = f"sqlite:///{watch.results / 'mlflow.db'}"
+    mirror = [PYTHON, "-m", "sweeps", "mirror", "--results", str(watch.results)]
+    killed = Counter[str]()
+    while watch.kills < count:
+        launch = start_whole(watch.results, "--no-report", "--seeds", "1", slow=2.0, **faults)
+        try:
+            while launch.code is None and not mirrors(launch):
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0.0, 10.0))  # MLflow alone takes some seconds to start
+            victim = ("mirror", "launch", "both")[watch.kills % 3]
+            if victim != "launch":
+                killed["mirror"] += len(followers := mirrors(launch))
+                end(followers)
+            if victim == "mirror":
+                time.sleep(rng.uniform(0.0, 1.0))
+        finally:
+            launch.kill()
+        assert launch.wait() == -signal.SIGKILL, f"it ended before kill {watch.kills + 1}"
+        watch.kills, killed["launch"] = watch.kills + 1, killed["launch"] + 1
+        watch.look()
+        if victim == "both":
+            subprocess.run(mirror, cwd=ROOT, env=environment(), check=True)
+            assert count_rows(uri, "runs WHERE status = 'RUNNING'") == 0
+    print(f"{dict(killed)} killed, {len(watch.kept)} of {10 * count} trials finished under them")
+    launch = start_whole(watch.results, "--no-report", "--seeds", "1", **faults)
+    assert launch.wait() == 0, launch.output
+    watch.check_end(10 * count)
+    subprocess.run(mirror, cwd=ROOT, env=environment(), check=True)
+    assert count_rows(uri, "runs WHERE status = 'RUNNING'") == 0
+    check_shown(uri, 10 * count)
+
+
+def mirrors(launch: Child) -> list[psutil.Process]:
+    """The process that shows this launch in MLflow, if it runs."""
+    name, found = "sweeps.engine.launch.mirror.process", []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        found = psutil.Process(launch.pid).children()
+    return [process for process in found if mentions(process, name)]
 
 
 def test_kills_of_workers_drivers_and_raylets_on_ray(tmp_path):

@@ -23,6 +23,7 @@ from sweeps.engine.store.store import Store
 from sweeps.engine.trial.lost import MAX_LOST
 from tests.support.services.servers import (
     POSTGRES,
+    check_shown,
     count_rows,
     create_database,
     free_ports,
@@ -149,15 +150,6 @@ def catch_up(results: Path, uri: str, database: str) -> None:
     assert driver.wait() == 0, driver.output
     assert INCOMPLETE not in driver.output
     check_shown(database, 8)
-
-
-def check_shown(database: str, count: int) -> None:
-    """The mirror shows one parent, and each trial once."""
-    of_runs = "tags JOIN runs USING (run_uuid) WHERE lifecycle_stage = 'active' AND key ="
-    assert count_rows(database, f"{of_runs} 'pcore.trial_id'") == count
-    shown = f"(SELECT DISTINCT value FROM {of_runs} 'pcore.trial_id') AS trials"
-    assert count_rows(database, shown) == count
-    assert count_rows(database, f"{of_runs} 'pcore.view'") == 1
 
 
 def test_a_killed_tracking_server_costs_the_sweep_nothing_and_is_caught_up_with(tmp_path):
