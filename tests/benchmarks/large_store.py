@@ -2,8 +2,8 @@
 
 Writes synthetic shards, then runs the commands of users as processes of their own and prints what
 each took: core seconds (user and system, which other work on the machine changes little), wall
-seconds and the most memory. The exit code is 1 if a limit is missed; limits are in wall seconds,
-which only an idle machine can show, or with --core in core seconds.
+seconds and the most memory. The exit code is 1 if a limit is missed;
+limits are in wall seconds, which only an idle machine can show.
 """
 
 import argparse
@@ -78,7 +78,6 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=100_000, help="multiple of 1,000")
     parser.add_argument("--loose", type=int, default=10_000, help="multiple of 1,000")
     parser.add_argument("--folder", default=None, help="keep the stores here and use them again")
-    parser.add_argument("--core", action="store_true", help="limits are in core seconds")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pcore-large-") as temporary:
         folder = Path(given.folder or temporary)
@@ -88,10 +87,7 @@ def main() -> int:
             child = multiprocessing.get_context("spawn").Process(target=fill, args=work)
             child.start()
             child.join()
-        missed = [
-            *measure_first_read(loose, given.core),
-            *measure_commands(many, given.trials, given.core),
-        ]
+        missed = [*measure_first_read(loose), *measure_commands(many, given.trials)]
     for line in missed:
         print(f"missed: {line}")
     return 1 if missed else 0
@@ -199,23 +195,23 @@ def _pack(store: Store, trials: Sequence[Trial], rows: pa.Table) -> None:
 # The commands
 
 
-def measure_first_read(folder: Path, core: bool) -> list[str]:
+def measure_first_read(folder: Path) -> list[str]:
     """A store that no command has packed yet."""
     used = run(*sweeps_command("status", folder), "--scale", "smoke")
     count = len(list((folder / "results" / "trials").glob("*/*.parquet")))
-    return check(f"first read of {count:,} loose shards", used, 20, core)
+    return check(f"first read of {count:,} loose shards", used, 20)
 
 
-def measure_commands(folder: Path, count: int, core: bool) -> list[str]:
+def measure_commands(folder: Path, count: int) -> list[str]:
     """Plan, status and table of the packed store."""
     scale = ("--scale", "smoke")
     table = [*python("-m", "analysis"), "table", "large", *scale]
     table += ["--results", str(folder / "results")]
     plan, status = sweeps_command("plan", folder), sweeps_command("status", folder)
     return [
-        *check(f"plan, {count:,} trials", run(*plan, *scale), 10, core),
-        *check(f"status, {count:,} trials", run(*status, *scale), 10, core),
-        *check(f"table, {count:,} trials", run(*table), 30, core),
+        *check(f"plan, {count:,} trials", run(*plan, *scale), 10),
+        *check(f"status, {count:,} trials", run(*status, *scale), 10),
+        *check(f"table, {count:,} trials", run(*table), 30),
     ]
 
 
@@ -250,16 +246,15 @@ def run(*words: str) -> Used:
     )
 
 
-def check(what: str, used: Used, limit: float, core: bool) -> list[str]:
+def check(what: str, used: Used, limit: float) -> list[str]:
     """Print what was measured; what missed its limit."""
     print(
         f"{what}: {used.core:.1f} core s, {used.wall:.1f} s, {used.peak / 1e6:.0f} MB",
         flush=True,
     )
     missed = list[str]()
-    seconds = used.core if core else used.wall
-    if seconds > limit:
-        missed.append(f"{what}: {seconds:.1f} s, limit {limit:.0f} s")
+    if used.wall > limit:
+        missed.append(f"{what}: {used.wall:.1f} s, limit {limit:.0f} s")
     if used.peak > GIGABYTE:
         missed.append(f"{what}: {used.peak / 1e6:.0f} MB, limit {GIGABYTE / 1e6:.0f} MB")
     return missed

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from pcore import config as module
 from pcore.config import (
     TrialConfig,
-    coerce,
     flatten,
-    format_numbers,
     known_fields,
     override,
     trial_id,
@@ -89,26 +87,11 @@ def test_no_form_of_a_list_of_mixers_imports_what_data_names(mixers, tmp_path, m
     assert not (tmp_path / "imported").exists()
 
 
-def test_ranges_of_lengths_are_not_taken_for_code():
-    assert unflatten({"eval.test_lengths": "35-45:5, 60"}).eval.test_lengths == (35, 40, 45, 60)
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_survives_the_flat_dictionary(name):
     config = unflatten({"task.name": name})
     assert unflatten(flatten(config)) == config
     assert list(flatten(config)) == list(known_fields(TASKS[name]))
-
-
-@given(
-    LENGTHS
-    | st.tuples(st.integers(1, 50), st.integers(1, 50), st.integers(1, 9)).map(
-        lambda t: list(range(t[0], t[0] + t[1], t[2]))
-    )
-)
-@settings(max_examples=100, deadline=None)
-def test_lengths_read_back_from_their_text(lengths):
-    assert coerce(format_numbers(tuple(lengths)), tuple[int, ...], "x") == tuple(lengths)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +118,6 @@ def test_equal_values_of_different_types_are_one_trial():
         for layers in (2, 2.0, "2", "2.0")
     }
     assert len(ids) == 1
-
-
-def test_defaults_are_filled_before_hashing():
-    assert trial_id(unflatten({})) == trial_id(unflatten({"model.num_layers": 1, "seed": 0}))
-    assert trial_id(unflatten({})) != trial_id(unflatten({"model.num_layers": 2}))
 
 
 @pytest.mark.parametrize(

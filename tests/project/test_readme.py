@@ -1,7 +1,8 @@
 """The examples of README and docs run as printed (own code, rows in pandas); every link of the
-documents leads to a file and a heading.
+documents leads to a file and a heading; every fault has a test that exists.
 """
 
+import ast
 import re
 import runpy
 import shlex
@@ -157,3 +158,19 @@ def test_every_link_leads_to_a_file_and_a_heading(document):
         target = document.parent / file if file else document
         assert target.exists(), link
         assert not heading or heading in headings(target), link
+
+
+def test_every_fault_has_a_test_that_exists():
+    rows = [
+        line
+        for line in (ROOT / "docs" / "faults.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith("| fault |")
+    ]
+    assert len(rows) > 20
+    for row in rows:
+        nodes, file = re.findall(r"`([\w./]+)::(\w+)`", row), ""
+        assert nodes, row
+        for path, name in nodes:
+            file = file if path == "..." else path
+            tree = ast.parse((ROOT / file).read_text())
+            assert name in {getattr(node, "name", "") for node in tree.body}, f"{file}::{name}"

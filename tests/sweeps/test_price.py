@@ -3,13 +3,11 @@
 import pytest
 
 from pcore.config import TrialConfig, override, trial_id, without_seeds
-from pcore.flops import count_flops, count_train_flops
+from pcore.flops import count_train_flops
 from sweeps import quickstart
 from sweeps.baseline import addition
 from sweeps.engine.plan import Plan, PlannedTrial, launch_order, predict_wall
 from sweeps.engine.price import (
-    OPERATION_SECONDS,
-    STEP_SECONDS,
     Price,
     price_cells,
     typical_seconds,
@@ -59,22 +57,6 @@ def fill(folder, **changes) -> Store:
 def price(config: TrialConfig, store: Store, **options) -> Price:
     (found,) = price_cells({trial_id(without_seeds(config)): config}, store, **options).values()
     return found
-
-
-def test_a_typical_trial_is_steps_and_all_operations(tiny_config):
-    steps = STEP_SECONDS * tiny_config.optim.num_steps
-    expected = steps + OPERATION_SECONDS * count_flops(tiny_config)
-    assert typical_trial_seconds(tiny_config) == pytest.approx(expected)
-
-
-def test_a_grid_of_second_lengths_is_work_for_each_of_its_cells():
-    config = override(BASE, {"task.num_operands": 4, "task.scratchpad": True})
-    short, long, grid = (
-        seconds_of(override(config, {"eval.second_lengths": seconds}), 1.0)
-        for seconds in ((2,), (4,), (2, 4))
-    )
-    assert grid[1] == pytest.approx(short[1] + long[1])
-    assert grid[0] == short[0] == long[0]
 
 
 def test_a_measured_cell_costs_its_median_and_others_go_by_the_speed_of_all(tmp_path):

@@ -17,6 +17,7 @@ from sweeps.baseline import addition
 from sweeps.engine.search.results import best_of
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
+from tests.support.rows.example_store import view_rows
 
 MODULE = """
 import pathlib
@@ -45,9 +46,7 @@ def store(tmp_path, monkeypatch):
     config = override(addition("smoke"), SMALL | own)
     store = Store(tmp_path / "results")
     store.write(config, "ok", {"code_hash": "a1:x"}, [], [ROW])
-    view = {"sweep": "depth_ablation", "scale": "smoke", "title": "Title", "claim": "Claim."}
-    view |= {"cell": "theirs", "cell_order": 0, "trial_id": trial_id(config), "seed": 0}
-    store.write_view([view | {"data_seed": 0}])
+    store.write_view(view_rows({"theirs": [config]}, "depth_ablation", "smoke"))
     weights = make_model(config).state_dict()
     packed = pack_model(config, weights, policy="last", step=2)
     store.folder.write(f"checkpoints/{trial_id(config)}/last.pt", packed)

@@ -4,11 +4,12 @@ import sys
 
 import pytest
 
-FIELDS = {
-    "encoding": "position.encoding",
-    "task": "task.name",
-    "attention": "model.attention",
-    "mixer": "model.mixer",
+CELLS = {  # of the command that makes its row in a table
+    "encoding": '--only coupling --only NoPE --add "Mine=coupling+position.encoding={0}"',
+    "task": '--only "Mine, *" --add "Mine, coupling=coupling+task.name={0}" '
+    '--add "Mine, NoPE=NoPE+task.name={0}"',
+    "attention": "--only coupling --axis model.attention=softmax,{0}",
+    "mixer": "--only coupling --axis model.mixer=attention,{0}",
 }
 MISTAKES = {  # in the template of a task: how a line is changed, and what the check says
     "ten": ("carry, 7)", "carry, 10)", "not all of the answer is in 0123456"),
@@ -35,6 +36,30 @@ MISTAKES = {  # in the template of a task: how a line is changed, and what the c
     ),
     "swapped": ("self.contents([strings])", "self.contents([strings[::-1]])", "comes back as"),
 }
+ROWS, END = "torch.tensor(rows, device=device)", "self.vocab.index[BOUNDARY]"
+PLACED = "layout.add(Symbol(NUM_STRINGS, i), i + 1)"
+UNFIT = {  # contents that do not fit the layout
+    "narrow": ({ROWS: f"{ROWS}[:, :, :-1]"}, "but draw makes 3 fields of"),
+    "from zero": ({ROWS: f"{ROWS} - 1"}, "where draw puts 0; 0 is PAD"),
+    "the end": ({ROWS: f"{ROWS} * 0 + {END}"}, "'$', the first or last token of an example"),
+    "a separator": ({ROWS: f"{ROWS} * 0 + {END} - 1"}, "'=', which layout places as a separator"),
+    "unknown": ({PLACED: 'layout.add("→", i + 1)'}, "'→', which is not in the vocabulary"),
+    "no ID": ({PLACED: "layout.add('0')"}, "0 relative IDs instead of 1: add(symbol, an ID for"),
+    "empty": ({PLACED: "layout.relative_ids[:] = [(-1,)] * 9"}, "has other numbers of symbols and"),
+    "level": (
+        {"length - i)": "-1)", '"=", 0)': '"=", -1)', "i + 1)  #": "-1)  #"},
+        "gives level 'position' the relative IDs (-1, -1",
+    ),
+    "no query": (
+        {"layout.end_query()": "pass"},
+        "does not say where the query ends: call end_query",
+    ),
+    "flat shapes": ({"), sizes)": "), sizes[:, 0])"}, "draw returned shapes of shape ("),
+    "two sizes": (
+        {"(length,), layout": "(length, _), layout", "), sizes)": "), sizes.repeat(1, 2))"},
+        "(override it if shapes have more numbers), raises ValueError: not",
+    ),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -43,42 +68,51 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@pytest.mark.parametrize("kind", CELLS)
 def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_path, kind):
     name = f"new_{kind}:Mine"
     code, out, _ = pcore("new", kind, name)
     assert code == 0
-    is_task = kind == "task"
-    examples = (
-        " QUERY=ANSWER  # some that you worked out; prints the ID of each symbol" if is_task else ""
-    )
-    assert f"pcore check-{kind} {name}{examples}\n" in out
-    cells = {
-        "encoding": f'--only coupling --only NoPE --add "Mine=coupling+position.encoding={name}"',
-        "task": f'--only "Mine, *" --add "Mine, coupling=coupling+task.name={name}" '
-        f'--add "Mine, NoPE=NoPE+task.name={name}"',
-        "attention": f"--only coupling --axis model.attention=softmax,{name}",
-        "mixer": f"--only coupling --axis model.mixer=attention,{name}",
-    }
     row = "python -m sweeps run encoding_ablation --name Mine --scale smoke"
-    assert f"  {row} {cells[kind]}  # its row in a table\n" in out
+    assert f"  {row} {CELLS[kind].format(name)}  # its row in a table\n" in out
     assert "class Mine(" in (tmp_path / f"new_{kind}.py").read_text()
     code, out, _ = pcore(f"check-{kind}", name)
     assert (code, "FAIL" in out) == (0, False)
 
 
+@pytest.fixture
+def check_changed(pcore, tmp_path):
+    """What `check-task` says of a changed template, which does not pass."""
+
+    def check(name, changes):
+        pcore("new", "task", f"{name}:Mine")
+        file = tmp_path / f"{name}.py"
+        text = file.read_text()
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        file.write_text(text)
+        code, out, _ = pcore("check-task", f"{name}:Mine")
+        assert code == 1
+        assert "Are its answers right?" not in out
+        return out
+
+    return check
+
+
 @pytest.mark.parametrize("kind", MISTAKES)
-def test_a_planted_mistake_in_the_task_does_not_pass(pcore, tmp_path, kind):
+def test_a_planted_mistake_in_the_task_does_not_pass(check_changed, kind):
     old, new, why = MISTAKES[kind]
-    pcore("new", "task", f"wrong_{kind}:Mine")
-    file = tmp_path / f"wrong_{kind}.py"
-    right = file.read_text()
-    assert old in right
-    file.write_text(right.replace(old, new))
-    code, out, _ = pcore("check-task", f"wrong_{kind}:Mine")
-    assert code == 1
+    assert why in check_changed(f"wrong_{kind}", {old: new})
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_contents_that_do_not_fit_the_layout_are_the_one_failure(check_changed, kind):
+    changes, why = UNFIT[kind]
+    out = check_changed(f"unfit_{kind}".replace(" ", "_"), changes)
     assert why in out
-    assert "Are its answers right?" not in out
+    assert out.count("FAIL") == out.count("FAIL  contents hold the layout") == 1
+    assert "(4 more checks need this one first)" in out
 
 
 def test_answers_are_compared_with_those_expected(pcore):
@@ -113,58 +147,6 @@ def test_what_the_model_sees_of_a_query_is_shown_if_it_was_typed_otherwise(pcore
     code, out, _ = pcore("check-task", "addition", "653+49=2070")
     assert code == 0
     assert "  as expected; the model sees 653+049=2070\n" in out
-
-
-CHANGES = {  # of the template: the query as one string, and both ways of writing a sum
-    "prefix": (
-        {
-            "NUM_STRINGS = 2": "NUM_STRINGS = 1",
-            "length - i)": "i + 1)",
-            "return length + 1": "return length",
-            "(self, first, second)": "(self, digits)",
-            'carry, written = 0, ""': "return ''.join(str(sum(map(int, digits[:i])) % 7) "
-            "for i in range(1, len(digits) + 1))",
-        },
-        ["4612=4346", "06=06"],
-    ),
-    "units_last": (
-        {
-            "return written + str(carry)": "return (written + str(carry))[::-1]",
-            "Symbol(NUM_STRINGS, i), i + 1)": "Symbol(NUM_STRINGS, i), length + 1 - i)",
-        },
-        ["653+046=1032"],
-    ),
-    "three": (
-        {
-            "NUM_STRINGS = 2": "NUM_STRINGS = 3",
-            "(self, first, second)": "(self, first, second, third)",
-            "a, b in zip(reversed(first)": "a, b, c in zip(reversed(third), reversed(first)",
-            "int(a) + int(b) + carry": "int(a) + int(b) + int(c) + carry",
-        },
-        ["653+046+100=2311"],
-    ),
-    "sign": (
-        {
-            'EXTRA = ""': 'EXTRA = "-"',
-            "written + str(carry)": 'written + ("-" if second > first else "0")',
-        },
-        ["60+05=560", "05+60=56-"],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", CHANGES)
-def test_other_tasks_take_a_few_changed_lines(pcore, tmp_path, kind):
-    pcore("new", "task", f"other_{kind}:Mine")
-    file = tmp_path / f"other_{kind}.py"
-    text, (changes, examples) = file.read_text(), CHANGES[kind]
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    file.write_text(text)
-    code, out, _ = pcore("check-task", f"other_{kind}:Mine", *examples)
-    assert (code, out.count("  as expected\n")) == (0, len(examples)), out
-    assert out.splitlines()[-1].startswith("Its row in a table: python -m sweeps run ")
 
 
 def test_an_equals_sign_with_an_id_of_the_answer_is_noticed(pcore, tmp_path):

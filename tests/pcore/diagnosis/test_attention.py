@@ -50,20 +50,6 @@ def test_weights_mix_values_as_the_fused_kernel_does(tiny_config, changes, monke
     assert next(weights, None) is None  # every layer used its own
 
 
-def test_the_model_is_as_it_was_after_an_error_too(tiny_config, monkeypatch):
-    def fail(model, tokens, ids):
-        assert not model.training
-        assert model.attention_factor == 1.6
-        raise RuntimeError
-
-    monkeypatch.setattr("pcore.diagnosis.attention.attention_weights", fail)
-    model = make_model(tiny_config).train()
-    with pytest.raises(RuntimeError):
-        average_attention(model, override(tiny_config, {"eval.attention_factor": 1.6}), 3, 20)
-    assert model.training
-    assert model.attention_factor == 1.0
-
-
 def test_more_weights_than_minutes_allow_are_refused(tiny_config):
     config = override(tiny_config, {"position.max_position": 5000})
     said = r"9005 tokens and 3\.2e\+08 attention weights: 1000 examples are too many"

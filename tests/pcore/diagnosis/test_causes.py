@@ -1,14 +1,12 @@
 """A planted fault is named as the cause of the failures, and first among its like."""
 
 import pytest
-import torch
 
 from pcore.config import override
 from pcore.diagnosis.causes import name_causes, percent, worst_keys
 from pcore.diagnosis.failures import (
     Breakdown,
     analyse_failures,
-    break_down,
     carry_runs,
 )
 from pcore.evaluation import judge, make_test_set
@@ -193,12 +191,6 @@ def test_explained_is_one_for_a_cause_and_nothing_for_chance():
     assert explained((50, 50), (50, 50))[0] == 0
     # two groups of 100 with 60 % and 20 %: eta^2 = 0.04 / 0.24 = 1/6, less one part in 198
     assert explained((100, 60), (100, 20))[0] == pytest.approx(1 - 199 / 198 * 5 / 6)
-
-
-def test_cases_without_a_key_are_left_out(config):
-    keys, wrong = torch.tensor([[3, -1], [3, 5]]), torch.tensor([[True, True], [False, False]])
-    found = break_down("x", "as tested", "predictions", keys, wrong)
-    assert (found.keys, found.num_cases, found.num_wrong) == ([3, 5], [2, 1], [1, 0])
 
 
 def test_shares_are_never_rounded_to_all_or_nothing():

@@ -17,6 +17,7 @@ from sweeps.engine.store.store import Store
 from sweeps.engine.trial import analyse, attempt
 from sweeps.engine.trial.attempt import Settings, run_attempt
 from tests.support import planted_adders as planted
+from tests.support.rows.example_store import view_rows
 
 CONFIG = override(addition("smoke"), {"optim.num_steps": 2, "eval.num_examples": 20})
 
@@ -84,10 +85,8 @@ def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path
     store = Store(tmp_path)
     assert set(mechanisms.names(store.folder)) == {trial_id(asked)}
     kept = mechanisms.load(store.folder, [trial_id(asked)])
-    view = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": "a"}
-    more = {"cell_order": 0, "seed": 0, "data_seed": 0}
     names = [trial_id(asked), trial_id(unasked)]
-    store.write_view([view | more | {"trial_id": name} for name in names])
+    store.write_view(view_rows({"a": [asked, unasked]}, "tiny", "smoke"))
     assert main(["measure", "--results", str(tmp_path), "--examples", "10"]) == 0
     assert "2 trained models: 1 measured now, 1 before, 0 without weights" in capfd.readouterr().out
     assert set(mechanisms.names(store.folder)) == set(names)
@@ -99,9 +98,7 @@ def test_diagnose_says_whose_weights_are_gone(tmp_path, capfd):
     run_attempt(CONFIG, Settings(results=str(tmp_path)))
     store = Store(tmp_path)
     (tmp_path / f"checkpoints/{trial_id(CONFIG)}/last.pt").unlink()
-    row = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": "a"}
-    row |= {"cell_order": 0, "seed": 0, "data_seed": 0, "trial_id": trial_id(CONFIG)}
-    store.write_view([row])
+    store.write_view(view_rows({"a": [CONFIG]}, "tiny", "smoke"))
     assert main(["measure", "--results", str(tmp_path)]) == 0
     assert "0 measured now, 0 before, 1 without weights" in capfd.readouterr().out
 

@@ -16,6 +16,7 @@ from pcore.settings import ModelConfig, PositionConfig
 from pcore.tasks import TASKS
 from pcore.training import train
 from pcore.validation import validate
+from tests.support.tiny_config import TINY
 
 MODEL = ModelConfig(num_layers=2, num_heads=4, d_model=16, d_head=8, d_ff=16)
 IDS = ("coupled", "sequential", "abacus", "randomized", "candidates")
@@ -116,15 +117,6 @@ def test_biases_stay_float32_under_autocast(name):
     assert torch.equal(mixed, plain)
 
 
-def test_rope_rotates_interleaved_pairs():
-    x = torch.randn(3, 4, 9, 8, generator=make_generator("x"))
-    ids, got = some_ids(), build("rotary").rotate(x, some_ids(), 0)
-    for b, t, k in itertools.product(range(3), range(9), range(4)):
-        turn = complex(0, int(ids[b, t, 0]) * 10000 ** (-2 * k / 8))
-        pair = complex(x[b, 1, t, 2 * k], x[b, 1, t, 2 * k + 1]) * (math.e**turn)
-        assert complex(got[b, 1, t, 2 * k], got[b, 1, t, 2 * k + 1]) == pytest.approx(pair, 1e-4)
-
-
 def test_a_shared_table_sums_its_rows_and_separate_tables_theirs():
     ids = some_ids(num_levels=2, limit=8)
     shared = build("learned", 2, max_positions=(9, 7))
@@ -213,19 +205,13 @@ def test_tables_have_rows_of_mean_square_one(init):
 
 def tiny(task: str) -> dict:
     lengths = [n for n in range(1, 30) if is_possible(TASKS[task](), n)][:3]
-    return {
+    return TINY | {
         "task.name": task,
         "position.max_position": 150,
-        "model.num_layers": 2,
-        "model.num_heads": 2,
         "model.d_model": 32,
-        "model.d_head": 8,
-        "model.d_ff": 16,
         "data.min_length": lengths[0],
         "data.max_length": lengths[1],
-        "data.num_examples": None,
         "optim.num_steps": 1,
-        "optim.batch_size": 4,
         "eval.train_lengths": str(lengths[0]),
         "eval.test_lengths": str(lengths[2]),
         "eval.num_examples": 4,

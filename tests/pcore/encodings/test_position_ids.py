@@ -1,7 +1,5 @@
 """Position IDs: every stream, every start, in training and in evaluation."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -11,6 +9,7 @@ from pcore.settings import PositionConfig
 from pcore.tasks.addition import Addition
 from pcore.tasks.base import NO_ID, Batch
 from pcore.validation import validate
+from tests.pcore.tasks.test_sampling import looks_uniform
 
 
 def rng(seed=0):
@@ -70,12 +69,7 @@ def test_starts_are_uniform(start):
     stream = torch.arange(5).view(1, 5, 1).expand(20_000, 5, 1)
     starts = positions.draw_position_ids(stream, position, rng())[:, 0, 0]
     room = 12 - 4 if start == "random" else 12
-    counts = torch.bincount(starts, minlength=room + 1)
-    assert counts[0] == 0
-    assert len(counts) == room + 1
-    expected = 20_000 / room
-    chi_square = float(((counts[1:] - expected) ** 2 / expected).sum())
-    assert chi_square < room + 5 * (2 * room) ** 0.5
+    assert looks_uniform(starts, 1, room)
 
 
 def test_a_wrapped_start_goes_on_at_one():
@@ -182,14 +176,3 @@ def test_the_level_that_does_not_fit_is_named():
     grid = override(config, {"task.num_operands": 10, "eval.second_lengths": "2-45"})
     with pytest.raises(ValueError, match=r"on level 'operand', .* length 30 and operands 45"):
         validate(grid)
-
-
-def test_the_default_start_of_a_new_field_is_the_old_behaviour():
-    """Coupled IDs with a random start, drawn exactly as in the first version."""
-    position = PositionConfig()
-    stream = Addition().sample_mixture(64, 1, 9, rng()).relative_ids
-    unit = torch.rand(64, 1, 1, generator=rng(1), dtype=torch.float64)
-    start = 1 + (unit * (202 - stream.amax(dim=1, keepdim=True))).long()
-    plain = torch.where(stream == NO_ID, 0, start + stream)
-    assert torch.equal(positions.draw_position_ids(stream, position, rng(1)), plain)
-    assert replace(position, max_positions=(202,)).level_limits(1) == position.level_limits(1)

@@ -14,69 +14,24 @@ from pcore.evaluation import (
     make_test_set,
     with_examples,
 )
-from pcore.model import LanguageModel, make_model
+from pcore.model import make_model
 from pcore.tasks.base import Batch
-
-
-class Oracle(LanguageModel):
-    """A stand-in for a model that answers with planted tokens."""
-
-    def __init__(self, tokens, num_symbols):
-        torch.nn.Module.__init__(self)
-        self.tokens, self.num_symbols = tokens, num_symbols
-        self.embedding, self.attention_factor = torch.zeros(1), 1.0
-
-    def forward(self, tokens, ids, at=None):
-        answer = self.tokens[:, 1:][:, : tokens.shape[1]].gather(1, at)
-        return torch.nn.functional.one_hot(answer, self.num_symbols).float() * 10
-
-
-def test_planted_failures_are_counted_as_their_kind(tiny_config):
-    task = tiny_config.task
-    symbols = task.vocab.index
-    rows = [task.encode("12+34") for _ in range(6)]
-    batch = Batch(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
-    answers = batch.tokens.clone()  # $ 1 2 + 3 4 = 6 4 0 $
-    answers[1, -1] = symbols["5"]  # all right, but goes on
-    answers[2, -2] = symbols["$"]  # stops one too early
-    answers[3, 7] = symbols["9"]  # a wrong digit
-    answers[4, 7], answers[4, 8] = symbols["9"], symbols["$"]  # the first error decides
-    answers[5, 2] = symbols["7"]  # the query does not count
-    counts = judge(Oracle(answers, len(task.vocab)), batch, tiny_config).counts
-    assert counts.num_correct == 2
-    assert counts.num_missed_stop == 1
-    assert counts.num_early_stop == 1
-    assert counts.num_wrong_symbol == 2
-    assert counts.num_tokens == 24
-    assert counts.num_correct_tokens == 24 - 5
+from tests.support import planted_adders as planted
 
 
 def test_samples_are_the_first_right_and_the_first_wrong_answer(tiny_config):
-    task = tiny_config.task
-    symbols = task.vocab.index
-    rows = [task.encode(query) for query in ("12+34", "50+7", "99+1")]
+    rows = [tiny_config.task.encode(query) for query in ("12+34", "50+7", "99+1")]
     batch = Batch(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
-    answers = batch.tokens.clone()
-    answers[0, 8] = symbols["9"]  # $ 1 2 + 3 4 = 6 4 0 $: the second digit of the sum
-    answers[0, 9] = symbols["9"]  # and the third
-    answers[2, -1] = symbols["3"]  # goes on behind the last digit
-    judged = judge(Oracle(answers, len(task.vocab)), batch, tiny_config)
+
+    def fault(moment):
+        if moment.a == "21" and moment.number in (2, 3):  # the second digit of the sum, the third
+            return "9"
+        return planted.never_stops(moment) if moment.a == "99" else moment.right
+
+    judged = judge(planted.Adder(fault), batch, tiny_config)
     found = {sample.right: sample for sample in judged.samples}
     assert found[False] == Sample(query="12+34", answer="640", predicted="69", right=False)
     assert found[True] == Sample(query="50+07", answer="750", predicted="750", right=True)
-
-
-@pytest.mark.parametrize("changes", [{}, {"eval.second_lengths": "2,3", "task.num_operands": 3}])
-def test_lengths_that_are_done_are_not_evaluated_again(tiny_config, changes):
-    config = override(tiny_config, changes)
-    model = make_model(config)
-    whole = list(evaluate_lengths(model, config, "last", 0))
-    assert len({result.key for result in whole}) == len(whole)
-    for cut in (0, 1, 3, len(whole)):
-        done = {result.key for result in whole[:cut]}
-        assert list(evaluate_lengths(model, config, "last", 0, done)) == whole[cut:]
-    again = list(evaluate_lengths(model, config, "best", 0, {r.key for r in whole}))
-    assert len(again) == len(whole), "another checkpoint policy is evaluated for itself"
 
 
 def test_every_arm_and_seed_has_the_same_test_sets(tiny_config):

@@ -125,8 +125,3 @@ def test_solve_reports_response_truth_and_stop(tiny_config):
         assert solution.truth == tuple(solution.query)
         assert solution.is_correct == (solution.stopped and solution.response == solution.truth)
         assert "$" not in solution.response
-
-
-def test_solve_answers_queries_with_other_options_than_training(tiny_config):
-    model = make_model(tiny_config)
-    assert solve(model, tiny_config, "1+22+3").truth == ("6", "2", "0")

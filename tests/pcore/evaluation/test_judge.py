@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pcore import evaluation
 from pcore.batch import target_places
-from pcore.config import TrialConfig, make_generator, override
+from pcore.config import make_generator, override
 from pcore.encodings import ENCODINGS
-from pcore.encodings.position_ids import draw_position_ids, num_levels
+from pcore.encodings.position_ids import draw_position_ids
 from pcore.evaluation import evaluation_ids, judge, predict_targets
 from pcore.model import Transformer, make_model
 from pcore.settings import PositionConfig
@@ -122,20 +122,8 @@ def test_a_part_is_as_wide_as_its_longest_example_and_fits_into_memory(tiny_conf
 # Equal tokens ---------------------------------------------------------------------------------
 
 
-def takes_levels(encoding: str, task: str) -> bool:
-    """Whether an encoding takes as many levels of IDs as the task has."""
-    cls, changes = ENCODINGS[encoding], {"task.name": task, "position.encoding": encoding}
-    config = override(TrialConfig(), changes | cls.needs)
-    try:
-        cls.check(config.position, config.model, num_levels(config.task, config.position))
-    except ValueError:
-        return False
-    return True
-
-
 @pytest.mark.parametrize(
-    ("encoding", "task"),  # addition has one level of IDs, multiplication two
-    [(n, t) for n in ENCODINGS for t in ("addition", "multiplication") if takes_levels(n, t)],
+    ("encoding", "task"), [*((name, "addition") for name in ENCODINGS), ("learned", "minesweeper")]
 )
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_tokens_that_share_their_first_block_give_the_same_logits(
@@ -159,10 +147,3 @@ def test_tokens_that_share_their_first_block_give_the_same_logits(
         torch.testing.assert_close(
             model(tokens, ids, at, shared=shared), plain, atol=1e-6, rtol=1e-6
         )
-
-
-def test_nothing_is_shared_where_most_tokens_differ(tiny_config):
-    model = make_model(tiny_config)
-    batch = tiny_config.task.encode("12+34")
-    ids = evaluation_ids(batch, tiny_config)
-    assert model.share(batch.tokens, ids) is None

@@ -10,7 +10,6 @@ from pcore import model as transformer
 from pcore.batch import NO_TARGET
 from pcore.config import TrialConfig, override
 from pcore.data import TrainingData
-from pcore.diagnosis.attention import attention_weights
 from pcore.model import attend, make_model
 from pcore.training import mean_loss
 from tests.support.obvious import forward
@@ -113,27 +112,6 @@ def test_initial_weights_have_the_published_variances(tiny_config):
         assert parameter.var().item() == pytest.approx(variances[kind], rel=spread), name
         assert abs(parameter.mean().item()) < 5 * math.sqrt(variances[kind] / parameter.numel())
     assert seen == set(variances)
-
-
-def test_a_sink_is_a_key_without_a_value_that_all_queries_see(tiny_config):
-    config, model, batch = trial(tiny_config, **{"model.attention_sink": "learned"})
-    whole = model(batch.tokens, batch.ids)
-    weights = attention_weights(model, batch.tokens, batch.ids)
-    assert weights.sum(dim=4).max() < 1
-    plain = make_model(override(config, {"model.attention_sink": "none"})).double()
-    missing, unexpected = plain.load_state_dict(model.state_dict(), strict=False)
-    assert not missing
-    assert unexpected == ["blocks.0.attention.sink", "blocks.1.attention.sink"]
-    assert (plain(batch.tokens, batch.ids) - whole).abs().max() > 1e-3
-    # A key whose logits are far below all others leaves nothing of itself.
-    q_mean = torch.zeros(2, 2, 3, 4)
-    q_mean[..., 0] = 1.0
-    k, v, places = torch.zeros(2, 2, 3, 4), torch.ones(2, 2, 3, 4), torch.arange(3).expand(2, -1)
-    for logit, share in ((-50.0, 1.0), (0.0, 3 / 4), (50.0, 0.0)):
-        sink = torch.zeros(2, 4)
-        sink[:, 0] = logit
-        mixed = attend(q_mean, k, v, places, None, sink)
-        torch.testing.assert_close(mixed[:, :, 2], torch.full((2, 2, 4), share))
 
 
 def test_a_sink_moves_no_other_weight(tiny_config):

@@ -10,14 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcore.encodings import position_ids as positions
-from pcore.settings import PositionConfig
 from pcore.tasks import TASKS, Task
 from pcore.tasks.addition import Addition, response_width
 from pcore.tasks.commands import Commands
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
-from pcore.tasks.strings import Copy, Mirror, Parity, Reverse, Sorting
+from pcore.tasks.strings import Mirror, Parity, Sorting
 from pcore.vocab import MAX_SYMBOLS
 from tests.support.task_oracles import (
     VARIANTS,
@@ -76,80 +74,20 @@ def test_golden(example: dict[str, Any]):
             assert [i + 1 for i in ours[1:-1]] == theirs
 
 
-# The worked examples of the papers ------------------------------------------------------------
-
-FIVE = [  # 653+49 in the six formats, position IDs from start 5
-    (True, False, True, "653+049=2070", "0 8 7 6 5 8 7 6 5 6 7 8 9 0"),
-    (True, True, True, "356+940=2070", "0 6 7 8 5 6 7 8 5 6 7 8 9 0"),
-    (True, False, False, "653+049=0702", "0 8 7 6 5 8 7 6 10 9 8 7 6 0"),
-    (False, False, True, "653+49=207", "0 8 7 6 5 7 6 5 6 7 8 0"),
-    (False, True, True, "356+94=207", "0 6 7 8 5 6 7 5 6 7 8 0"),
-    (False, False, False, "653+49=702", "0 8 7 6 5 7 6 9 8 7 6 0"),
-]
+# Other worked examples --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("pad", "reverse_query", "reverse_response", "text", "ids"), FIVE)
-def test_six_formats(pad: bool, reverse_query: bool, reverse_response: bool, text: str, ids: str):
-    task = Addition(zero_pad=pad, reverse_query=reverse_query, reverse_response=reverse_response)
-    batch = task.encode("653+49")
-    assert "=".join(task.decode(batch.tokens[0])) == text
-    position_ids = positions.test_position_ids(batch.relative_ids, PositionConfig(test_start=5))
-    assert position_ids[0, :, 0].tolist() == [int(i) for i in ids.split()]
-
-
-WORKED = [
-    (
-        Addition(),
-        "653+49",
-        "$ 6 5 3 + 0 4 9 = 2 0 7 0 $",
-        [". 3 2 1 0 3 2 1 0 1 2 3 4 ."],
-    ),
+WORKED = [  # of what the authors' data lack
     (
         Addition(index_hints=True),
         "653+49",
         "$ a 0 b 6 c 5 d 3 + a 0 b 0 c 4 d 9 = d 2 c 0 b 7 a 0 $",
         [". 4 4 3 3 2 2 1 1 0 4 4 3 3 2 2 1 1 0 1 1 2 2 3 3 4 4 ."],
     ),
-    (
-        Multiplication(second_length=2),
-        "7595*79",
-        "$ 7 5 9 5 * 7 9 = 5 0 0 0 0 6 $",
-        [". 4 3 2 1 0 2 1 0 1 2 3 4 5 6 ."],
-    ),
-    (
-        Multiplication(second_length=2),
-        "595*07",
-        "$ 5 9 5 * 0 7 = 5 6 1 4 0 $",
-        [". 3 2 1 0 2 1 0 1 2 3 4 5 ."],
-    ),
-    (Copy(), "471", "$ 4 7 1 = 4 7 1 $", [". 1 2 3 0 1 2 3 ."]),
-    (Reverse(), "471", "$ 4 7 1 = 1 7 4 $", [". 0 1 2 3 2 1 0 ."]),
-    (
-        Minesweeper(),
-        "EME/EEE",
-        "^ E M E E E E = 1 M 1 1 1 1 $",
-        [". 1 2 3 1 2 3 0 1 2 3 1 2 3 .", ". 1 1 1 2 2 2 0 1 1 1 2 2 2 ."],
-    ),
     (Parity(), "1011", "$ 1 0 1 1 = 1 $", [". 0 0 0 0 1 0 ."]),
-    (Parity(scratchpad=True), "1011", "$ 1 0 1 1 = 1 1 0 1 $", [". 1 2 3 4 0 1 2 3 4 ."]),
-    (
-        Addition(num_operands=3, scratchpad=True),
-        "57+48+96",
-        "$ 0 5 7 + 0 4 8 + 0 9 6 = 0 0 0 > 7 5 0 > 5 0 1 > 1 0 2 $",
-        [
-            ". 3 2 1 0 3 2 1 0 3 2 1 0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3 .",
-            ". 0 0 0 0 1 1 1 1 2 2 2 0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 .",
-        ],
-    ),
     (Sorting(coupling="aligned"), "471", "$ 4 7 1 = 1 4 7 $", [". 1 2 3 0 1 2 3 ."]),
     (Sorting(coupling="bag"), "471", "$ 4 7 1 = 1 4 7 $", [". 0 0 0 1 2 3 4 ."]),
     (Mirror(), "471", "$ 4 7 1 = 3 0 7 $", [". 0 0 0 0 0 0 0 ."]),
-    (
-        Commands(coupling="straight"),
-        "jump twice after walk left",
-        "$ jump twice after walk left = LTURN WALK JUMP JUMP $",
-        [". 1 2 3 4 5 0 1 2 4 5 ."],
-    ),
     (
         Commands(coupling="both_ways"),
         "jump twice after walk left",
@@ -165,22 +103,6 @@ def test_worked_examples(task: Task, query: str, tokens: str, ids: list[str]):
     assert symbols_of(task, batch) == tokens.split()
     assert [ids_of(batch, level) for level in range(task.num_levels)] == [
         [-1 if i == "." else int(i) for i in row.split()] for row in ids
-    ]
-
-
-def test_multiplication_scratchpad_from_start_1():
-    task = Multiplication(scratchpad=True)
-    batch = task.encode("595*79")
-    tokens = "$ 5 9 5 * 7 9 = 5 5 3 5 + 5 6 1 4 = 5 5 3 5 0 > 5 0 0 7 4 $"
-    assert symbols_of(task, batch) == tokens.split()
-    ids = positions.test_position_ids(batch.relative_ids, PositionConfig())[0].T.tolist()
-    assert ids == [
-        [int(i) for i in row.split()]
-        for row in (
-            "0 4 3 2 0 0 0 1 2 3 4 5 1 2 3 4 5 0 0 0 0 0 0 0 0 0 0 0 0 0",
-            "0 0 0 0 0 2 1 1 1 1 1 1 2 2 2 2 2 1 1 1 1 1 1 2 2 2 2 2 2 0",
-            "0 0 0 0 0 0 0 1 2 3 4 5 2 3 4 5 6 1 2 3 4 5 6 1 2 3 4 5 6 0",
-        )
     ]
 
 
@@ -313,15 +235,6 @@ def test_masks_ids_and_padding_agree(task: Task):
         assert (batch.tokens[row, num_tokens:] == 0).all()
         assert (batch.relative_ids[row, num_tokens:] == -1).all()
         assert not batch.response_mask[row, num_tokens:].any()
-
-
-def test_queries_decide_their_options():
-    assert Addition().for_query("1+2+3").num_operands == 3
-    assert Addition().for_query("nonsense") == Addition()
-    assert Multiplication().for_query("12*345").second_length == 3
-    assert Multiplication().for_query("12") == Multiplication()
-    scratchpad = Multiplication(scratchpad=True)
-    assert scratchpad.for_query("12*345") == scratchpad
 
 
 def test_the_digits_of_a_sum_are_known_beyond_what_python_writes():

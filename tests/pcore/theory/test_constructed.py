@@ -4,16 +4,13 @@ import pytest
 
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id
-from pcore.tasks.addition import Addition
-from pcore.tasks.strings import Copy
-from pcore.theory.exactness import find_construction
 from pcore.training import train
 from sweeps.__main__ import main
 from sweeps.baseline import addition, constructed
-from sweeps.engine.price import price_cells
 from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
+from tests.support.rows.example_store import view_rows
 
 BASE = override(addition("smoke"), {"eval.num_examples": 30})
 
@@ -45,11 +42,6 @@ def test_every_checkpoint_policy_has_the_same_counts():
     assert counts[0] == counts[1] == counts[2]
 
 
-def view_row(cell, config):
-    row = {"sweep": "tiny", "scale": "smoke", "title": "", "claim": "", "cell": cell}
-    return row | {"cell_order": 0, "seed": 0, "data_seed": 0, "trial_id": trial_id(config)}
-
-
 def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
     config = config_of(4)
     outcome = run_attempt(config, Settings(results=str(tmp_path), diagnose=10))
@@ -65,7 +57,7 @@ def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
     tested = [row for row in rows if row["range"] == "test"]
     assert [row["num_correct"] for row in tested] == [30, 30]
     assert run_attempt(config, Settings(results=str(tmp_path))).status == "done"
-    store.write_view([view_row("theory", config)])
+    store.write_view(view_rows({"theory": [config]}, "tiny", "smoke"))
     assert main(["measure", "--results", str(tmp_path)]) == 0
     assert "0 trained models" in capfd.readouterr().out
     with pytest.raises(ValueError, match="is a constructed model: see `pcore construct`"):
@@ -77,12 +69,6 @@ def test_seeds_do_not_multiply_a_constructed_cell():
     sweep = Sweep(name="x", title="T", claim="", cells=lambda scale: cells, seeds={"smoke": "3"})
     labels = [trial.cell.label for trial in sweep.trials("smoke")]
     assert labels == ["theory", "trained", "trained", "trained"]
-
-
-def test_its_price_is_seconds_at_most(tmp_path):
-    config = config_of(4)
-    prices = price_cells({"a": config}, Store(tmp_path), "cpu")
-    assert 0 < prices["a"].seconds < 1
 
 
 @pytest.mark.parametrize(
@@ -101,9 +87,3 @@ def test_its_price_is_seconds_at_most(tmp_path):
 def test_what_it_cannot_do_is_refused_before_any_compute(changes, message):
     with pytest.raises(ValueError, match=message):
         next(train(config_of(4, **changes)))
-
-
-def test_a_construction_belongs_to_exactly_one_task():
-    assert find_construction(Addition()).claim.startswith("Theorem 5.1")
-    with pytest.raises(ValueError, match="no theorem builds"):
-        find_construction(Copy())

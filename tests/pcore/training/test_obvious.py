@@ -20,7 +20,7 @@ from tests.support.obvious import ObviousTrainer
     ids=str,
 )
 def test_the_loss_curve_of_50_steps_is_that_of_the_obvious_version(changes):
-    """Of gradients: test_transformer.py compares padded batches with it, test_ragged.py the others
+    """Of gradients: test_transformer.py compares padded batches with it, test_packing.py the others
     with those.
     """
     small = {"data.max_length": 6, "optim.batch_size": 16, "optim.num_steps": 50}

@@ -97,15 +97,12 @@ def check_shown(database: str, count: int) -> None:
 
 
 @contextlib.contextmanager
-def tracking_server(
-    folder: Path, port: int, database: str, *flags: str
-) -> Generator[subprocess.Popen]:
+def tracking_server(folder: Path, port: int, database: str) -> Generator[subprocess.Popen]:
     """MLflow over a database, once it answers; its log and artifacts are in the folder."""
     variables = environment(MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", DO_NOT_TRACK="true")
     variables["MLFLOW_BACKEND_STORE_URI"] = database  # a password is no part of a command line
     command = [PYTHON, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--workers", "1", "--artifacts-destination", str(folder / "artifacts")]
-    command += flags
     with serve(command, folder / "log", cwd=folder, env=variables) as running:
 
         def answers() -> bool:

@@ -160,15 +160,11 @@ def run(results: Path | str, *flags: str, **faults: object) -> tuple[int, str]:
     return child.wait(), child.output
 
 
-def wait_until(
-    true: Callable[[], object],
-    patience: float = 120,
-    describe: Callable[[], str] = lambda: "it did not happen",
-) -> None:
+def wait_until(true: Callable[[], object], patience: float = 120) -> None:
     """Poll until this is so."""
     deadline = time.monotonic() + patience
     while not true():
-        assert time.monotonic() < deadline, describe()
+        assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
 
 

@@ -16,27 +16,20 @@ from sweeps.engine.executors import Executor, Resources
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import make_plan
-from sweeps.engine.spec import Sweep, arms, grid
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
 from sweeps.engine.trial.running import running
+from tests.support.sweeps.tiny import make_sweep
 
-CONFIG = override(addition("smoke"), {"optim.num_steps": 2, "eval.num_examples": 2})
-CELLS = {"one": {}, "two": {"model.num_layers": 2}}
+SHORT = {"optim.num_steps": 2, "eval.num_examples": 2}
+CELLS = {"one": SHORT, "two": SHORT | {"model.num_layers": 2}}
 ROW = {"checkpoint": "last", "range": "test", "length": 5, "num_examples": 10, "num_correct": 7}
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """A sweep called `tiny` stands in the catalogue."""
-    sweep = Sweep(
-        name="tiny",
-        title="A tiny sweep",
-        claim="A claim.",
-        cells=lambda scale: grid(CONFIG, arm=arms(CELLS)),
-        seeds={"smoke": "2", "laptop": "2", "paper": "2"},
-    )
-    real, is_script = catalogue.find_sweep, catalogue.is_script
+    sweep, real, is_script = make_sweep(**CELLS), catalogue.find_sweep, catalogue.is_script
     monkeypatch.setattr(
         "sweeps.commands.catalogue.is_script", lambda name: name == "tiny" or is_script(name)
     )
@@ -54,12 +47,6 @@ def command(name: str, results, *flags: str) -> int:
 def run(results, *flags: str) -> int:
     quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--scale", "smoke"]
     return command("run", results, "tiny", *quiet, *flags)
-
-
-def test_list_names_every_sweep(capsys):
-    assert main(["list"]) == 0
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in catalogue.sweep_names())
 
 
 def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
@@ -85,19 +72,11 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     assert [state for _, state in shown[2:]] == ["missing"] * 3
     assert command("trials", tmp_path, "tiny", "--scale", "smoke", "--seeds", "1") == 0
     assert len(capsys.readouterr().out.splitlines()) == 7
-    assert command("why", tmp_path, first.id) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[:3] == [
-        f"trial {first.id}: ok",
-        "exact match over all lengths: test 70.0 %",
-        "  at length (%): 5: 70.0",
-    ]
 
 
 def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monkeypatch, tiny):
-    wide = {**CELLS, "wide": {"model.d_ff": 128}}
-    cells = grid(CONFIG, arm=arms(wide))
-    larger = replace(tiny, name="larger", cells=lambda scale: cells)
+    wide = make_sweep(**CELLS, wide=SHORT | {"model.d_ff": 128})
+    larger = replace(wide, name="larger")
     found = {"tiny": tiny, "larger": larger}
     monkeypatch.setattr("sweeps.commands.catalogue.find_sweep", lambda name: found[name])
     quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--scale", "smoke"]
@@ -194,28 +173,11 @@ def test_why_begins_with_the_result_and_has_everything_as_json(tmp_path, capsys,
     )
 
 
-def test_why_knows_the_trials_of_the_store_and_refuses_others(tmp_path, capsys, tiny):
-    (first, *_) = tiny.trials("smoke")
-    Store(tmp_path).write_view(view_rows(make_plan(tiny, "smoke", None, Store(tmp_path))))
-    assert command("why", tmp_path, first.id) == 0
-    assert f"trial {first.id}: never run" in capsys.readouterr().out
-    assert command("why", tmp_path, "tiny [smoke]/one/0") == 0
-    assert f"trial {first.id}: never run" in capsys.readouterr().out
-    assert command("why", tmp_path, "zzz") == 2
-    assert "no trial begins with 'zzz'" in capsys.readouterr().err
-    assert command("why", tmp_path, "tiny [smoke]/ones/0") == 2
-    assert "no cell 'ones' in tiny. Did you mean 'one'?" in capsys.readouterr().err
-    for seed in range(40):  # more trials than hex digits: some two begin alike
-        Store(tmp_path).write(override(CONFIG, {"seed": seed}), "lost", {})
-    assert command("why", tmp_path, "") == 2
-    assert "trials begin with ''" in capsys.readouterr().err
-
-
 def test_gc_lists_first_and_removes_only_what_nobody_needs(tmp_path, capsys, tiny):
     assert run(tmp_path) == 0
     store, (first, second, *_) = Store(tmp_path), tiny.trials("smoke")
     shards = {shard.name for shard in store.shards()}
-    other = trial_id(override(CONFIG, {"seed": 77}))
+    other = trial_id(override(addition("smoke"), SHORT | {"seed": 77}))
     old, new = time.time() - 30 * 86400, time.time()
     planted = {
         f"checkpoints/{first.id}/state.pt": new,

@@ -100,7 +100,6 @@ def test_verdicts():
     [
         (["--into", "results"], "is the store itself: name another folder"),
         (["--scale", "laptop"], "holds no view tiny [laptop]"),
-        (["--trials", "0"], "'0' is not a whole number above 0"),
     ],
 )
 def test_what_cannot_be_replicated_is_refused(stored, capsys, monkeypatch, flags, words):

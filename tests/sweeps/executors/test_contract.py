@@ -1,8 +1,6 @@
 """What an executor has to do, checked of each."""
 
 import os
-import pickle
-import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -11,14 +9,11 @@ import pytest
 from pcore.config import TrialConfig, override, trial_id
 from pcore.encodings import Encoding
 from sweeps.engine.executors import EXECUTORS, Executor, Resources
-from sweeps.engine.executors.worker import account_for_missing
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.spec import Cell, Trial
-from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings
 from sweeps.engine.trial.failures import FailurePolicy
-from sweeps.engine.trial.running import attempts_at, running
 from tests.support.sweeps.tiny import CONFIG
 
 SMALL = override(CONFIG, {"optim.num_steps": 20, "data.num_examples": None})
@@ -107,13 +102,6 @@ def test_the_same_error_twice_stops_the_rest_of_its_cell_and_nothing_else(execut
     assert len(Store(tmp_path).shards()) == 3
 
 
-def test_a_trial_that_took_its_worker_with_it_is_stored_as_lost(tmp_path):
-    (config,), record = seeds(1), Record()
-    account_for_missing(plan([config]), Settings(results=str(tmp_path)), record)
-    (outcome,) = record.outcomes.values()
-    assert (outcome.status, outcome.error) == ("lost", "its worker died")
-
-
 @pytest.mark.parametrize(
     ("name", "hint"), [("rya", "Did you mean 'ray'"), ("k8s", "Known: ray, in")]
 )
@@ -129,12 +117,11 @@ def test_failures_of_other_workers_count_after_a_while_and_own_ones_at_once(monk
         """Calls its policy at once; `ray.get` then has nothing to wait for."""
 
         def __init__(self) -> None:
-            self.policy, self.asked = FailurePolicy(), 0
+            self.policy = FailurePolicy()
             self.record = SimpleNamespace(remote=self.policy.record)
             self.current = SimpleNamespace(remote=self.copy)
 
         def copy(self) -> FailurePolicy:
-            self.asked += 1
             told = FailurePolicy()
             told.__dict__.update(self.policy.__dict__, stopped_cells={**self.policy.stopped_cells})
             return told
@@ -151,34 +138,6 @@ def test_failures_of_other_workers_count_after_a_while_and_own_ones_at_once(monk
     assert not other.stop_reason("cell")
     now += ray_tune.ASK_SECONDS + 0.1
     assert other.stop_reason("cell") == "the same error twice: planted"
-    one.record("another", "ok", "")
-    assert not one.stop_reason("another")
-    before = actor.asked
-    for _ in range(5):  # after the first, ok changes nothing
-        one.record("another", "ok", "")
-        assert not one.stop_reason("another")
-    assert actor.asked == before
-
-
-def test_an_interrupt_on_ray_asks_own_attempts_to_save_and_waits_for_them(tmp_path):
-    from sweeps.engine.executors.ray_tune import _Interrupt
-
-    asked, record, folder = threading.Event(), Record(), Folder(tmp_path)
-    policy = SimpleNamespace(stop=lambda reason: record.ended.append(reason))
-    settings = Settings(results=str(tmp_path), launch="ours")
-    stopper = _Interrupt(asked, settings, policy, record)
-    with (
-        running(folder, "a" * 16, "ours", dict),
-        running(folder, "b" * 16, "theirs", dict),
-    ):
-        assert not stopper.stop_all()
-        asked.set()
-        assert not stopper.stop_all()
-        assert record.ended == ["interrupted"], "nothing new starts"
-        assert {one.launch for one in attempts_at(folder)} == {"theirs"}
-        record.finished(Outcome(trial_id="a" * 16, status="held", seconds=1.0))
-        assert stopper.stop_all()
-    assert not pickle.loads(pickle.dumps(stopper)).__dict__
 
 
 def test_scratch_folders_of_killed_drivers_go_and_nothing_else(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """The engine, inline: what is missing runs, what is done stays, whatever ends a run."""
 
-import json
 import signal
 import subprocess
 from pathlib import Path
@@ -12,14 +11,10 @@ from analysis.__main__ import main as analyse
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id
 from sweeps.engine.options import parse_duration
-from sweeps.engine.plan import make_plan
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import attempt, provenance
 from sweeps.engine.trial.attempt import Attempt, Settings, run_attempt
-from sweeps.engine.trial.lost import MAX_LOST, count_lost, record_lost
-from sweeps.engine.trial.processes import this_process
-from sweeps.engine.trial.running import attempts_at
 from tests.support.sweeps.processes import rows
 from tests.support.sweeps.tiny import (
     CONFIG,
@@ -56,16 +51,6 @@ def draw_in_this_process(monkeypatch) -> None:
         return subprocess.CompletedProcess(command, analyse(command[3:]))
 
     monkeypatch.setattr(subprocess, "run", run_here)
-
-
-def test_prices_come_from_measured_rows_once_there_are_some(tmp_path):
-    sweep, store = make_sweep(one={}), Store(tmp_path)
-    assert run(sweep, tmp_path, "--seeds", "1") == 0
-    (planned,) = make_plan(sweep, "smoke", "2", store).to_run
-    assert planned.price is not None
-    assert planned.price.source == "measured"
-    wall = store.load(record="trial", columns=["wall_seconds"]).to_pylist()[0]["wall_seconds"]
-    assert planned.price.seconds == pytest.approx(wall)
 
 
 def test_an_interrupted_trial_continues_exactly(tmp_path):
@@ -117,30 +102,6 @@ def test_a_second_interrupt_ends_at_once_and_one_at_the_end_begins_no_other_tria
         attempt_telling(CONFIG, tmp_path, at_the_end)
     assert run_attempt(CONFIG, settings).status == "done"
     assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_a_trial_that_takes_its_workers_with_it_is_given_up_for_this_launch(tmp_path):
-    store = Store(tmp_path)
-    store.prepare()
-    child = subprocess.Popen(["true"])
-    child.wait()
-    dead = this_process().as_dict() | {"pid": child.pid, "born": "0"}
-    marker = tmp_path / "running" / f"{trial_id(CONFIG)}.json"
-    marker.parent.mkdir()
-    for count in range(1, MAX_LOST + 1):
-        owner = {"process": dead, "launch": "first", "started_at": "2026-01-01"}
-        marker.write_text(json.dumps(owner))
-        record_lost(store, CONFIG, attempts_at(store.folder))
-        assert count_lost(store, CONFIG, "first") == count
-        assert not marker.exists()
-    assert [shard.status for shard in store.shards()] == ["lost"] * MAX_LOST
-    outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="first"))
-    assert outcome.status == "lost"
-    assert "its worker died 3 times" in outcome.error
-    (planned,) = make_plan(make_sweep(one={}), "smoke", "1", store).trials
-    assert planned.state == "retry"
-    outcome = run_attempt(CONFIG, Settings(results=str(tmp_path), launch="second"))
-    assert outcome.status == "ok"
 
 
 def test_results_of_a_ray_job_do_not_land_in_its_temporary_folder(tmp_path, monkeypatch):

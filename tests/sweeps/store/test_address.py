@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeps.engine.store.address import Address, TrialAddress, find_trial, parse_address
+from sweeps.engine.store.address import TrialAddress, find_trial
 
 STORED = [
     TrialAddress(sweep, scale, cell, seed, data_seed, f"{number:016x}")
@@ -45,8 +45,3 @@ def test_the_address_that_is_printed_leads_back(one):
 
 def test_ids_in_no_sweep_are_found_too():
     assert find_trial("beef", STORED, ["beef" * 4]) == "beef" * 4
-
-
-def test_a_cell_or_a_sweep_is_an_address_too():
-    assert parse_address("depth") == Address(sweep="depth")
-    assert parse_address("depth [paper]/NoPE") == Address(sweep="depth", scale="paper", cell="NoPE")

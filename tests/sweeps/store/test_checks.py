@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from analysis.load import load_sweep
 from pcore.checkpoint import pack_model
 from pcore.config import flatten, override, trial_id, without_seeds
 from sweeps.__main__ import main
@@ -214,22 +213,6 @@ def test_a_root_that_is_a_link_is_followed(tmp_path):
     store = make_store(tmp_path / "real")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert Store(tmp_path / "link").visible().keys() == store.visible().keys()
-
-
-def test_reading_commands_write_nothing_and_create_no_folder(store, tmp_path):
-    def tree() -> dict[str, float]:
-        return {str(file): file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
-
-    before = tree()
-    for command in (["status"], ["gc"], ["verify"], ["why", IDS[0]]):
-        assert main([*command, "--results", store.root]) == 0, command
-    load_sweep(store.root, "tiny", "smoke")
-    assert tree() == before
-    missing = str(tmp_path / "missing")
-    assert main(["gc", "--results", missing]) == 2
-    assert main(["verify", "--results", missing]) == 2
-    assert main(["status", "--results", missing]) == 2
-    assert tree() == before
 
 
 def test_repair_moves_bad_files_to_quarantine_and_deletes_none(store, capfd):

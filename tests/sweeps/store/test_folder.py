@@ -1,6 +1,6 @@
 """Folders of whole files, on a disk and on an S3 server; packs; and whole sweeps on S3."""
 
-import contextlib
+import json
 import os
 import shutil
 import signal
@@ -12,14 +12,13 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
-from pcore.config import override, trial_id
-from sweeps.__main__ import main
+from pcore.config import flatten, override, trial_id
 from sweeps.baseline import addition
 from sweeps.engine.store import store as store_module
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.names import parse_view
+from sweeps.engine.store.schema import schema
 from sweeps.engine.store.store import Store
-from tests.support.services.object_store import WEED, object_store, open_client
+from tests.support.services.object_store import WEED, object_store
 from tests.support.sweeps.processes import (
     check_once,
     depth_ablation,
@@ -89,28 +88,6 @@ def test_a_file_that_is_gone_is_one_kind_of_error(place):
     assert folder.list() == []
 
 
-def test_a_large_file_is_never_seen_in_parts(place):
-    """A reader that looks all the time sees the old or the new bytes."""
-    folder = Folder(place)
-    versions = [bytes([i]) * (200_000 + 1000 * i) for i in range(20)]
-    folder.write("x", versions[0])
-    done, wrong = threading.Event(), list[int]()
-
-    def look() -> None:
-        reader = Folder(place)
-        while not done.is_set():
-            if (data := reader.read("x")) not in versions:
-                wrong.append(len(data))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    for version in versions:
-        folder.write("x", version)
-    done.set()
-    thread.join()
-    assert not wrong
-
-
 def test_a_store_holds_its_contract(place):
     store = Store(place)
     store.prepare()
@@ -130,6 +107,34 @@ def test_a_store_holds_its_contract(place):
     store.write_view([row])
     assert fresh.view_names() == [("a", "smoke")]
     assert fresh.load_view("a", "smoke").num_rows == 1
+
+
+def test_a_trial_comes_back_as_it_was_written(tmp_path):
+    store = Store(tmp_path)
+    store.write(CONFIG, "ok", {"wall_seconds": 1.5}, [{"step": 10, "loss": 0.5}], [COUNTS])
+    table = store.load()
+    assert table.schema.equals(schema())
+    rows = {row["record"]: row for row in table.to_pylist()}
+    assert set(rows) == {"trial", "report", "evaluation"}
+    assert rows["trial"]["wall_seconds"] == 1.5
+    assert json.loads(rows["trial"]["config_json"]) == flatten(CONFIG)
+    assert rows["report"]["loss"] == 0.5
+    assert rows["evaluation"]["num_correct"] == 7
+    for row in rows.values():
+        assert row["trial_id"] == trial_id(CONFIG)
+        assert row["model.num_layers"] == CONFIG.model.num_layers
+        assert row["eval.test_lengths"] == "5,6"
+
+
+def test_a_shard_with_fewer_columns_is_read_with_the_explicit_schema(tmp_path):
+    store = Store(tmp_path)
+    """A column added later is null in old rows, whichever file is read first."""
+    file = store.folder.local / store.write(CONFIG, "ok", {}, [], [COUNTS])
+    old = pq.read_table(file).drop_columns(["num_missed_stop", "grad_norm"])
+    pq.write_table(old.replace_schema_metadata(None), file)
+    store.write(override(CONFIG, {"seed": 1}), "ok", {}, [], [COUNTS | {"num_missed_stop": 3}])
+    rows = store.load(record="evaluation").to_pylist()
+    assert sorted(row["num_missed_stop"] or 0 for row in rows) == [0, 3]
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
@@ -185,12 +190,6 @@ def test_an_unreachable_google_bucket_is_given_up_after_seconds(monkeypatch):
     ]
 
 
-def test_a_folder_that_cannot_be_written_says_why(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="file/x cannot be written: Not a directory"):
-        Folder(tmp_path / "file" / "x").check_writable()
-
-
 # Packs
 
 
@@ -217,14 +216,9 @@ def fill(store: Store, seeds) -> None:
 
 
 def contents(root) -> list[str]:
-    """All rows, through a store without memory."""
-    return sorted_rows(Store(root).load())
-
-
-def sorted_rows(table) -> list[str]:
-    """What tells these rows apart."""
+    """What tells all rows apart, through a store without memory."""
     columns = ["trial_id", "record", "attempt", "seed", "wall_seconds", "step", "num_correct"]
-    return sorted(str(row) for row in table.select(columns).to_pylist())
+    return sorted(str(row) for row in Store(root).load().select(columns).to_pylist())
 
 
 def unpacked(store: Store) -> list[str]:
@@ -425,12 +419,6 @@ def test_a_wrong_key_is_refused_in_a_sentence(server):
 
 
 @s3_test
-def test_a_prefix_without_results_is_refused(server, capsys):
-    assert main(["status", "--results", f"{server.bucket}/no/such"]) == 2
-    assert "there is no results folder" in capsys.readouterr().err
-
-
-@s3_test
 @pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
 def test_mlflow_keeps_its_artifacts_on_s3(server, tmp_path):
     pytest.importorskip("boto3")
@@ -444,11 +432,3 @@ def test_mlflow_keeps_its_artifacts_on_s3(server, tmp_path):
     assert "mirror incomplete" not in output
     names = {entry.name for entry in Folder(results).list("mlartifacts")}
     assert any(name.endswith("report/table.md") for name in names)
-    (written,) = (entry.name for entry in Folder(results).list("views"))
-    assert parse_view(written) == ("depth_ablation", "smoke")
-    with contextlib.closing(
-        pq.ParquetFile(
-            open_client(server).open_input_file(f"{results.removeprefix('s3://')}/{written}")
-        )
-    ) as view:
-        assert view.metadata.num_rows == 12

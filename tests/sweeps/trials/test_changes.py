@@ -3,8 +3,6 @@ their own. What cannot work is refused in tests/snapshots/refusals/sweeps.txt.
 """
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -22,7 +20,6 @@ from sweeps.engine.changes import (
 )
 from sweeps.engine.spec import Sweep, axis, grid
 from sweeps.engine.store.store import Store
-from tests.support.sweeps.processes import ROOT, environment
 from tests.support.sweeps.tiny import CONFIG, make_sweep, run
 
 RATE = "optim.learning_rate"
@@ -54,19 +51,6 @@ def test_a_set_changes_every_cell_and_labels_say_so():
     (cell, _) = changed(make_sweep(), sets=[f"{RATE}={CONFIG.optim.learning_rate}"]).cells("smoke")
     assert cell.id == trial_id(CONFIG), "a change is of the identity of its configuration"
     assert change_sweeps([make_sweep()], Changes())[0].command == ""
-
-
-def test_axes_cross_every_cell_the_last_fastest_and_are_coordinates():
-    sweep = changed(make_sweep(), axes=[f"{RATE}=1e-3,2e-3", "model.norm=rms,layer"])
-    cells = sweep.cells("smoke")
-    assert len(cells) == 8
-    assert cells[1].label == "one, learning_rate=0.001, norm=layer"
-    assert cells[1].axes == {"arm": "one", "learning_rate": 0.001, "norm": "layer"}
-
-
-def test_values_with_commas_are_separated_by_semicolons():
-    sweep = changed(make_sweep(), axes=["eval.test_lengths=5;5,6"])
-    assert [c.config.eval.test_lengths for c in sweep.cells("smoke")[:2]] == [(5,), (5, 6)]
 
 
 def test_an_axis_that_the_sweep_has_already_gets_its_whole_name():
@@ -203,19 +187,3 @@ def test_views_of_one_name_and_other_cells_are_not_joined(tmp_path, capsys):
     assert merge_stores(str(tmp_path / "more"), str(one)) == 0
     assert "views: 1 grew" in capsys.readouterr().out
     assert len(_rows(one)) == 2
-
-
-def test_own_code_is_found_in_the_working_directory(tmp_path):
-    source = "from pcore.encodings import Encoding\n\n\nclass Nothing(Encoding):\n    pass\n"
-    (tmp_path / "away.py").write_text(source)
-    script = ROOT / "sweeps" / "depth_ablation.py"
-    flags = ["--scale", "smoke", "--only", "coupling, 1 layer", "--plan"]
-    done = subprocess.run(
-        [sys.executable, script, *flags, "--set", "position.encoding=away:Nothing"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "coupling, 1 layer, encoding=away:Nothing" in done.stdout

@@ -7,16 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from pcore.config import override, trial_id
+from pcore.config import override
 from sweeps.baseline import addition
 from sweeps.engine.spec import (
     Cell,
     Sweep,
-    arms,
     axis,
     check_cells,
     grid,
-    one_at_a_time,
     parse_seeds,
     zipped,
 )
@@ -26,30 +24,12 @@ BASE = addition("smoke")
 LAYERS, HEADS = axis("model.num_layers", 1, 2), axis("model.num_heads", 2, 4)
 
 
-def test_grid_is_every_combination_with_the_last_axis_fastest():
-    cells = grid(BASE, layers=LAYERS, heads=HEADS)
-    pairs = [(c.config.model.num_layers, c.config.model.num_heads) for c in cells]
-    assert pairs == [(1, 2), (1, 4), (2, 2), (2, 4)]
-    assert [c.label for c in cells] == [f"num_layers={n}, num_heads={h}" for n, h in pairs]
-
-
 def test_zipped_pairs_points_and_refuses_unequal_axes():
     cells = zipped(BASE, layers=LAYERS, heads=HEADS)
     pairs = [(c.config.model.num_layers, c.config.model.num_heads) for c in cells]
     assert pairs == [(1, 2), (2, 4)]
     with pytest.raises(ValueError, match="layers 2, heads 3"):
         zipped(BASE, layers=LAYERS, heads=axis("model.num_heads", 1, 2, 4))
-
-
-def test_one_at_a_time_lists_the_base_once():
-    cells = one_at_a_time(BASE, "base", layers=LAYERS, heads=HEADS)
-    assert [cell.label for cell in cells] == ["base", "num_layers=2", "num_heads=4"]
-
-
-def test_arms_carry_their_labels():
-    cells = grid(BASE, arm=arms({"NoPE": {"position.encoding": "none"}}))
-    assert cells[0].label == "NoPE"
-    assert cells[0].config.position.encoding == "none"
 
 
 @pytest.mark.parametrize(
@@ -63,14 +43,6 @@ def test_arms_carry_their_labels():
 )
 def test_seeds_are_a_count_or_a_grid(text, pairs):
     assert parse_seeds(text) == pairs
-
-
-def test_a_trial_has_the_id_of_its_configuration():
-    cells = grid(override(BASE, {"seed": 3, "data_seed": 4}), layers=LAYERS, heads=HEADS)
-    sweep = Sweep(name="s", title="t", claim="c", cells=lambda _: cells, seeds={"smoke": "2x2,3@7"})
-    trials = sweep.trials("smoke")
-    assert len(trials) == 4 * 7
-    assert all(trial.id == trial_id(trial.config) for trial in trials)
 
 
 def test_cells_that_cannot_work_are_refused_by_name():
