@@ -180,6 +180,15 @@ def test_the_slurm_script_asks_for_the_token_and_ends_only_its_own_processes():
         assert forbidden not in text
 
 
+def test_bash_and_shellcheck_accept_the_slurm_script():
+    script = CLUSTER / "slurm.sbatch"
+    subprocess.run(["bash", "-n", script], check=True)
+    checker = shutil.which("shellcheck", path=str(BIN))
+    assert checker, "make .venv/services installs shellcheck"
+    done = subprocess.run([checker, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
 def test_hadolint_accepts_the_image():
     checker = shutil.which("hadolint", path=str(BIN))
     assert checker, "make .venv/services installs hadolint"

@@ -3,6 +3,7 @@ than the rest, one is lost in the middle of a sweep.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -102,6 +103,17 @@ def _wait_for_nodes(head: Machine, users: dict[str, str], number: int) -> None:
             return
         time.sleep(1)
     pytest.fail(f"{number} nodes were not there after five minutes")
+
+
+def test_a_stranger_without_the_token_is_refused(cluster):
+    (head, *_), users = cluster
+    command = head.command(str(BIN / "ray"), "job", "submit", "--", "echo", "hello", "stranger")
+    guess = {"RAY_AUTH_TOKEN": "fedcba9876543210" * 4}
+    done = subprocess.run(command, env=users | guess, capture_output=True, text=True)
+    output = done.stdout + done.stderr
+    assert done.returncode != 0, output
+    assert re.search("token|unauth", output, re.IGNORECASE), output
+    assert "hello stranger\n" not in output
 
 
 def test_a_node_with_other_own_code_is_named_before_the_first_trial(cluster, tmp_path):
