@@ -16,7 +16,6 @@ from pcore.cli.text import align
 WIDTH = 120  # columns of a terminal
 LEAST_LABEL_WIDTH = 12
 GAP = "  "
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the start of one
 LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -42,13 +41,10 @@ LATEX = {
 }
 
 
-def render_files(table: Table) -> dict[str, str]:
-    """The table in every format that is written to a file, by extension."""
-    return {
-        "md": render_markdown(table),
-        "tex": render_latex(table),
-        "csv": render_csv(table),
-    }
+def render_files(table: Table, stem: str) -> dict[str, str]:
+    """The table in every format that is written to a file, by the name of the file."""
+    kinds = {"md": render_markdown, "tex": render_latex, "csv": render_csv}
+    return {f"{stem}.{kind}": render(table) for kind, render in kinds.items()}
 
 
 def render_text(table: Table) -> str:
@@ -156,15 +152,5 @@ def render_csv(table: Table) -> str:
 
 
 def frame_csv(frame: pd.DataFrame) -> str:
-    """A frame as CSV: text quoted, numbers as they are, empty where nothing was measured.
-
-    Before text that a spreadsheet would compute (`=HYPERLINK(...)`) stands an apostrophe.
-    """
-    for name in frame.select_dtypes(include=["object", "str"]).columns:
-        if any(_inert(value) is not value for value in frame[name]):
-            frame = frame.assign(**{name: frame[name].map(_inert)})
+    """A frame as CSV: text quoted, numbers as they are, empty where nothing was measured."""
     return frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-
-
-def _inert(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
