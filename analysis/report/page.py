@@ -63,6 +63,7 @@ NUMBER = re.compile(r"[≥≤<>+−-]?\d.*")
 SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
 SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
 SVG_SIZE = re.compile(r'\s(width|height|version|xmlns(:\w+)?)="[^"]*"')
+SVG_WASTE = re.compile(r' +(?=\n)|(?<=\n) +|(?<=<g) id="[^"]*"| transform="rotate\(-0 [^"]*"')
 SVG_TAG = re.compile(r"<[^>]*>")
 SVG_DIGITS = re.compile(r"(\d\.\d)\d+")  # of a point: a tenth is finer than a pixel
 
@@ -143,8 +144,7 @@ def _code(text: str) -> Markup:
 def _say_basis(loaded: Iterable[Results]) -> str:
     """How many trials the page rests on, and of which code."""
     trials = pd.concat([results.trials.assign(scale=results.scale) for results in loaded])
-    trials = trials.drop_duplicates("trial_id")
-    scales = sorted(trials["scale"].value_counts().items())
+    scales = trials.groupby("scale")["trial_id"].nunique().items()
     parts = [completeness(trials), *(f"{count} at {scale} scale" for scale, count in scales)]
     codes = sorted({str(code)[:8] for code in trials["code_hash"].dropna()})
     versions = f" pcore {', '.join(codes)}." if codes else ""
@@ -256,6 +256,6 @@ def _inline_svg(data: bytes, section: str, figure: str) -> Markup:
     text = SVG_HEAD.sub("", data.decode())
     text = SVG_ID.sub(rf"\g<1>{section}-{figure}-\g<2>", text)
     head, rest = text.split(">", 1)
-    rest = re.sub(r"\n\s*", "\n", rest.replace("xlink:href", "href").strip())
+    rest = SVG_WASTE.sub("", rest.replace("xlink:href", "href").strip())
     rest = SVG_TAG.sub(lambda tag: SVG_DIGITS.sub(r"\1", tag[0]), rest)  # not the labels
     return Markup(f'{SVG_SIZE.sub("", head)} role="img">{rest}')
