@@ -34,10 +34,6 @@ def _lengths(text: str) -> list[int]:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["page"]:
-        raise ValueError("`page` and `report` are one now: python -m analysis report")
-    if given[:1] == ["select"]:
-        raise ValueError("`select` is a table now: table SWEEP --metric near_score --over near")
     parser = Parser(
         prog="python -m analysis",
         description="Tables, figures and reports from stored results.",
@@ -50,8 +46,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         for name, function in COMMANDS.items()
     }
     folder = "results folder or s3://bucket/prefix"
-    stored = ("table", "report", "compare", "trace", "search")
-    for name in stored:
+    for name in ("table", "report", "compare", "search"):
         default = "(default: $PCORE_RESULTS, else ./results)"
         add[name]("--results", help=f"{folder} {default}")
     add["compare"]("a", help="SWEEP, SWEEP/CELL or SWEEP [SCALE]/CELL; before SWEEP, a folder")
@@ -59,13 +54,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add["compare"]("sweep", nargs="?", metavar="SWEEP", help="then A and B are results folders")
     add["compare"]("--by-length", action="store_true", help="each length, with intervals")
     add["report"]("sweeps", nargs="*", metavar="SWEEP", help="default: all")
-    for name in ("table", "trace", "search"):
+    for name in ("table", "search"):
         add[name]("sweep", metavar="SWEEP", help="name or script of the sweep")
-    add["trace"]("cell", metavar="CELL", help="its label in the table")
-    add["trace"]("length", metavar="LENGTH", type=int)
-    for name in ("table", "report", "compare", "trace"):
+    for name in ("table", "report", "compare"):
         add[name]("--checkpoint", default="last", help="last, best or oracle")
-    for name in ("table", "report", "compare", "trace", "search"):
+    for name in ("table", "report", "compare", "search"):
         default = "all" if name == "report" else "the only one in the store, else laptop"
         add[name]("--scale", choices=SCALES, help=f"default: {default}")
     for name in ("table", "report", "compare", "search", "attention"):

@@ -27,11 +27,7 @@ def show_table(options: argparse.Namespace) -> int:
     results = load.load_sweep(options.results, *_view(options), options.checkpoint)
     if options.over and not options.metric:
         raise ValueError("--over needs a --metric, e.g. exact_match")
-    if results.evaluation.empty:
-        from analysis.report.cells import completeness
-
-        print(f"{results.sweep} ({results.scale}): nothing to tabulate: {completeness(results)}")
-    elif options.metric or options.only or options.lengths:
+    if options.metric or options.only or options.lengths:
         _write_table(*_select(results, options), f"{results.sweep}-{results.scale}", options)
     else:
 
@@ -49,12 +45,11 @@ def _select(results: Results, options: argparse.Namespace) -> tuple[Table, dict[
     """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
     from analysis.figures import style
     from analysis.figures.curves import has_losses, plot_lengths, plot_losses
-    from analysis.tables.metric_table import check_metric, metric_table
+    from analysis.tables.metric_table import metric_table
     from analysis.tables.sweep_tables import ablation_table
 
     chosen, stem = load.select_cells(results, options.only) if options.only else results, "selected"
     if options.metric:
-        check_metric(results, options.metric)
         table = metric_table(chosen, options.metric, options.over, options.lengths)
         stem = f"metric-{options.metric}"
     else:
@@ -64,31 +59,21 @@ def _select(results: Results, options: argparse.Namespace) -> tuple[Table, dict[
         table = replace(table, notes=(count, *table.notes))
 
     def draw(folder: Path) -> Iterable[Path]:
-        if not options.metric:
+        if len(chosen.evaluation) and not options.metric:
             yield from style.save(plot_lengths(chosen), folder / stem)
             if has_losses(chosen):
                 yield from style.save(plot_losses(chosen), folder / f"{stem}-losses")
 
-    return table, files.render_files(table, stem), draw
+    return table, render.render_files(table, stem), draw
 
 
 def _write_table(
     table: Table, texts: Mapping[str, str], draw: Draw, name: str, options: argparse.Namespace
 ) -> None:
-    """Write the files of a table, print it, then draw its figures. A results folder that cannot be
-    written is said, where no other was named.
-    """
+    """Print a table, then write its files and draw its figures: all that needs a folder."""
     folder = _out(options) or _reports(options.results) / name
-    try:
-        written = files.write_files(folder, texts)
-    except OSError as error:
-        print(render.render_text(table), flush=True)
-        if options.out:
-            raise
-        reason = f"{folder}: {error.strerror or error}"
-        print(f"not written, the results folder cannot be written: {reason}", file=sys.stderr)
-        return
     print(render.render_text(table), flush=True)
+    written = files.write_files(folder, texts)
     _show_written([*written, *draw(folder)])
 
 
@@ -98,12 +83,8 @@ def make_report(options: argparse.Namespace) -> int:
 
     store = Store(options.results)
     views = store.view_names()
-    known = sorted({sweep for sweep, _ in views})
-    for name in options.sweeps:
-        if name not in known:
-            raise ValueError(
-                f"no sweep {name!r} in {options.results} to report on; {load.suggest(name, known)}"
-            )
+    for name in sorted(set(options.sweeps) - {sweep for sweep, _ in views}):
+        load.check_view(store, name, options.scale or "laptop")
     selected = [
         (sweep, scale)
         for sweep, scale in sorted(views, key=_report_order)
@@ -124,7 +105,7 @@ def make_report(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Compare two folders, sweeps or cells: what changed from A to B, by how much, how certain."""
     from analysis.statistics.comparisons import compare_results
-    from analysis.tables.comparison_table import comparison_table, count_cells
+    from analysis.tables.comparison_table import comparison_table
 
     (a, name_a), (b, name_b) = _operands(options)
     a, b = load.unchanged_labels(a, b.cells), load.unchanged_labels(b, a.cells)
@@ -136,19 +117,15 @@ def compare(options: argparse.Namespace) -> int:
     shown = frame if frame["cell"].nunique() == 1 else differs
     table = comparison_table(shown, f"From A, {name_a}, to B, {name_b}", options.by_length)
     more = "" if options.by_length else " --by-length: every length, with intervals."
+    same = len(set(a.view["trial_id"]) & set(b.view["trial_id"]))
     equal = (
         f"{len(frame) - len(differs)} of {len(frame)} rows are equal: the same counts at every "
-        f"length in every run.{more}"
+        f"length in every run.{more} Trials with the same id on both sides: {same}."
     )
-    sides = [count_cells(a, b)] if len({*a.cells, *b.cells}) > 1 else []
-    table = replace(table, notes=(*sides, equal, *table.notes))
-    few = "\n  ".join((table.title, *table.notes[:2]))
-    folder = _out(options)
-    texts = {"changes.csv": render.frame_csv(frame)}
-    written = files.write_files(folder, texts) if folder else []
-    print(render.render_text(table) if table.rows else few)
-    if written:
-        _show_written(written)
+    table, folder = replace(table, notes=(equal, *table.notes)), _out(options)
+    print(render.render_text(table) if table.rows else f"{table.title}\n  {equal}")
+    if folder:
+        _show_written(files.write_files(folder, {"changes.csv": render.frame_csv(frame)}))
     return 0
 
 
@@ -157,10 +134,11 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
     folders; or two of them in one.
     """
     texts, folders = (options.a, options.b), (options.results, options.results)
-    sweep = options.sweep or _common_sweep(*texts)
-    if sweep is not None:
+    if options.sweep:
         folders = tuple(find_existing(folder) for folder in texts)
-        texts = (sweep, sweep)
+        texts = (options.sweep, options.sweep)
+    elif all(Path(text).is_dir() for text in texts):
+        raise ValueError("name the sweep to compare in two folders: compare A B SWEEP")
     asked = [parse_address(Path(t).stem if t.endswith(".py") else t) for t in texts]
     if any(address.seed is not None for address in asked):
         raise ValueError("single trials are not compared: leave the seed out")
@@ -175,35 +153,13 @@ def _operands(options: argparse.Namespace) -> list[tuple[Results, str]]:
         side = load.load_sweep(folder, address.sweep, scale, checkpoint=options.checkpoint)
         labels += [] if address.cell is None else [load.find_cell(side, address.cell)]
         name = "/".join([f"{address.sweep} [{scale}]", *labels[-1:]])
-        names.append(name if sweep is None else f"{name} in {folder}")
+        names.append(f"{name} in {folder}" if options.sweep else name)
         sides.append(side)
     if labels:
         label = " → ".join(dict.fromkeys(labels))
         pairs = zip(sides, labels, strict=True)
         sides = [load.relabel(side, {cell: label}) for side, cell in pairs]
     return list(zip(sides, names, strict=True))
-
-
-def _common_sweep(a: str, b: str) -> str | None:
-    """The only sweep that two folders have in common; None if these are no folders. Raises
-    ValueError with those that they have.
-    """
-    if not (Path(a).is_dir() and Path(b).is_dir()):
-        return None
-    names = [{name for name, _ in Store(folder).view_names()} for folder in (a, b)]
-    if len(common := sorted(names[0] & names[1])) == 1:
-        return common[0]
-    there = f"name one of {', '.join(common)}" if common else "they have none in common"
-    raise ValueError(f"which sweep of {a} and {b}? compare A B SWEEP; {there}")
-
-
-def show_trace(options: argparse.Namespace) -> int:
-    """List the runs behind the exact match of a cell at a length: counts, shards, commits."""
-    from analysis.trace import trace
-
-    results = load.load_sweep(options.results, *_view(options), options.checkpoint)
-    print(trace(results, Store(options.results), options.cell, options.length))
-    return 0
 
 
 def show_search(options: argparse.Namespace) -> int:
@@ -213,7 +169,7 @@ def show_search(options: argparse.Namespace) -> int:
     name, scale = _view(options)
     tried = load.load_search(options.results, name, scale)
     table = search_table(tried, f"Search {name} [{scale}]")
-    texts = files.render_files(table, "search")
+    texts = render.render_files(table, "search")
     _write_table(table, texts, lambda _: (), f"{name}-{scale}", options)
     return 0
 
@@ -284,7 +240,6 @@ COMMANDS = {
     "table": show_table,
     "report": make_report,
     "compare": compare,
-    "trace": show_trace,
     "search": show_search,
     "fill": fill_files,
     "attention": draw_attention,

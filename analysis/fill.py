@@ -17,7 +17,6 @@ that no number is typed by hand. A note that stands below an earlier table of th
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +29,6 @@ from analysis.load import Results
 from analysis.statistics.cells import cells_of
 from analysis.tables import render
 from analysis.tables import sweep_tables as tables
-from sweeps.engine.store.store import Store
 
 START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n?")
 END = "<!-- /pcore -->"
@@ -52,7 +50,8 @@ def fill(file: Path, draw: bool = True) -> str:
 
     Raises ValueError for a block that does not end, or that names what does not exist.
     """
-    text, parts, read = file.read_text(encoding="utf-8"), list[str](), _read_once()
+    text, parts = file.read_text(encoding="utf-8"), list[str]()
+    read = cache(load.load_sweep)  # several blocks of a page show the same sweep
     notes = set[str]()  # those that the page has said
     while start := START.search(text):
         old, end, rest = text[start.end() :].partition(END)
@@ -71,20 +70,7 @@ def fill(file: Path, draw: bool = True) -> str:
     return "".join([*parts, text])
 
 
-def _read_once() -> Callable[[str, str, str], Results]:
-    """Reads a sweep, named as in a block; several blocks of a page show the same one."""
-    open_once = cache(Store)
-
-    @cache
-    def read(sweep: str, scale: str, place: str) -> Results:
-        return load.load_sweep(open_once(place), sweep, scale)
-
-    return read
-
-
-def _fill_block(
-    words: Sequence[str], file: Path, draw: bool, read: Callable[[str, str, str], Results]
-) -> str:
+def _fill_block(words: Sequence[str], file: Path, draw: bool, read: Callable[..., Results]) -> str:
     kind, sweep, *rest = *words, "", ""
     rest = rest[:-2]
     extra = EXTRA.get(kind)
@@ -93,7 +79,8 @@ def _fill_block(
     where = rest[: len(rest) - extra]
     if len(where) not in (0, 2) or len(rest) < extra:
         raise ValueError(f"{kind} has a sweep, a scale and a folder or neither, and {extra} words")
-    results = read(sweep, *(where or PUBLISHED))
+    scale, place = where or PUBLISHED
+    results = read(place, sweep, scale)
     given = rest[len(where) :]
     match kind:
         case "table":
@@ -109,8 +96,7 @@ def _fill_block(
 def _value(results: Results, cell: str, length: str, which: str) -> str:
     """One number over the runs of the cells that a pattern names, at a length."""
     rows = cells_of(results).runs
-    cells = [name for name in results.cells if name == cell or fnmatchcase(name, cell)]
-    at = (rows["length"] == int(length)) & rows["cell"].isin(cells)
+    at = (rows["length"] == int(length)) & rows["cell"].isin(load.find_cells(results, cell))
     shares = rows.loc[at, "exact_match"]
     if shares.empty:
         raise ValueError(f"no runs of {cell!r} at {length}")

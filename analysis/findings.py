@@ -22,7 +22,6 @@ Nothing is decided
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cache
 from itertools import product
 from math import inf, isnan, nan, sqrt
@@ -32,7 +31,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import pandas as pd
 
-from analysis.load import COUNTED, Results, trained_ranges
+from analysis.load import COUNTED, Results, find_cells, trained_ranges
 from analysis.settings import compare_settings, unexplained
 from analysis.statistics import runs as statistics
 from analysis.statistics.cells import cells_of
@@ -50,8 +49,7 @@ LEVEL = 0.05  # of the test of ranks
 FLOOR = 0.05  # medians up to which nothing is left; above SOLVED a length tells nobody apart
 LEARNED = 0.005  # exact match on trained lengths below which nothing was learned at all
 NEAR_MOST = 1.25  # times the largest L95 allowed: there at the latest a failure must be seen
-CHECKPOINT, ORACLE = "last", "oracle"  # the one that decides, and the one that leaks
-SCALES = ("paper", "laptop")  # smoke supports nothing
+CHECKPOINT = "last"  # the policy that decides
 COUNTED_BY_RULES = ("runs", "eval.num_examples")  # settings of which a rule says how many it needs
 PAPER = "arXiv 2405.20671"
 RULES = ("paper", "laptop", "proven")  # fields of a finding that hold one
@@ -282,25 +280,7 @@ class Ordered:
         return Decision(outcome=outcome if is_sure else "not separated", ours=ours)
 
 
-@dataclass(frozen=True, slots=True)
-class All:
-    """All of several rules."""
-
-    rules: tuple["Rule", ...]
-
-    @property
-    def text(self) -> str:
-        return "; and ".join(rule.text for rule in self.rules)
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        return tuple(pattern for rule in self.rules for pattern in rule.patterns)
-
-    def decide(self, numbers: "Numbers") -> Decision:
-        return join([rule.decide(numbers) for rule in self.rules])
-
-
-Rule: TypeAlias = Within | Ordered | All
+Rule: TypeAlias = tuple[Within | Ordered, ...]  # all of them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -322,11 +302,6 @@ class Finding:
     def is_ours(self) -> bool:
         return self.certainty == "ours"
 
-    @property
-    def by_oracle(self) -> bool:
-        """Whether the published curve is of runs selected by the loss at the test length."""
-        return self.source == PAPER and not self.is_ours
-
 
 @cache
 def load_findings(file: Path = FILE) -> tuple[Finding, ...]:
@@ -345,10 +320,10 @@ def load_findings(file: Path = FILE) -> tuple[Finding, ...]:
 def read_rule(value: Any) -> Rule:
     """A rule as TOML has it; a list of `cells` or `worse` stands for a rule about each."""
     if isinstance(value, list):
-        return All(tuple(map(read_rule, value)))
+        return tuple(part for one in value for part in read_rule(one))
     for name in ("cells", "worse"):
         if isinstance(several := value.get(name), list):
-            return All(tuple(read_rule({**value, name: one}) for one in several))
+            return read_rule([{**value, name: one} for one in several])
     own = [value[name] for name in ("worse", "better", "cells") if name in value]
     conditions = {}
     for name, usual in (
@@ -359,7 +334,12 @@ def read_rule(value: Any) -> Rule:
         conditions[name] = tuple(
             own if given is True else [given] if isinstance(given, str) else given or ()
         )
-    return (Ordered if "better" in value else Within)(**{**value, **conditions})
+    return ((Ordered if "better" in value else Within)(**{**value, **conditions}),)
+
+
+def patterns_of(rule: Rule) -> list[str]:
+    """All patterns of labels that it names."""
+    return [pattern for part in rule for pattern in part.patterns]
 
 
 class Numbers:
@@ -370,17 +350,8 @@ class Numbers:
         self.cells = cells_of(results)
 
     def match(self, *patterns: str) -> list[str]:
-        """Labels that any of the patterns matches, in order. Raises ValueError for one that matches
-        none."""
-        cells = dict.fromkeys(
-            c for name in patterns for c in self.results.cells if fnmatchcase(c, name)
-        )
-        for name in patterns:
-            if not any(fnmatchcase(cell, name) for cell in cells):
-                place = f"{self.results.sweep} ({self.results.scale})"
-                there = ", ".join(self.results.cells)
-                raise ValueError(f"no cell of {place} is called {name!r}; there: {there}")
-        return list(cells)
+        """`find_cells`, of none where no rows are needed."""
+        return find_cells(self.results, *patterns) if patterns else []
 
     def check(self, patterns: Sequence[str]) -> None:
         """Raise ValueError if the rows of these cells cannot be judged together."""
@@ -578,19 +549,16 @@ class Numbers:
 
 def _compare_l95(better: Measured, worse: Measured) -> Decision:
     """Whether the first L95 is the larger; undecided where longer tests could turn it."""
-    n, outcome = min(better.num_runs, worse.num_runs), "not separated"
+    n, shorter = min(better.num_runs, worse.num_runs), min(better.value, worse.value)
     if n < LEAST_RUNS:
         return too_few(n)
-    ours, least_p = f"{worse.shown} < {better.shown}", median_floor(n)
-    if worse.value < better.value and not worse.is_open:
-        outcome = "holds"
-    elif worse.value > better.value and not better.is_open:
-        outcome = "reversed"
-    elif worse.is_open or better.is_open:
+    if any(one.is_open and one.value == shorter for one in (better, worse)):
         return Decision(ours=f"{worse.shown}, {better.shown}: nothing longer was tested", n=n)
-    else:
-        ours = f"{worse.shown}, {better.shown}"
-    return Decision(outcome=outcome, ours=ours, n=n, least_p=least_p)
+    outcome, sign = "not separated", ", "
+    if worse.value != better.value:
+        outcome, sign = ("holds", " < ") if worse.value == shorter else ("reversed", " > ")
+    ours = f"{worse.shown}{sign}{better.shown}"
+    return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))
 
 
 def _are_saturated(cells: Sequence[CellRow]) -> bool:
@@ -651,7 +619,6 @@ class VerdictRow:
     rule: Rule | None  # the one that decided, or would have
     scale: str = ""  # of the rows that decided; "any": of none; "": it was not run
     decision: Decision = Decision()
-    oracle: str = ""  # the verdict under the paper's selection of runs, with its numbers
 
     @property
     def verdict(self) -> Verdict:
@@ -677,22 +644,15 @@ class VerdictRow:
 
     @property
     def beside(self) -> str:
-        """What has to be known of our numbers: how sure so few runs can be, and the oracle's."""
+        """What has to be known of our numbers, such as how sure so few runs can be."""
         n, least_p = self.decision.n, self.decision.least_p
         parts = ["not the published value (see the rule)"] if self.is_weaker else []
         if not isnan(least_p):
             parts.append(f"smallest p that {n} runs can reach: {least_p:.2g}")
-        if self.oracle:
-            parts.append(f"under oracle, as the paper selected its runs: {self.oracle}")
         return "; ".join(parts)
 
 
 NO_ROWS = Numbers(cast("Results", None))  # for what is counted without any
-
-
-def is_judged(sweep: str, scale: str) -> bool:
-    """Whether a verdict on any finding can rest on this sweep at this scale."""
-    return scale in SCALES and any(finding.sweep == sweep for finding in load_findings())
 
 
 def judge(findings: Iterable[Finding], results: Iterable[Results]) -> list[VerdictRow]:
@@ -705,8 +665,8 @@ def judge(findings: Iterable[Finding], results: Iterable[Results]) -> list[Verdi
 
 
 def _judge(finding: Finding, by_view: Mapping[tuple[str, str], Results]) -> VerdictRow:
-    if finding.proven and not finding.proven.patterns:
-        decision = finding.proven.decide(NO_ROWS)
+    if finding.proven and not patterns_of(finding.proven):
+        decision = join([part.decide(NO_ROWS) for part in finding.proven])
         return VerdictRow(finding=finding, rule=finding.proven, scale="any", decision=decision)
     rules = {
         "paper": finding.proven or finding.paper or finding.laptop,
@@ -718,31 +678,22 @@ def _judge(finding: Finding, by_view: Mapping[tuple[str, str], Results]) -> Verd
         if rule is None or results is None or results.all_evaluation.empty:
             continue
         row = VerdictRow(finding=finding, rule=rule, scale=scale, decision=decide(rule, results))
-        if finding.by_oracle and rule is finding.paper:
-            row = _add_oracle(row, rule, results)
         if row.verdict not in ("not enough seeds", "undecided", "saturated"):
             return row
         undecided = undecided or row
     return undecided or VerdictRow(finding=finding, rule=rules["paper"])
 
 
-def _add_oracle(row: VerdictRow, rule: Rule, results: Results) -> VerdictRow:
-    if ORACLE not in set(results.all_evaluation["checkpoint"]):
-        return row
-    other = replace(row, decision=decide(rule, results, ORACLE))
-    return replace(row, oracle=f"{other.verdict} ({other.decision.ours})")
-
-
-def decide(rule: Rule, results: Results, checkpoint: str = CHECKPOINT) -> Decision:
+def decide(rule: Rule, results: Results) -> Decision:
     """What a rule says of a sweep; undecided where its rows do not fit together."""
     try:
-        same = results.checkpoint == checkpoint
-        numbers = Numbers(results if same else results.at(checkpoint))
-        numbers.check(rule.patterns)
-        decision = rule.decide(numbers)
+        is_last = results.checkpoint == CHECKPOINT
+        numbers = Numbers(results if is_last else results.at(CHECKPOINT))
+        numbers.check(patterns_of(rule))
+        decision = join([part.decide(numbers) for part in rule])
     except ValueError as error:
         return Decision(ours=str(error))
-    trials = results.trials[results.trials["cell"].isin(numbers.match(*rule.patterns))]
+    trials = results.trials[results.trials["cell"].isin(numbers.match(*patterns_of(rule)))]
     lost = trials.loc[~trials["status"].isin(COUNTED), "status"]
     if lost.empty:
         return decision

@@ -106,10 +106,8 @@ class Results:
     def command(self) -> str:
         """The command that runs the sweep again."""
         command = self.view["command"].iloc[0]
-        if pd.isna(command):  # of a script, or of a view from before changed sweeps had it
-            changed = f"python -m sweeps run '{self.sweep}'"
-            command = changed if "~" in self.sweep else f"python sweeps/{self.sweep}.py"
-        return f"{command} --scale {self.scale}"
+        script = f"python sweeps/{self.sweep}.py"
+        return f"{script if pd.isna(command) else command} --scale {self.scale}"
 
     def at(self, checkpoint: str) -> "Results":
         """The same sweep at another checkpoint policy.
@@ -167,24 +165,30 @@ def find_cell(results: Results, text: str) -> str:
     """The label of a cell, from itself or from a pattern that fits it alone (* stands for
     anything). Raises ValueError that names the nearest, or all that fit.
     """
-    found = _find_cells(results, text)
+    found = find_cells(results, text)
     if len(found) > 1:
         raise ValueError(f"{text!r} fits several cells of {results.sweep}: {', '.join(found)}")
     return found[0]
 
 
-def _find_cells(results: Results, text: str) -> list[str]:
-    found = [text] if text in results.cells else fnmatch.filter(results.cells, text)
-    if not found:
-        raise ValueError(f"no cell {text!r} in {results.sweep}; {suggest(text, results.cells)}")
-    return found
+def find_cells(results: Results, *patterns: str) -> list[str]:
+    """The cells that have these labels (* stands for anything), those of the first pattern first.
+    Raises ValueError for a pattern that fits none.
+    """
+    found, cells = dict[str, None](), results.cells
+    for text in patterns:
+        fitting = [text] if text in cells else fnmatch.filter(cells, text)
+        if not fitting:
+            raise ValueError(f"no cell {text!r} in {results.sweep}; {suggest(text, cells)}")
+        found |= dict.fromkeys(fitting)
+    return list(found)
 
 
 def select_cells(results: Results, patterns: Sequence[str]) -> Results:
     """The cells of a sweep that have these labels (* stands for anything), in the sweep's order.
     Raises ValueError for a pattern that fits none.
     """
-    kept = {cell for text in patterns for cell in _find_cells(results, text)}
+    kept = find_cells(results, *patterns)
     return relabel(results, {cell: cell for cell in results.cells if cell in kept})
 
 
@@ -263,18 +267,14 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
     names = store.view_names()
     if (sweep, scale) in names:
         return
-    changed = [name for name, other in names if other == scale and name.startswith(f"{sweep}~")]
-    also = f"; changed, at {scale} scale: {', '.join(map(repr, changed))}" if changed else ""
     if scales := [other for name, other in names if name == sweep]:
-        there = ", ".join(scales) + also
+        there = ", ".join(scales)
         raise ValueError(f"sweep {sweep!r} has no scale {scale!r} in {store.root}; it has: {there}")
     if sweep in TABLES["paper"] and names:
         run = f"python -m sweeps run {sweep}"
         if published := sorted(PUBLISHED.glob(f"*/views/{sweep}-{scale}.parquet")):
             run = f"--results {os.path.relpath(published[0].parents[1])} has it"
-        raise ValueError(f"{sweep} has not been run into {store.root}: {run}{also}")
-    if also:
-        raise ValueError(f"no sweep {sweep!r} in {store.root}{also}")
+        raise ValueError(f"{sweep} has not been run into {store.root}: {run}")
     if any(search.rpartition("-")[0] == sweep for search in _searches(store.folder)):
         raise ValueError(f"{sweep} is a search: python -m analysis search {sweep}")
     if not names:

@@ -54,12 +54,12 @@ print(together.groupby(["sweep", "cell"])["exact_match"].median())
 from analysis.figures import style
 from analysis.figures.curves import plot_lengths
 from analysis.load import load_sweep
-from analysis.tables.render import render_files, render_text
+from analysis.tables.render import render_latex, render_text
 from analysis.tables.sweep_tables import ablation_table
 
 loaded = load_sweep(results, "own", "smoke")
 table = ablation_table(loaded)
 print(render_text(table))
-latex = render_files(table)["tex"]
+latex = render_latex(table)
 print(latex)
 print(style.save(plot_lengths(loaded), f"{results}/own", ["png", "pdf"]))

@@ -27,37 +27,33 @@ class SweepFigure:
 def draw_figures(results: Results) -> Iterator[SweepFigure]:
     """All figures in which the rows of a sweep show something, drawn one at a time."""
 
-    def made(name: str, figure: Figure, text: str, policy: bool = True) -> SweepFigure:
-        caption = f"{text}. Checkpoint: {results.checkpoint}." if policy else f"{text}."
-        return SweepFigure(name=name, caption=caption, figure=figure)
-
     facets = find_facets(results)
     are_many = facets is None and len(results.cells) > MOST_CURVES
     if len(results.evaluation):
         per = "a line per cell" if facets is None else f"a panel per {facets.names[0]}"
         beyond = (results.evaluation["range"] != "train").any()
         if are_many and beyond:
-            text = "Exact match of every cell at every length"
-            yield made("cells", maps.plot_cells(results), text)
+            text = "Exact match of every cell at every length."
+            yield SweepFigure(name="cells", caption=text, figure=maps.plot_cells(results))
         else:
-            text = f"Exact match against length, {per}"
-            yield made("lengths", curves.plot_lengths(results), text)
+            text = f"Exact match against length, {per}."
+            yield SweepFigure(name="lengths", caption=text, figure=curves.plot_lengths(results))
         if facets and choose_lengths(results).solve is not None:
-            text = f"Exact match beyond the trained lengths over {', '.join(facets.names)}"
-            yield made("grid", maps.plot_grid(results, facets), text)
+            text = f"Exact match beyond the trained lengths over {', '.join(facets.names)}."
+            yield SweepFigure(name="grid", caption=text, figure=maps.plot_grid(results, facets))
         if maps.has_second_lengths(results):
             first, second = size_names(results)
-            text = f"Exact match over {first} and {second}, a panel per cell"
-            yield made("map", maps.plot_second_lengths(results), text)
+            text = f"Exact match over {first} and {second}, a panel per cell."
+            yield SweepFigure(name="map", caption=text, figure=maps.plot_second_lengths(results))
     if bars.has_failures(results):
-        text = "How and why answers fail beyond the trained lengths"
-        yield made("failures", bars.plot_failures(results), text)
+        text = "How and why answers fail beyond the trained lengths."
+        yield SweepFigure(name="failures", caption=text, figure=bars.plot_failures(results))
     if bars.has_patterns(results):
-        text = "Attention on the keys of the theorem"
-        yield made("patterns", bars.plot_patterns(results), text, policy=False)
+        text = "Attention on the keys of the theorem."
+        yield SweepFigure(name="patterns", caption=text, figure=bars.plot_patterns(results))
     if curves.has_losses(results) and not are_many:
-        text = "Training loss against step"
-        yield made("losses", curves.plot_losses(results), text, policy=False)
+        text = "Training loss against step."
+        yield SweepFigure(name="losses", caption=text, figure=curves.plot_losses(results))
 
 
 def draw_files(results: Results, folder: Path) -> Iterator[Path]:

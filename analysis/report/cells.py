@@ -36,7 +36,7 @@ def describe_cells(results: Results, table: Table) -> list[dict[str, Any]]:
         "scale": results.scale,
         "title": results.title,
         "command": results.command,
-        "complete": completeness(results),
+        "complete": completeness(results.trials),
         "checkpoint": POLICIES.get(results.checkpoint, results.checkpoint),
     }
     return [
@@ -57,9 +57,9 @@ def describe_cells(results: Results, table: Table) -> list[dict[str, Any]]:
     ]
 
 
-def completeness(results: Results) -> str:
+def completeness(trials: pd.DataFrame) -> str:
     """ "all 18 trials done" or "16 of 18 trials done; 1 error, 1 missing"."""
-    counts = results.trials.drop_duplicates("trial_id")["status"].value_counts()
+    counts = trials.drop_duplicates("trial_id")["status"].value_counts()
     total, done = int(counts.sum()), int(sum(counts.get(state, 0) for state in COUNTED))
     diverged = f" ({counts['diverged']} diverged)" if counts.get("diverged") else ""
     others = [f"{n} {state}" for state, n in sorted(counts.items()) if state not in COUNTED]

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analysis.figures import style
 from analysis.figures.captions import factor_text
 from analysis.figures.choose import draw_figures
-from analysis.findings import VerdictRow, is_judged, judge, load_findings
+from analysis.findings import VerdictRow, judge, load_findings
 from analysis.load import COUNTED, Results, cell_configs, differences, load_sweep
 from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_samples
 from analysis.settings import settings_table
@@ -62,6 +63,7 @@ NUMBER = re.compile(r"[≥≤<>+−-]?\d.*")
 SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
 SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
 SVG_SIZE = re.compile(r'\s(width|height|version|xmlns(:\w+)?)="[^"]*"')
+SVG_WASTE = re.compile(r' +(?=\n)|(?<=\n) +|(?<=<g) id="[^"]*"| transform="rotate\(-0 [^"]*"')
 SVG_TAG = re.compile(r"<[^>]*>")
 SVG_DIGITS = re.compile(r"(\d\.\d)\d+")  # of a point: a tenth is finer than a pixel
 
@@ -141,19 +143,12 @@ def _code(text: str) -> Markup:
 
 def _say_basis(loaded: Iterable[Results]) -> str:
     """How many trials the page rests on, and of which code."""
-    trials, codes = dict[str, tuple[str, str]](), set[str]()
-    for results in loaded:
-        rows = results.trials
-        states = zip(rows["trial_id"], rows["status"], strict=True)
-        trials |= {name: (results.scale, status) for name, status in states}
-        codes |= {str(code)[:8] for code in rows["code_hash"].dropna()}
-    scales = Counter(scale for scale, _ in trials.values())
-    failed = Counter(status for _, status in trials.values())
-    counted = sum(failed.pop(name, 0) for name in COUNTED)
-    parts = ", ".join(f"{count} at {scale} scale" for scale, count in sorted(scales.items()))
-    states = "".join(f"; {count} {state}" for state, count in sorted(failed.items()))
-    versions = f" pcore {', '.join(sorted(codes))}." if codes else ""
-    return f"{plural(len(trials), 'trial')} ({parts}), {counted} of them counted{states}.{versions}"
+    trials = pd.concat([results.trials.assign(scale=results.scale) for results in loaded])
+    scales = trials.groupby("scale")["trial_id"].nunique().items()
+    parts = [completeness(trials), *(f"{count} at {scale} scale" for scale, count in scales)]
+    codes = sorted({str(code)[:8] for code in trials["code_hash"].dropna()})
+    versions = f" pcore {', '.join(codes)}." if codes else ""
+    return f"{', '.join(parts).capitalize()}.{versions}"
 
 
 def _count_values(cells: Iterable[Mapping[str, Any]], name: str) -> dict[str, int]:
@@ -201,8 +196,7 @@ def _judge(loaded: Iterable[Results], sweeps: set[str]) -> dict[str, dict[str, l
     """The findings about sweeps that were run: published and our own, never counted together, each
     by what came out.
     """
-    judged = [results for results in loaded if is_judged(results.sweep, results.scale)]
-    rows = judge((finding for finding in load_findings() if finding.sweep in sweeps), judged)
+    rows = judge((finding for finding in load_findings() if finding.sweep in sweeps), loaded)
     groups = {
         "Findings of the papers": [row for row in rows if not row.finding.is_ours],
         "Our own findings": [row for row in rows if row.finding.is_ours],
@@ -229,9 +223,9 @@ def _make_section(results: Results) -> dict[str, Any]:
         "title": results.title,
         "claim": [text for text in results.claim.strip().split("\n\n") if text.strip()],
         "command": results.command,
-        "complete": completeness(results),
+        "complete": completeness(results.trials),
         "cost": _say_cost(results),
-        "table": table if len(results.evaluation) else None,
+        "table": table,
         "cells": describe_cells(results, table),
         "comparisons": compare_cells(results),
         "figures": [
@@ -262,6 +256,6 @@ def _inline_svg(data: bytes, section: str, figure: str) -> Markup:
     text = SVG_HEAD.sub("", data.decode())
     text = SVG_ID.sub(rf"\g<1>{section}-{figure}-\g<2>", text)
     head, rest = text.split(">", 1)
-    rest = re.sub(r"\n\s*", "\n", rest.replace("xlink:href", "href").strip())
+    rest = SVG_WASTE.sub("", rest.replace("xlink:href", "href").strip())
     rest = SVG_TAG.sub(lambda tag: SVG_DIGITS.sub(r"\1", tag[0]), rest)  # not the labels
     return Markup(f'{SVG_SIZE.sub("", head)} role="img">{rest}')

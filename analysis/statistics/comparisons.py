@@ -50,22 +50,17 @@ def compare_results(a: Results, b: Results, by_length: bool = False) -> pd.DataF
     """B against A: a row per cell (by its label) that either has.
 
     A cell is compared over the lengths that both were tested at, or (by_length) at each by itself,
-    then without a p. is_same_configuration: the label means the same in both; NA if one is unknown.
+    then without a p.
     """
-    pairs, same = list[Pair](), list[bool | None]()
-    identities = [_configurations(results) for results in (a, b)]
+    pairs = list[Pair]()
     for cell in dict.fromkeys([*a.cells, *b.cells]):
         old, new = (r.evaluation[r.evaluation["cell"] == cell] for r in (a, b))
         tested = [{int(length) for length in part["length"].unique()} for part in (old, new)]
         lengths = sorted(set.intersection(*tested) or set.union(*tested))
-        ids = {identity.get(cell) for identity in identities}
         for part in filter(None, [[length] for length in lengths] if by_length else [lengths]):
             old_, new_ = (rows[rows["length"].isin(part)] for rows in (old, new))
             pairs.append((cell, old_, new_, part))
-            same.append(None if None in ids else len(ids) == 1)
-    frame = _compare(pairs, not by_length)
-    frame.insert(1, "is_same_configuration", pd.Series(same, dtype="boolean"))
-    return frame
+    return _compare(pairs, not by_length)
 
 
 def _compare(pairs: Iterable[Pair], has_p: bool = True) -> pd.DataFrame:
@@ -225,10 +220,3 @@ def _count_discordant(*sides: tuple[object, str]) -> tuple[int, int] | None:
     first, second = (np.frombuffer(text.ljust(size, b"\0"), dtype=np.uint8) for text in bits)
     gained, lost = (np.bitwise_count(only).sum() for only in (first & ~second, second & ~first))
     return int(gained), int(lost)
-
-
-def _configurations(results: Results) -> dict[str, str]:
-    """The identity of each cell's configuration, of the cells with any attempt."""
-    attempted = results.trials.dropna(subset=["cell_id"])
-    first = attempted.groupby("cell")["cell_id"].first()
-    return {str(cell): str(name) for cell, name in first.items()}

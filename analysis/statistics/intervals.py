@@ -37,13 +37,6 @@ Seeds = Sequence[tuple[int, int]] | np.ndarray  # (seed, data_seed) of each run
 Design = tuple[tuple[int, ...], ...]  # which seeds the runs of each data seed have
 
 
-class Interval(NamedTuple):
-    """Both ends included."""
-
-    low: float
-    high: float
-
-
 class Cover(NamedTuple):
     """An interval of n runs: from the k-th smallest to the k-th largest, and how often it holds
     the true median.
@@ -56,16 +49,12 @@ class Cover(NamedTuple):
     if_data_seeds: float | None = None
 
 
-def median_interval(values: Values, seeds: Seeds | None = None) -> Interval:
-    """The interval of the median over runs, as the module says; (nan, nan) without runs."""
-    low, high = median_bounds(np.asarray(values, dtype=float), seeds)
-    return Interval(float(low), float(high))
-
-
-def median_bounds(
-    values: np.ndarray, seeds: Seeds | None = None, level: float = LEVEL
+def median_interval(
+    values: Values, seeds: Seeds | None = None, level: float = LEVEL
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both ends of the interval of each column's median, over runs in rows."""
+    """Both ends of the interval of the median over runs, as the module says, of each column where
+    runs are rows; nan without runs."""
+    values = np.asarray(values, dtype=float)
     if not len(values):
         nothing = np.full(values.shape[1:], np.nan)
         return nothing, nothing
@@ -83,18 +72,18 @@ def interval_kind(num_runs: int, *seeds: Seeds | None, most_runs: int = 0) -> st
     return "crossed order statistics" if any(map(shared_seeds, seeds)) else "order statistics"
 
 
-def difference_interval(values: Values, others: Values, seeds: tuple[Seeds, Seeds]) -> Interval:
+def difference_interval(
+    values: Values, others: Values, seeds: tuple[Seeds, Seeds]
+) -> tuple[float, float]:
     """An interval of median(values) - median(others), for two independent groups of runs.
 
     From the intervals of both medians: the difference lies between their outer ends wherever both
     hold their median, so it covers at least the product of their coverages, of which each is
     sqrt(95 %) or the most that so few runs can have.
     """
-    groups = zip((values, others), seeds, strict=True)
-    (low, high), (other_low, other_high) = (
-        median_bounds(np.asarray(group, dtype=float), pairs, LEVEL**0.5) for group, pairs in groups
-    )
-    return Interval(float(low - other_high), float(high - other_low))
+    low, high = median_interval(values, seeds[0], LEVEL**0.5)
+    other_low, other_high = median_interval(others, seeds[1], LEVEL**0.5)
+    return float(low - other_high), float(high - other_low)
 
 
 def cover(num_runs: int, seeds: Seeds | None = None, level: float = LEVEL) -> Cover:

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.load import RUN
-from analysis.statistics.intervals import LEVEL, Seeds, interval_kind, median_bounds
+from analysis.statistics.intervals import LEVEL, Seeds, interval_kind, median_interval
 
 SEEDS = ["seed", "data_seed"]
 SOLVED = 0.95  # exact match above which a length counts as solved
@@ -56,7 +56,7 @@ def _summarize_columns(values: np.ndarray, seeds: Seeds | None) -> pd.DataFrame:
     """`summarize` of each column of exact match, runs in rows."""
     num_runs, num_solved = len(values), (values > SOLVED).sum(axis=0)
     nothing = np.full(values.shape[1], np.nan)
-    low, high = median_bounds(values, seeds)
+    low, high = median_interval(values, seeds)
     shares = np.array([wilson_interval(int(count), num_runs) for count in num_solved])
     return pd.DataFrame(
         {

@@ -25,17 +25,18 @@ MANY = 8.0  # times the loss of training: all published cells but one are below 
 def drawn_lengths(results: Results) -> dict[str, dict[int, float]]:
     """By cell: the share of training examples of each length. Cells without any attempt are left
     out; a task of a user's own counts as drawing its lengths uniformly."""
-    return {cell: _shares(config) for cell, config in cell_configs(results).items()}
+    return {
+        cell: length_shares(
+            _known_task(config),
+            config["data.min_length"],
+            config["data.max_length"],
+            bool(config["eval.second_lengths"]),
+        )
+        for cell, config in cell_configs(results).items()
+    }
 
 
-def _shares(config: Mapping[str, Any]) -> dict[int, float]:
-    low, high = config["data.min_length"], config["data.max_length"]
-    if (task := _known_task(config)) is None:
-        return longest_shares(1, low, high)
-    return length_shares(task, low, high, bool(config["eval.second_lengths"]))
-
-
-def length_shares(task: Task, low: int, high: int, has_seconds: bool) -> dict[int, float]:
+def length_shares(task: Task | None, low: int, high: int, has_seconds: bool) -> dict[int, float]:
     """The share of each length among the training examples of a task.
 
     has_seconds: second lengths were tested too, so that of two numbers the length is that of the

@@ -6,13 +6,10 @@ from functools import partial
 
 import pandas as pd
 
-from analysis.load import Results
 from analysis.statistics.comparisons import EXAMPLES, SURE
 from analysis.tables.table import DASH, Column, Row, Table, TableCell, percent, plain, show
-from pcore.cli.text import plural
 
 TOO_FEW = "too few runs"
-MOST_NAMES = 5  # cells of one side that a note names
 TEST = (
     "p: sign test over pairs (equal seeds, same questions), else a test of ranks, with seeds "
     "shared as the intervals take them; Holm: corrected for all rows of this table. "
@@ -63,24 +60,6 @@ def comparison_table(frame: pd.DataFrame, title: str, by_length: bool = False) -
             instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"
             notes.append(f"Not paired, {pairing}: {', '.join(others['cell'])}{instead}.")
     return show(columns, frame, title, notes)
-
-
-def count_cells(a: Results, b: Results) -> str:
-    """Which cells one side alone has, and how many of the others are the same trials on both."""
-    ids = [results.view.groupby("cell")["trial_id"].agg(set).to_dict() for results in (a, b)]
-    both = [cell for cell in a.cells if cell in ids[1]]
-    same = sum(ids[0][cell] == ids[1][cell] for cell in both)
-    text = f"On both sides: {plural(len(both), 'cell')}, {same} with the very same trials."
-    for side, cells in (("A", a.cells), ("B", b.cells)):
-        only = [cell for cell in cells if cell not in both]
-        names = "; ".join(only[:MOST_NAMES]) + ("; ..." if len(only) > MOST_NAMES else "")
-        text += f" Only in {side}: {f'{len(only)} ({names})' if only else 'none'}."
-    seeds = [
-        {*r.view[["cell", "seed", "data_seed"]].itertuples(index=False, name=None)} for r in (a, b)
-    ]
-    if both and not seeds[0] & seeds[1]:
-        text += " No run of A has the seeds of a run of B, so no runs are paired."
-    return text
 
 
 def _pairs(row: Row) -> str:

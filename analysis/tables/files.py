@@ -35,14 +35,9 @@ def compare_cells(results: Results) -> Table | None:
 def table_files(results: Results) -> tuple[Table, dict[str, str]]:
     """The table of a sweep; by name the files of all its tables and of the rows behind them."""
     table, compared = ablation_table(results), compare_cells(results)
-    texts = render_files(table, "table")
+    texts = render.render_files(table, "table")
     texts["runs.csv"] = render.frame_csv(results.all_evaluation[OF_RUNS])
-    return table, texts | (render_files(compared, "comparisons") if compared else {})
-
-
-def render_files(table: Table, stem: str) -> dict[str, str]:
-    """A table in all formats, by file name."""
-    return {f"{stem}.{kind}": text for kind, text in render.render_files(table).items()}
+    return table, texts | (render.render_files(compared, "comparisons") if compared else {})
 
 
 def write_files(folder: Path, texts: Mapping[str, str]) -> list[Path]:

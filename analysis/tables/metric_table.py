@@ -31,13 +31,6 @@ COUNTED: Mapping[str, tuple[Callable[[pd.DataFrame], pd.Series], str]] = {
 PERCENT = ("exact_match", "token_accuracy")
 
 
-def check_metric(results: Results, metric: str) -> None:
-    """Raise ValueError, with the nearest right name, for one that is not counted."""
-    if metric not in COUNTED:
-        hint = suggest(metric, list(COUNTED))
-        raise ValueError(f"{results.sweep} [{results.scale}] has no metric {metric!r}; {hint}")
-
-
 def metric_table(
     results: Results, metric: str, over: str = "", wanted: Sequence[int] = ()
 ) -> Table:
@@ -45,8 +38,11 @@ def metric_table(
     or at those wanted; or (over) the mean over the lengths of a range.
 
     With second lengths, the mean over those tested with a length; exact match is the least, as
-    in every table.
+    in every table. Raises ValueError, with the nearest right name, for one that is not counted.
     """
+    if metric not in COUNTED:
+        hint = suggest(metric, list(COUNTED))
+        raise ValueError(f"{results.sweep} [{results.scale}] has no metric {metric!r}; {hint}")
     (value, meaning), is_whole = COUNTED[metric], metric == "exact_match" and not over
     rows = cells_of(results).runs if is_whole else results.evaluation
     rows = rows.assign(exact_match=value(rows)).dropna(subset="exact_match")

@@ -42,13 +42,10 @@ LATEX = {
 }
 
 
-def render_files(table: Table) -> dict[str, str]:
-    """The table in every format that is written to a file, by extension."""
-    return {
-        "md": render_markdown(table),
-        "tex": render_latex(table),
-        "csv": render_csv(table),
-    }
+def render_files(table: Table, stem: str) -> dict[str, str]:
+    """The table in every format that is written to a file, by the name of the file."""
+    kinds = {"md": render_markdown, "tex": render_latex, "csv": render_csv}
+    return {f"{stem}.{kind}": render(table) for kind, render in kinds.items()}
 
 
 def render_text(table: Table) -> str:
@@ -161,10 +158,7 @@ def frame_csv(frame: pd.DataFrame) -> str:
     Before text that a spreadsheet would compute (`=HYPERLINK(...)`) stands an apostrophe.
     """
     for name in frame.select_dtypes(include=["object", "str"]).columns:
-        if any(_inert(value) is not value for value in frame[name]):
-            frame = frame.assign(**{name: frame[name].map(_inert)})
+        texts = frame[name].astype("str")
+        if (computed := texts.str.startswith(FORMULA).fillna(False)).any():
+            frame = frame.assign(**{name: frame[name].mask(computed, "'" + texts)})
     return frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-
-
-def _inert(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

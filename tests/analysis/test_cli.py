@@ -37,41 +37,40 @@ def test_table_prints_and_writes_everything(
     assert main(["table", "sweeps/depth_ablation.py"]) == 0
     printed = capsys.readouterr().out
     assert "≥20 (2.5x)" in printed
-    paths = [
-        str(Path(first.strip()).with_suffix(suffix))
-        for line in printed.partition("written:\n")[2].splitlines()
-        for first, *others in [line.split(", ")]
-        for suffix in (Path(first).suffix, *others)
-    ]
-    assert {f"results/reports/depth_ablation-laptop/{name}" for name in FILES} <= set(paths)
-    assert all(Path(path).stat().st_size > 100 for path in paths)
-    first = {path: Path(path).read_bytes() for path in paths}
+    folder = Path("results/reports/depth_ablation-laptop")
+    assert f"{folder}/table.md, .tex, .csv\n" in printed
+    first = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert set(first) >= FILES
+    assert all(len(content) > 100 for content in first.values())
     assert main(["table", "depth_ablation", "--out", "elsewhere"]) == 0
-    for path, content in first.items():
-        assert (tmp_path / "elsewhere" / Path(path).name).read_bytes() == content
+    assert {file.name: file.read_bytes() for file in Path("elsewhere").iterdir()} == first
 
 
-def test_a_table_of_a_store_that_cannot_be_written_is_printed(
+def test_a_table_is_printed_before_anything_is_written_or_drawn_and_never_behind_a_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    results = str(build_store(tmp_path).root)
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    assert main(["table", "depth_ablation", "--results", results]) == 0
-    said = capsys.readouterr()
-    assert "≥20 (2.5x)" in said.out
-    assert "not written, the results folder cannot be written: " in said.err
-    assert "Read-only file system" in said.err
-    there = ["table", "depth_ablation", "--results", results, "--out", str(tmp_path / "out")]
-    assert main(there) == 2
-    monkeypatch.undo()
-    (tmp_path / "theirs").mkdir()
+    def draw_none(results: object) -> None:
+        raise ValueError("no figure today")
+
+    words = ["table", "depth_ablation", "--results", str(build_store(tmp_path).root)]
+    for place, stop, error in (
+        ("pathlib.Path.mkdir", refuse, "Read-only file system"),
+        ("analysis.figures.choose.draw_figures", draw_none, "no figure today"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, stop)
+            assert main(words) == 2
+        said = capsys.readouterr()
+        assert "≥20 (2.5x)" in said.out
+        assert error in said.err
+    assert (tmp_path / "reports" / "depth_ablation-laptop" / "table.csv").exists()
+    (tmp_path / "reports").rename(tmp_path / "theirs")
     (tmp_path / "reports").symlink_to(tmp_path / "theirs")
-    assert main(["table", "depth_ablation", "--results", results]) == 2
+    assert main(words) == 2
     assert "reports is a link, which is not followed" in capsys.readouterr().err
-    assert not list((tmp_path / "theirs").iterdir())
 
 
 def test_the_results_folder_is_that_of_the_sweeps(
@@ -80,9 +79,8 @@ def test_the_results_folder_is_that_of_the_sweeps(
     build_store(tmp_path / "shared")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PCORE_RESULTS", str(tmp_path / "shared"))
-    words = ["trace", "depth_ablation", "coupling, 1 layer", "16"]
+    words = ["compare", "depth_ablation/coupling, 1 layer", "depth_ablation/coupling, 2 layers"]
     assert main(words) == 0
-    assert f"--results {tmp_path / 'shared'}" in capsys.readouterr().out
     Path("elsewhere").mkdir()
     assert main([*words, "--results", "elsewhere"]) == 2  # the option comes first
     assert f"no sweep has been run in {tmp_path / 'elsewhere'}" in capsys.readouterr().err
@@ -91,29 +89,14 @@ def test_the_results_folder_is_that_of_the_sweeps(
     assert f"no sweep has been run in {tmp_path / 'results'}" in capsys.readouterr().err
 
 
-def test_the_table_is_printed_before_any_figure_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    def stop(results):
-        raise ValueError("no figure today")
-
-    monkeypatch.setattr("analysis.figures.choose.draw_figures", stop)
-    results = str(build_store(tmp_path).root)
-    assert main(["table", "depth_ablation", "--results", results]) == 2
-    assert "≥20 (2.5x)" in capsys.readouterr().out
-    assert (tmp_path / "reports" / "depth_ablation-laptop" / "table.csv").exists()
-
-
 def test_compare_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     old, new = build_store(tmp_path / "old"), build_store(tmp_path / "new")
     places = [str(store.root) for store in (old, new)]
     assert main(["compare", *places, "depth_ablation"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "On both sides: 6 cells, 6 with the very same trials. Only in A: none." in printed
     assert "6 of 6 rows are equal: the same counts at every length in every run." in printed
+    assert "Trials with the same id on both sides: 18." in printed
     assert "verdict" not in printed, "no table without rows"
-    assert main(["compare", *places]) == 0, "they have one sweep in common"
-    assert " ".join(capsys.readouterr().out.split()) == printed
     write_better_seed(new)
     out = tmp_path / "changes"
     assert main(["compare", *places, "depth_ablation", "--out", str(out)]) == 0
@@ -142,12 +125,8 @@ def test_without_a_scale_the_only_stored_one_is_taken(
     scales = [usual_scale((tmp_path, n)) for n in names]
     assert scales == ["smoke", "paper", "laptop", "laptop"]
     where = ["--results", str(tmp_path)]
-    for command in (
-        ["trace", "tiny", "NoPE, 3 layers", "12"],
-        ["compare", "tiny/NoPE, 3 layers", "tiny/RoPE, 3 layers"],
-    ):
-        assert main([*command, *where]) == 0
-        assert "smoke" in capsys.readouterr().out
+    assert main(["compare", "tiny/NoPE, 3 layers", "tiny/RoPE, 3 layers", *where]) == 0
+    assert "smoke" in capsys.readouterr().out
     other = build_store(tmp_path / "other")
     assert usual_scale((tmp_path, "tiny"), (other.root, "depth_ablation")) == "laptop"
     store.write_view([row | {"scale": "paper"} for row in rows])
@@ -168,50 +147,6 @@ def test_cells_and_sweeps_of_one_store_are_compared(
     assert "6 of 6 rows are equal" in capsys.readouterr().out
 
 
-def test_changed_sweeps_are_named_where_the_sweep_lacks_a_scale(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    store = build_store(tmp_path)
-    rows = next(iter(store.views().values())).to_pylist()
-    for name, there in (("depth_ablation", "has no scale 'smoke'"), ("tiny", "no sweep 'tiny'")):
-        changed = f"{name}~model.d_ff=64"
-        store.write_view([row | {"sweep": changed, "scale": "smoke"} for row in rows])
-        assert main(["table", name, "--scale", "smoke", "--results", str(tmp_path)]) == 2
-        message = capsys.readouterr().err
-        assert there in message
-        assert message.endswith(f"; changed, at smoke scale: {changed!r}\n")
-
-
-def test_compare_counts_cells_of_one_side_and_cells_with_the_same_trials(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    store = build_store(tmp_path)
-    where = ["depth_ablation", "some", "--results", str(tmp_path)]
-    rows = store.load_view("depth_ablation", "laptop").to_pylist()
-    first, second, *others = CELLS
-    for row in rows:
-        row["sweep"] = "some"
-        row["cell"] = {first: "renamed"}.get(row["cell"], row["cell"])
-    kept = [row for row in rows if (row["cell"], row["seed"]) != (second, 0)]
-    store.write_view(kept)
-    for flags in ([], ["--by-length"]):
-        assert main(["compare", *where, *flags]) == 0
-        printed = " ".join(capsys.readouterr().out.split())
-        assert "On both sides: 5 cells, 4 with the very same trials." in printed
-        assert f"Only in A: 1 ({first}). Only in B: 1 (renamed)." in printed
-        assert "no runs are paired" not in printed
-    store.write_view([row for row in kept if row["seed"] == 1])
-    store.write_view([{**row, "sweep": "other"} for row in kept if row["seed"] == 2])
-    assert main(["compare", "some", "other", "--results", str(tmp_path)]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "No run of A has the seeds of a run of B, so no runs are paired." in printed
-    few = [row for row in rows if row["cell"] == others[-1]]
-    store.write_view([*few, *({**row, "cell": f"cell {i}"} for i in range(7) for row in few)])
-    assert main(["compare", *where]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "Only in B: 7 (cell 0; cell 1; cell 2; cell 3; cell 4; ...)." in printed
-
-
 def write_better_seed(store: Store) -> None:
     """In place of the first seed of NoPE, one that is far better."""
     config = make_config(CELLS["NoPE, 3 layers"][0], 0)
@@ -228,9 +163,12 @@ def test_a_sweep_without_finished_trials_says_so_and_runs_that_diverged_are_zero
     command = ["table", "depth_ablation", "--results", str(tmp_path)]
     write_trial(store, configs[3], "error", error="ValueError: no")
     store.write_view(view_rows({"a": configs[:3], "b": configs[3:]}))
-    assert main(command) == 0
-    assert "nothing to tabulate: 0 of 4 trials done; 1 error, 3 missing" in capsys.readouterr().out
-    assert not (tmp_path / "reports").exists()
+    for flags in ([], ["--metric", "loss"], ["--only", "a"]):
+        assert main([*command, *flags]) == 0
+        printed = capsys.readouterr().out
+        (line,) = [line for line in printed.splitlines() if line.startswith("a ")]
+        assert set(line.split()[1:]) <= {"0/3", "0", "–"}
+    assert "Not counted, missing: 3 of a." in printed
     for config in configs[:3]:
         write_trial(store, config, "diverged")
     assert main(command) == 0

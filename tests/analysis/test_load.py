@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import FRAMES, load_sweep, trained_ranges, unchanged_labels
+from analysis.load import load_sweep, relabel, trained_ranges, unchanged_labels
 from analysis.rows import read_rows
-from pcore.config import trial_id
 from pcore.tasks import Copy
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
     CELLS,
-    PROVENANCE,
     example,
     make_config,
     make_evaluation,
@@ -46,20 +44,6 @@ def test_diverged_counts_as_zero_wherever_its_siblings_were_tested():
     assert (diverged["status"] == "diverged").all()
 
 
-def test_counts_and_order_survive():
-    rows = example(complete=True).evaluation
-    expected = make_evaluation(27.0, 1.2, 1)
-    found = rows[
-        (rows["cell"] == "coupling, 3 layers")
-        & (rows["seed"] == 1)
-        & (rows["checkpoint"] == "last")
-    ]
-    found = found.sort_values("length")
-    assert found["num_correct"].tolist() == [row["num_correct"] for row in expected]
-    assert rows["cell"].drop_duplicates().tolist() == list(CELLS)
-    assert rows["second_length"].isna().all()
-
-
 def test_a_diverged_trial_without_siblings_has_the_lengths_of_its_configuration(tmp_path: Path):
     store = Store(tmp_path)
     fine, bad = make_config({}, 0), make_config({}, 0, max_length=12)
@@ -83,9 +67,7 @@ def test_a_trial_may_serve_two_cells(tmp_path: Path):
 
 def test_a_sweep_changed_by_set_is_compared_under_the_labels_of_its_script():
     results = example()
-    frames = {n: getattr(results, n) for n in FRAMES}
-    longer = {n: f.assign(cell=f["cell"].astype(str) + ", d_ff=64") for n, f in frames.items()}
-    changed = dataclasses.replace(results, **longer)
+    changed = relabel(results, {cell: f"{cell}, d_ff=64" for cell in results.cells})
     assert unchanged_labels(changed, results.cells).cells == results.cells
     assert unchanged_labels(changed, results.cells[1:]).cells == changed.cells  # one is another's
     assert unchanged_labels(results, changed.cells).cells == results.cells
@@ -100,14 +82,11 @@ class Flavoured(Copy):
 
 
 def test_options_of_an_own_task_are_columns_of_the_rows(tmp_path):
-    store, views = Store(tmp_path), []
+    store, cells = Store(tmp_path), {}
     for cell, task in {"sour": Flavoured(flavour="sour"), "plain": Copy()}.items():
-        config = dataclasses.replace(make_config({}, 0), task=task)
-        store.write(config, "ok", PROVENANCE, [], make_evaluation(27.0, 1.2, 1))
-        view = {"sweep": "own", "scale": "smoke", "title": "", "claim": "", "cell": cell}
-        view |= {"cell_order": 0, "trial_id": trial_id(config), "seed": 0, "data_seed": 0}
-        views.append(view)
-    store.write_view(views)
+        cells[cell] = [dataclasses.replace(make_config({}, 0), task=task)]
+        write_trial(store, cells[cell][0], "ok", make_evaluation(27.0, 1.2, 1))
+    store.write_view(view_rows(cells, sweep="own"))
     options = read_rows(tmp_path).groupby("cell")["task.flavour"].unique()
     assert options["sour"].tolist() == ["sour"]
     assert options["plain"].isna().all()

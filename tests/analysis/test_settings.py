@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 from analysis.findings import Numbers
-from analysis.load import Results, load_sweep
+from analysis.load import Results, load_sweep, relabel
 from analysis.settings import (
     OWN,
     Line,
@@ -21,7 +21,7 @@ from analysis.settings import (
     short_name,
     unexplained,
 )
-from analysis.tables.render import render_files, render_text
+from analysis.tables.render import render_markdown, render_text
 from pcore.config import SEEDS, TrialConfig, flatten, override
 from pcore.tasks import TASKS
 from sweeps.commands.catalogue import find_sweep, sweep_names
@@ -150,7 +150,7 @@ def test_rows_of_the_store_compare_as_the_script_does(stored):
     assert sides[0] == sides[1]
 
 
-def test_the_table_shows_differences_with_their_reasons(stored):
+def test_the_table_shows_differences_with_their_reasons_at_paper_scale(stored):
     table = settings_table(stored)
     shown = {row[1].text: [entry.text for entry in row] for row in table.rows}
     assert shown["tested_to"][:4] == ["all", "tested_to", "15", "14"]
@@ -158,11 +158,8 @@ def test_the_table_shows_differences_with_their_reasons(stored):
     assert shown["runs"][4] == "NO REASON GIVEN"  # one run of each cell was stored
     assert "batch_size" not in shown
     assert "batch 800" in table.notes[1]
-    assert "15 rows hold boards" in render_files(table)["md"]
+    assert "15 rows hold boards" in render_markdown(table)
     assert max(map(len, render_text(table).splitlines())) < 400
-
-
-def test_other_scales_and_other_sweeps_have_no_such_table(stored):
     assert settings_table(dataclasses.replace(stored, scale="laptop")) is None
     assert settings_table(dataclasses.replace(stored, sweep="mine")) is None
 
@@ -187,15 +184,10 @@ def test_rows_are_judged_with_the_settings_of_the_script_alone():
     Numbers(with_settings(rope_rows(), **{"eval.num_examples": 5000})).check(rope_rows().cells)
     with pytest.raises(ValueError, match="does not have the published settings: num_heads 4"):
         Numbers(with_settings(rope_rows(), **{"model.num_heads": 4})).check(rope_rows().cells)
-
-
-def test_rows_of_a_cell_that_the_file_does_not_know_are_not_judged():
-    results, old = rope_rows(), "coupled RoPE, not scaled"
-    view, trials = (
-        frame.assign(cell=frame["cell"].replace(old, "new"))
-        for frame in (results.view, results.trials)
-    )
-    renamed = dataclasses.replace(results, view=view, trials=trials)
+    names = {
+        cell: {"coupled RoPE, not scaled": "new"}.get(cell, cell) for cell in rope_rows().cells
+    }
+    renamed = relabel(rope_rows(), names)
     with pytest.raises(ValueError, match="'new' does not have the published settings: cell"):
         Numbers(renamed).check(["new"])
     Numbers(renamed).check(["RoPE, not scaled"])

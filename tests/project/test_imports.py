@@ -44,7 +44,7 @@ LAYERS = {
         ("load",),
         ("statistics", "rows"),
         ("tables",),
-        ("trace", "settings", "figures"),
+        ("settings", "figures"),
         ("findings",),
         ("fill", "report"),
         ("commands",),

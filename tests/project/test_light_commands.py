@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = str(ROOT / "results" / "published" / "laptop")
+ARMS = "encoding_ablation/NoPE encoding_ablation/RoPE"
 HEAVY = (
     *("torch", "pandas", "scipy", "ray", "mlflow", "optuna"),
     *("matplotlib", "seaborn", "sqlalchemy"),
@@ -39,7 +40,7 @@ WITHOUT_TORCH = {
 }
 WITH_PANDAS = {
     "analysis --help": "compare",
-    f"analysis trace encoding_ablation NoPE 24 --results {PUBLISHED}": "NoPE",
+    f"analysis compare {ARMS} --results {PUBLISHED}": "B − A",
 }
 WITH_TORCH = {
     f"sweeps status depth_ablation --results {PUBLISHED} --seeds 2": "coupling, 1 layer",

@@ -14,7 +14,6 @@ OPTIONS = {  # of `analysis table`, on the laptop store
 PRINTED = tuple(
     ("analysis.__main__", *words)
     for words in (
-        ("trace", "depth_ablation", "NoPE, 3 layers", "18", *AT),
         ("compare", "results/published/replication", AT[1], "thousand_digits"),
         ("compare", "results/published/rounding", AT[1], "thousand_digits", "--by-length"),
         ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation/RoPE, 3 layers", *AT),
@@ -50,14 +49,14 @@ def _split(*lines: str) -> Iterable[tuple[str, ...]]:
 
 REFUSED = {
     "analysis.__main__": (
-        *_split("", "table", "report --sweeps", "trace depth_ablation"),
+        *_split("", "table", "report --sweeps"),
         *_split("table depth_ablation --results results/nowhere", "compare a"),
         *_split("table depth_ablation --lengths 1,a"),
         *_split("attention nothing.pt", "fill nothing.md"),
         *_at_store("table depth", "table packing_search", "table depth_ablation --scale paper"),
         *_at_store("table depth_ablation --checkpoint first", "table start_ablation"),
         *_at_store("table depth_ablation --only nothing", "table depth_ablation --lengths 19"),
-        *_at_store("table depth_ablation --metric nothing", "trace depth_ablation NoPE 18"),
+        *_at_store("table depth_ablation --metric nothing"),
         *_at_store("search depth_ablation", "report depth", "select depth_ablation"),
         *_at_store("compare depth_ablation encoding", "compare depth_ablation/a heads_ablation"),
         *_at_store("report --checkpoint first depth_ablation", "report --scale smoke", "page"),
@@ -70,7 +69,6 @@ REFUSED = {
         ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation", *AT),
         ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation/NoPE, 3 layer", *AT),
         ("compare", "depth_ablation/NoPE, 3 layers", "depth_ablation/coupling*", *AT),
-        ("trace", "depth_ablation", "NoPE, 3 layers", "19", *AT),
         ("compare", "depth_ablation/NoPE, 3 layers/seed 0", "depth_ablation", *AT),
     ),
     "sweeps.__main__": (

@@ -185,12 +185,11 @@ def describe_verdict(row: VerdictRow) -> dict[str, Any]:
         "scale": row.scale,
         "verdict": row.verdict,
         "certainty": finding.certainty,
-        "rule": row.rule.text if row.rule else "",
+        "rule": "; and ".join(part.text for part in row.rule or ()),
         "source": finding.source,
         "sweep": finding.sweep,
         "n": decision.n,
         "least_p": None if np.isnan(decision.least_p) else decision.least_p,
-        "oracle": row.oracle,
         "remark": finding.remark,
         "is_weaker": row.is_weaker,
     }

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,9 +18,10 @@ from matplotlib.text import Text
 
 from analysis.figures import bars, captions, curves, maps, style
 from analysis.figures.choose import SweepFigure, draw_figures
-from analysis.load import RUN, Results, load_sweep, no_mechanism
+from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
+from tests.analysis.statistics.test_mechanism import head, with_rows
 from tests.support.rows import analysis_examples as examples
 from tests.support.rows.example_store import CELLS, example
 
@@ -49,15 +49,13 @@ def map_of(axes: Axes) -> np.ndarray:
 
 def with_heads(results: Results, masses: dict[str, float], num_runs: int = 2) -> Results:
     """Analysed runs whose heads show one pattern to this share of the most, the other to half."""
-    rows = []
-    for cell, mass in masses.items():
-        for _, run in results.trials[results.trials["cell"] == cell].head(num_runs).iterrows():
-            names = {"kind": "head", "layer": 0, "head": 0, "level": "significance", "length": 8}
-            for pattern, share in (("next", mass), ("same", mass / 2)):
-                masses_of = {"mass_beyond_bos": 0.8 * share, "most_beyond_bos": 0.8}
-                rows.append({**run[RUN], **names, **masses_of, "pattern": pattern})
-    columns = list(dict.fromkeys([*no_mechanism().columns, "trial_id"]))
-    return dataclasses.replace(results, mechanism=pd.DataFrame(rows).reindex(columns=columns))
+    rows = [
+        (cell, run, head(pattern, 0.8 * share))
+        for cell, mass in masses.items()
+        for run in range(num_runs)
+        for pattern, share in (("next", mass), ("same", mass / 2))
+    ]
+    return with_rows(results, rows)
 
 
 def with_failures(results: Results, shares: dict[str, float]) -> Results:
@@ -257,11 +255,8 @@ def test_labels_of_any_signs_are_drawn_as_they_are(tmp_path: Path):
         assert {"$d_{ff}^$=64"} <= set(root.itertext()) or figure is figures[1]
 
 
-def test_same_frame_same_bytes_and_nothing_global_changes(tmp_path: Path):
+def test_nothing_global_changes():
     before = dict(matplotlib.rcParams)
-    for name in ("a", "b"):
-        style.save(curves.plot_lengths(example()), tmp_path / name)
-    for kind in style.KINDS:
-        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+    style.render(curves.plot_lengths(example()))
     assert dict(matplotlib.rcParams) == before
     assert not sys.modules["matplotlib.pyplot"].get_fignums()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from analysis.figures import style
@@ -22,6 +21,7 @@ from pcore.encodings import ENCODINGS
 from sweeps.baseline import addition
 from sweeps.engine.spec import Cell, arms, axis, grid
 from sweeps.engine.store.store import Store
+from tests.analysis.figures.test_figures import lines_of
 from tests.support.rows import analysis_examples as examples
 from tests.support.rows.example_store import (
     CELLS,
@@ -95,10 +95,6 @@ def make_grid(folder: Path, cells: list[Cell]) -> Results:
     return load_sweep(folder, "grid", "laptop")
 
 
-def lines_of(axes: Axes) -> list:
-    return [line for line in axes.get_lines() if str(line.get_label())[0] != "_"]
-
-
 def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path: Path):
     results = make_grid(tmp_path, grid(BASE, method=METHODS, layers=LAYERS, heads=HEADS))
     facets = find_facets(results)
@@ -109,7 +105,7 @@ def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["coupling", "NoPE"]
     for axes, method in zip(figure.axes, facets.values[0], strict=True):
         places = itertools.product(*facets.values[1:])
-        for line, place in zip(lines_of(axes), places, strict=True):
+        for line, place in zip(lines_of(axes).values(), places, strict=True):
             assert line.get_label() == f"layers {place[0]}, heads {place[1]}"
             curve = medians[medians["cell"] == facets.cells[method, *place]]
             assert line.get_ydata() == pytest.approx(100 * curve["median"])
@@ -130,16 +126,16 @@ def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_p
     figures = {figure.name: figure for figure in draw_figures(results)}
     assert "a panel per method" in figures["lengths"].caption
     for axes in figures["lengths"].figure.axes:
-        names = [line.get_label() for line in lines_of(axes)]
-        assert names == ["reference", "RMSNorm", "LayerNorm"]
-        colors = [line.get_color() for line in lines_of(axes)[1:]]
+        assert list(lines_of(axes)) == ["reference", "RMSNorm", "LayerNorm"]
+        colors = [line.get_color() for line in lines_of(axes).values()][1:]
         assert colors == list(style.OTHER_COLORS[:2]), "norms have no order"
     for axes in plot_lengths(make_grid(tmp_path / "b", grid(BASE, n=NORMS, m=METHODS))).axes:
         colors = [style.METHOD_COLORS[name] for name in ("learned coupled", "NoPE")]
-        assert [line.get_color() for line in lines_of(axes)] == colors, "methods keep theirs"
+        kept = [line.get_color() for line in lines_of(axes).values()]
+        assert kept == colors, "methods keep theirs"
     shaded = make_grid(tmp_path / "c", grid(BASE, n=NORMS, m=METHODS, heads=HEADS))
     for axes in plot_lengths(shaded).axes:
-        shades = [line.get_color().upper() for line in lines_of(axes)]
+        shades = [line.get_color().upper() for line in lines_of(axes).values()]
         assert [shades[0], shades[3]] == colors, "each in two shades, of black the lighter first"
         assert len(set(shades)) == 4
     (axes,) = figures["grid"].figure.axes

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -10,7 +11,7 @@ from analysis.load import RUN, load_sweep, no_mechanism
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.store import Store
-from tests.support.rows.example_store import example
+from tests.support.rows.example_store import build_store, example
 
 COUPLED, NOPE = "coupling, 1 layer", "NoPE, 3 layers"
 
@@ -39,44 +40,31 @@ def cause(length, name, strength):
     return {"kind": "cause", "length": length, "cause": name, "strength": strength}
 
 
-def test_a_pattern_counts_in_the_head_that_shows_it_best():
+def test_a_pattern_counts_in_the_head_that_shows_it_best_averaged_over_levels_of_ids():
     results = example(complete=True)
     rows = [head("next", 0.4, 0), head("next", 0.2, 1), head("same", 0.1, 0), head("same", 0.8, 1)]
     rows.append(head("next", 0.8, 0, length=20))  # a longer length does not count
-    masses = pattern_masses(with_rows(results, [(COUPLED, 0, row) for row in rows]))
-    assert len(masses) == 1
-    run = masses.iloc[0]
-    assert (run["length"], run["cell"]) == (8, COUPLED)
-    assert [run["next"], run["same"], run["pattern"]] == pytest.approx([0.5, 1.0, 0.5])
+    levels = [head("next", 0.8), head("next", 0.4, level="operand"), head("same", 0.8)]
+    runs = [(COUPLED, run, row) for run, of in enumerate((rows, levels)) for row in of]
+    masses = pattern_masses(with_rows(results, runs))
+    assert masses[["length", "cell"]].to_numpy().tolist() == [[8, COUPLED]] * 2
+    found = masses[["next", "same", "pattern"]].to_numpy()
+    assert found == pytest.approx(np.array([[0.5, 1.0, 0.5], [0.75, 1.0, 0.75]]))
 
 
-def test_levels_of_ids_are_averaged():
-    rows = [head("next", 0.8), head("next", 0.4, level="operand"), head("same", 0.8)]
-    masses = pattern_masses(with_rows(example(), [(COUPLED, 0, row) for row in rows]))
-    assert masses.iloc[0]["next"] == pytest.approx(0.75)
-
-
-def test_strengths_are_weighted_by_failures_and_unnamed_causes_count_as_0():
+def test_strengths_are_weighted_by_failures_then_medians_and_unnamed_causes_count_as_0():
     rows = [failures(12, 30), failures(14, 90), failures(16, 0)]
     rows += [cause(12, "position ID", 0.8), cause(14, "early stop", 1.0), cause(14, "start", 0.4)]
     rows += [cause(12, "position ID (width)", 0.6)]  # of two levels the stronger one
-    found = cause_strengths(with_rows(example(), [(COUPLED, 0, row) for row in rows]))
-    assert list(found["cell"]) == [COUPLED]
+    of_runs = [(COUPLED, 0, row) for row in rows]
+    of_runs += [(NOPE, run, failures(12, 10)) for run in range(3)]
+    of_runs += [(NOPE, run, cause(12, "place", x)) for run, x in enumerate((0.2, 0.9, 0.4))]
+    found = cause_strengths(with_rows(example(complete=True), of_runs))
+    assert list(found["cell"]) == [COUPLED, NOPE]
+    assert found["place in answer"].tolist() == [0, 0.4]
     assert found["position ID"].iloc[0] == pytest.approx(0.8 * 30 / 120)
     assert found["start of counting"].iloc[0] == pytest.approx(0.4 * 90 / 120)
     assert "early stop" not in found  # a kind of failure: the bars show it
-
-
-def test_strengths_are_medians_over_runs():
-    rows = [(COUPLED, run, failures(12, 10)) for run in range(3)]
-    rows += [(COUPLED, run, cause(12, "place", x)) for run, x in enumerate((0.2, 0.9, 0.4))]
-    found = cause_strengths(with_rows(example(complete=True), rows))
-    assert found["place in answer"].iloc[0] == pytest.approx(0.4)
-
-
-def test_without_analysed_models_there_is_nothing():
-    assert pattern_masses(example()).empty
-    assert cause_strengths(example()).empty
 
 
 def test_causes_stand_below_their_bar_the_strongest_first():
@@ -92,8 +80,6 @@ def test_causes_stand_below_their_bar_the_strongest_first():
 
 
 def test_rows_of_the_store_come_with_their_run(tmp_path):
-    from tests.support.rows.example_store import build_store
-
     build_store(tmp_path)
     store = Store(tmp_path)
     name = load_sweep(tmp_path, "depth_ablation", "laptop").trials["trial_id"].iloc[0]

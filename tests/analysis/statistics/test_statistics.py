@@ -13,13 +13,12 @@ from statsmodels.stats.proportion import proportion_confint
 from analysis.statistics import runs as statistics
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.runs import wilson_interval
-from analysis.statistics.training import drawn_lengths, length_shares
+from analysis.statistics.training import length_shares
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
 from pcore.tasks.strings import Copy, Parity
-from tests.support.rows.example_store import example
 
 
 @settings(deadline=None, max_examples=20)
@@ -44,23 +43,6 @@ def test_summary_by_hand():
     assert (row["n"], row["median"], row["worst"], row["best"]) == (3, 0.96, 0.2, 1.0)
     assert (row["num_solved"], row["share_solved"]) == (2, pytest.approx(2 / 3))
     assert (row["low"], row["high"], row["interval"]) == (0.2, 1.0, "range")
-
-
-def make_grid() -> pd.DataFrame:
-    """One run on lengths 2 and 4, each with second lengths 1 and 3."""
-    rows = [
-        {"length": length, "second_length": second, "exact_match": value}
-        for length, second, value in [(2, 1, 1.0), (2, 3, 0.99), (4, 1, 1.0), (4, 3, 0.5)]
-    ]
-    common = {"cell": "a", "cell_order": 0, "trial_id": "t", "seed": 0, "data_seed": 0}
-    common |= {"status": "ok", "checkpoint": "last", "range": "test", "num_examples": 200}
-    return pd.DataFrame([common | row for row in rows]).astype({"second_length": "Int64"})
-
-
-def test_with_second_lengths_the_worst_decides():
-    grid = make_grid()
-    assert statistics.run_curves(grid)["exact_match"].tolist() == [0.99, 0.5]
-    assert statistics.run_l95(statistics.run_curves(grid))["l95"].tolist() == [2]
 
 
 def make_cells(tables: dict[str, np.ndarray], seeds: list[tuple[int, int]]) -> pd.DataFrame:
@@ -109,8 +91,8 @@ def test_l95_lies_in_its_interval_and_both_follow_from_the_curve(num_runs: int):
         ends = [median_interval(column) for column in cells[str(cell)].T]
         lengths, medians = range(2, 13, 2), np.median(cells[str(cell)], axis=0)
         assert (row["l95"], row["l95_is_lower_bound"]) == l95_of(lengths, medians)
-        assert row["l95_low"] == l95_of(lengths, [end.low for end in ends])[0]
-        assert row["l95_high"] == l95_of(lengths, [end.high for end in ends])[0]
+        assert row["l95_low"] == l95_of(lengths, [low for low, _ in ends])[0]
+        assert row["l95_high"] == l95_of(lengths, [high for _, high in ends])[0]
         assert row["l95_low"] <= row["l95"] <= row["l95_high"]
 
 
@@ -144,9 +126,3 @@ def test_shares_of_lengths_are_those_that_the_task_draws(task: Task, has_seconds
     drawn = [float((longest == length).float().mean()) for length in found]
     assert list(found) == list(range(3, 13))
     assert list(found.values()) == pytest.approx(drawn, abs=0.007)
-
-
-def test_drawn_lengths_of_a_sweep_are_those_of_its_cells():
-    shares = drawn_lengths(example())
-    assert list(shares) == example().cells
-    assert shares["coupling, 1 layer"] == length_shares(Addition(), 1, 8, False)

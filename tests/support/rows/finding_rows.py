@@ -87,7 +87,7 @@ def as_results(
         checkpoint="last",
         evaluation=evaluation,
         all_evaluation=evaluation,
-        reports=pd.DataFrame(),
+        reports=pd.DataFrame(columns=[*RUN, "step", "loss"]),
     )
 
 

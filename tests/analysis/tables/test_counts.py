@@ -11,7 +11,7 @@ from analysis.load import load_sweep
 from analysis.tables.sweep_tables import ablation_table
 from sweeps.engine.store.store import Store
 
-PUBLISHED = Path(__file__).parents[2] / "results" / "published" / "laptop"
+PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "laptop"
 
 
 def test_every_number_of_the_table_comes_from_runs_that_the_store_holds():
