@@ -208,7 +208,7 @@ def _report(
     command += ["--results", options.results]
     if options.report:  # table and figure for MLflow; the table is long
         subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=False)
-    print(f"every configuration, and a figure: python {' '.join(command)}", flush=True)
+    print(f"every configuration: python {' '.join(command)}", flush=True)
     for line in failed:
         print(f"failed: {line}")
     if failed:
