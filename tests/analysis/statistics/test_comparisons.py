@@ -286,6 +286,19 @@ def test_p_are_corrected_for_all_rows_and_too_few_seeds_show():
     assert crossed["least_p"][0] == 1 - intervals.cover(8, CROSS).coverage > 0.06
 
 
+def test_equal_arms_are_seldom_separated_anywhere_in_a_table():
+    """Two equal arms of 8 runs, tested at 12 lengths (a level of each run, and noise), in tables of
+    one cell and of four: 5 % of tables, and no more by chance than 200 of them allow."""
+    rng, tables = np.random.default_rng(0), 200
+    for cells in (1, 4):
+        found = 0
+        for _ in range(tables):
+            runs = rng.normal(size=(cells, 2, 8, 1)) + rng.normal(size=(cells, 2, 8, 12))
+            p = [intervals.rank_test(*pair.mean(axis=2)) for pair in runs]
+            found += bool((adjust_holm(p) <= 0.05).any())
+        assert found <= 0.05 * tables + 2 * (0.05 * 0.95 * tables) ** 0.5
+
+
 def change(results: Results, **columns: Any) -> Results:
     """Results with these columns of the evaluation changed."""
     return replace(results, evaluation=results.evaluation.assign(**columns))
