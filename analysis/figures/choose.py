@@ -26,7 +26,6 @@ class SweepFigure:
 
 def draw_figures(results: Results) -> Iterator[SweepFigure]:
     """All figures in which the rows of a sweep show something, drawn one at a time."""
-
     facets = find_facets(results)
     are_many = facets is None and len(results.cells) > MOST_CURVES
     if len(results.evaluation):

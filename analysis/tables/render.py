@@ -158,7 +158,9 @@ def frame_csv(frame: pd.DataFrame) -> str:
     Before text that a spreadsheet would compute (`=HYPERLINK(...)`) stands an apostrophe.
     """
     for name in frame.select_dtypes(include=["object", "str"]).columns:
-        texts = frame[name].astype("str")
-        if (computed := texts.str.startswith(FORMULA).fillna(False)).any():
-            frame = frame.assign(**{name: frame[name].mask(computed, "'" + texts)})
+        values = frame[name].unique()
+        computed = [v for v in values if isinstance(v, str) and v.startswith(FORMULA)]
+        if computed:
+            inert = frame[name].replace(computed, [f"'{text}" for text in computed])
+            frame = frame.assign(**{name: inert})
     return frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

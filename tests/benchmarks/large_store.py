@@ -2,8 +2,8 @@
 
 Writes synthetic shards, then runs the commands of users as processes of their own and prints what
 each took: core seconds (user and system, which other work on the machine changes little), wall
-seconds and the most memory. The exit code is 1 if a limit is missed;
-limits are in wall seconds, which only an idle machine can show.
+seconds and the most memory. The exit code is 1 if a limit is missed; limits are in wall seconds,
+which only an idle machine can show.
 """
 
 import argparse

@@ -155,8 +155,13 @@ def test_kills_of_a_launch_its_mirror_or_both_leave_no_run_open(tmp_path):
     rng, watch, count = random.Random(1), Watch(tmp_path / "results"), KILLS or 3
     faults: dict[str, object] = {"arms": 10 * count, "steps": 51}
     uri = f"sqlite:///{watch.results / 'mlflow.db'}"
-    mirror = [PYTHON, "-m", "sweeps", "mirror", "--results", str(watch.results)]
     killed = Counter[str]()
+
+    def show() -> None:
+        command = [PYTHON, "-m", "sweeps", "mirror", "--results", str(watch.results)]
+        subprocess.run(command, cwd=ROOT, env=environment(), check=True)
+        assert count_rows(uri, "runs WHERE status = 'RUNNING'") == 0
+
     while watch.kills < count:
         launch = start_whole(watch.results, "--no-report", "--seeds", "1", slow=2.0, **faults)
         try:
@@ -175,14 +180,12 @@ def test_kills_of_a_launch_its_mirror_or_both_leave_no_run_open(tmp_path):
         watch.kills, killed["launch"] = watch.kills + 1, killed["launch"] + 1
         watch.look()
         if victim == "both":
-            subprocess.run(mirror, cwd=ROOT, env=environment(), check=True)
-            assert count_rows(uri, "runs WHERE status = 'RUNNING'") == 0
+            show()
     print(f"{dict(killed)} killed, {len(watch.kept)} of {10 * count} trials finished under them")
     launch = start_whole(watch.results, "--no-report", "--seeds", "1", **faults)
     assert launch.wait() == 0, launch.output
     watch.check_end(10 * count)
-    subprocess.run(mirror, cwd=ROOT, env=environment(), check=True)
-    assert count_rows(uri, "runs WHERE status = 'RUNNING'") == 0
+    show()
     check_shown(uri, 10 * count)
 
 
