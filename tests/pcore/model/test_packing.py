@@ -11,7 +11,7 @@ import torch
 from pcore.batch import NO_TARGET, cut_batch
 from pcore.config import make_generator, override
 from pcore.data import TrainingData
-from pcore.encodings.apart import GAP, draw_apart
+from pcore.encodings.apart import GAP, draw_apart, needed_ids
 from pcore.flops import count_train_flops
 from pcore.model import make_model
 from pcore.packing import find_rows, phases
@@ -255,6 +255,15 @@ def test_starts_are_uniform_over_all_allowed_ones(wrapped, largest):
     chi_square = sum((found[starts] - EXPECTED) ** 2 / EXPECTED for starts in every)
 
     assert chi_square < len(every) + 5 * (2 * len(every)) ** 0.5
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_as_few_ids_as_needed_are_enough(wrapped):
+    largest = (3, 1, 4, 1)
+    limit = needed_ids(largest, wrapped)
+    for starts in draw(largest, limit, wrapped, 200).tolist():
+        assert allowed(starts, largest, limit, wrapped)
+        assert not allowed(starts, largest, limit - 1, wrapped)
 
 
 @pytest.mark.parametrize("name", ["coupled", "on a line", "two levels", "RoPE"])

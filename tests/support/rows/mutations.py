@@ -86,8 +86,9 @@ class Mutator:
     def mutate(self, root: Path) -> str:
         """Change something below a store; what was done, in words."""
         kinds: list[Callable[[Path], str]] = [self.flip] * 6
-        kinds += [self.cut, self.blank, self.swap, self.copy, self.link, self.pipe]
+        kinds += [self.cut, self.blank, self.extend, self.swap, self.copy, self.link, self.pipe]
         kinds += [self.link_folder, self.small_file, self.foreign, self.impossible, self.impossible]
+        kinds += [self.stray]
         return self.rng.choice(kinds)(root)
 
     def _file(self, root: Path, below: str = "") -> Path:
@@ -117,6 +118,11 @@ class Mutator:
         data[at : at + size] = bytes(len(data[at : at + size]))
         file.write_bytes(data)
         return f"blank in {file.relative_to(root)}"
+
+    def extend(self, root: Path) -> str:
+        file = self._file(root)
+        file.write_bytes(file.read_bytes() + self.rng.randbytes(self.rng.randrange(1, 99)))
+        return f"extend {file.relative_to(root)}"
 
     def swap(self, root: Path) -> str:
         folder = self.rng.choice(("trials", "views", "mechanism", "packs", ""))
@@ -198,3 +204,13 @@ class Mutator:
             table = table.set_column(table.column_names.index(column), column, new)
         pq.write_table(table, file)
         return f"impossible {column} in {file.relative_to(root)}"
+
+    def stray(self, root: Path) -> str:
+        """A file or folder that nobody expects."""
+        folder = root / self.rng.choice(("trials", "views", "packs", "running", "mechanism"))
+        name = self.rng.choice(
+            ("x.json", "garbage.parquet", "no-scale.parquet", "...json", "-.parquet")
+        )
+        if not (folder / name).exists():
+            (folder / name).write_bytes(self.rng.choice([*JSON, b"PAR1", b"PAR1PAR1"]))
+        return f"stray {folder.name}/{name}"
