@@ -25,10 +25,11 @@ Draw: TypeAlias = Callable[[Path], Iterable[Path]]  # figures into a folder
 def show_table(options: argparse.Namespace) -> int:
     """Print the table; write it in all formats, and every figure."""
     results = load.load_sweep(options.results, *_view(options), options.checkpoint)
+    name = f"{results.sweep}-{results.scale}"
     if options.over and not options.metric:
         raise ValueError("--over needs a --metric, e.g. exact_match")
     if options.metric or options.only or options.lengths:
-        _write_table(*_select(results, options), f"{results.sweep}-{results.scale}", options)
+        _write_table(*_select(results, options), name, options)
     else:
 
         def draw(folder: Path) -> Iterable[Path]:
@@ -36,7 +37,6 @@ def show_table(options: argparse.Namespace) -> int:
 
             return draw_files(results, folder)
 
-        name = f"{results.sweep}-{results.scale}"
         _write_table(*files.table_files(results), draw, name, options)
     return 0
 

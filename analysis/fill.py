@@ -2,7 +2,6 @@
 
 A block starts with a comment that names its content and ends with another:
 
-    <!-- pcore table SWEEP SCALE RESULTS -->              the table with its notes
     <!-- pcore figure SWEEP SCALE RESULTS NAME FILE -->   the figure NAME, written to FILE.png
     <!-- pcore ranges SWEEP LENGTHS -->                   worst to best run, a line per cell
     <!-- pcore value SWEEP CELL LENGTH WHICH -->          a number: worst, median, best, ends, runs
@@ -11,7 +10,7 @@ A block starts with a comment that names its content and ends with another:
 SWEEP SCALE RESULTS may be SWEEP alone: laptop, results/published/laptop; CELL is quoted if it has
 spaces, and may be a pattern; LENGTHS are separated by commas. RESULTS is relative to the working
 folder, FILE to the folder of the Markdown file. The text between the two comments is replaced, so
-that no number is typed by hand. A note that stands below an earlier table of the page is left out.
+that no number is typed by hand.
 """
 
 import re
@@ -27,18 +26,17 @@ from analysis.figures import style
 from analysis.figures.choose import draw_figures
 from analysis.load import Results
 from analysis.statistics.cells import cells_of
-from analysis.tables import render
-from analysis.tables import sweep_tables as tables
+from analysis.tables import table
 
 START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n?")
 END = "<!-- /pcore -->"
 PUBLISHED = ("laptop", "results/published/laptop")
 # How many words a block has after SWEEP SCALE RESULTS.
-EXTRA = {"table": 0, "figure": 2, "ranges": 1, "value": 3}
+EXTRA = {"figure": 2, "ranges": 1, "value": 3}
 WHICH: dict[str, Callable[[pd.Series], str]] = {
-    "worst": lambda shares: tables.percent(shares.min()),
-    "median": lambda shares: tables.percent(shares.median()),
-    "best": lambda shares: tables.percent(shares.max()),
+    "worst": lambda shares: table.percent(shares.min()),
+    "median": lambda shares: table.percent(shares.median()),
+    "best": lambda shares: table.percent(shares.max()),
     "ends": lambda shares: _ends(shares),
     "runs": lambda shares: str(len(shares)),
 }
@@ -52,7 +50,6 @@ def fill(file: Path, draw: bool = True) -> str:
     """
     text, parts = file.read_text(encoding="utf-8"), list[str]()
     read = cache(load.load_sweep)  # several blocks of a page show the same sweep
-    notes = set[str]()  # those that the page has said
     while start := START.search(text):
         old, end, rest = text[start.end() :].partition(END)
         if not end or START.search(old):
@@ -61,9 +58,7 @@ def fill(file: Path, draw: bool = True) -> str:
             filled = _fill_block(shlex.split(start["words"]), file, draw, read)
         except ValueError as error:
             raise ValueError(f"{file}: {start[0].strip()}: {error}") from None
-        lines = [line for line in filled.splitlines(keepends=True) if line not in notes]
-        notes |= {line for line in lines if line.startswith("- ")}
-        parts += [text[: start.end()], *lines, END]
+        parts += [text[: start.end()], filled, END]
         text = rest
     if END in text:
         raise ValueError(f"{file}: {END} without a beginning")
@@ -83,8 +78,6 @@ def _fill_block(words: Sequence[str], file: Path, draw: bool, read: Callable[...
     results = read(place, sweep, scale)
     given = rest[len(where) :]
     match kind:
-        case "table":
-            return render.render_markdown(tables.ablation_table(results))
         case "figure":
             return _figure(results, given[0], given[1], file, draw)
         case "value":
@@ -111,8 +104,8 @@ def _ranges(results: Results, lengths: Sequence[int]) -> str:
     lines = list[str]()
     for cell in results.cells:
         at = runs[runs["cell"] == cell].groupby("length")["exact_match"]
-        shown = [_ends(at.get_group(n)) if n in at.groups else tables.DASH for n in lengths]
-        if set(shown) != {tables.DASH}:
+        shown = [_ends(at.get_group(n)) if n in at.groups else table.DASH for n in lengths]
+        if set(shown) != {table.DASH}:
             lines.append(f"| {cell} | {' | '.join(shown)} |")
     head = f"| cell | {' | '.join(f'{n:,}' for n in lengths)} |"
     return "\n".join([head, "|:--|" + "--:|" * len(lengths), *lines, ""])
@@ -120,7 +113,7 @@ def _ranges(results: Results, lengths: Sequence[int]) -> str:
 
 def _ends(shares: pd.Series) -> str:
     """Worst to best in %, such as 98.1-100; one number if they agree."""
-    ends = (tables.percent(end).removesuffix(".0") for end in (shares.min(), shares.max()))
+    ends = (table.percent(end).removesuffix(".0") for end in (shares.min(), shares.max()))
     return "–".join(dict.fromkeys(ends))
 
 

@@ -105,5 +105,4 @@ def _tidy(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
     axes = list(dict.fromkeys(name for place in places.values() for name in place))
     where = {f"axis.{name}": [places[cell].get(name) for cell in tidy["cell"]] for name in axes}
     first = {"sweep": results.sweep, "scale": results.scale, "cell": tidy["cell"], **where}
-    rest = tidy.drop(columns=[*CELL])
-    return pd.concat([pd.DataFrame(first, index=tidy.index), rest], axis=1)
+    return pd.concat([pd.DataFrame(first, index=tidy.index), tidy.drop(columns=CELL)], axis=1)

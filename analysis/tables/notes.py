@@ -112,8 +112,7 @@ def _share(coverage: float) -> str:
 
 def _describe_ranges(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
-    trained = trained_ranges(results)
-    spans = sorted(set(trained.values()))
+    spans = sorted(set(trained_ranges(results).values()))
     weighted = "train: EM over these, weighted by how often each is the longest of an example"
     if len(spans) == 1:
         text = f"Trained on lengths {_span(*spans[0])} ({weighted})"
