@@ -33,17 +33,26 @@ def add_small_print(
 
 
 def length_label(results: Results) -> str:
-    """What the length of a problem counts, where all tasks of the sweep count the same."""
-    names = {TASKS[task].size_names[0] if task in TASKS else "length" for task in _tasks(results)}
-    unit = names.pop() if len(names) == 1 else "length"
+    """What the length of a problem counts."""
+    unit = size_names(results)[0]
     return "length" if unit == "length" else f"length ({unit})"
 
 
 def size_names(results: Results) -> tuple[str, str]:
-    """What length and second length mean in the task of the sweep."""
-    tasks = _tasks(results)
-    names = TASKS[tasks[0]].size_names if len(tasks) == 1 and tasks[0] in TASKS else ()
-    return (names[0], names[1]) if len(names) > 1 else ("length", "second length")
+    """What length and second length count, each where all tasks of the sweep count the same."""
+    sizes = [TASKS[task].size_names if task in TASKS else () for task in _tasks(results)]
+    first = {names[0] if names else "length" for names in sizes}
+    second = {names[1] if len(names) > 1 else "second length" for names in sizes}
+    return (
+        first.pop() if len(first) == 1 else "length",
+        second.pop() if len(second) == 1 else "second length",
+    )
+
+
+def has_second_lengths(results: Results) -> bool:
+    """Whether examples were tested at several second lengths."""
+    seconds = results.evaluation.groupby("length")["second_length"].nunique()
+    return bool((seconds > 1).any())
 
 
 def describe_counts(counts: Iterable[int]) -> str:
@@ -93,5 +102,6 @@ def factor_text(factor: float) -> str:
 
 
 def _tasks(results: Results) -> list[str]:
-    """The tasks of a sweep, in its order."""
-    return [str(task) for task in results.trials["task.name"].dropna().unique()]
+    """The tasks of a sweep, in its order; own ones by the name of their class."""
+    names = results.trials["task.name"].dropna().unique()
+    return [str(name).rpartition(":")[2] for name in names]

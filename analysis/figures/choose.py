@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from analysis.figures import bars, curves, maps, style
-from analysis.figures.captions import size_names
+from analysis.figures.captions import has_second_lengths, size_names
 from analysis.figures.looks import find_facets
 from analysis.load import Results
 from analysis.tables.sweep_tables import choose_lengths
@@ -40,7 +40,7 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
         if facets and choose_lengths(results).solve is not None:
             text = f"Exact match beyond the trained lengths over {', '.join(facets.names)}."
             yield SweepFigure(name="grid", caption=text, figure=maps.plot_grid(results, facets))
-        if maps.has_second_lengths(results):
+        if has_second_lengths(results):
             first, second = size_names(results)
             text = f"Exact match over {first} and {second}, a panel per cell."
             yield SweepFigure(name="map", caption=text, figure=maps.plot_second_lengths(results))

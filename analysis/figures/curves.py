@@ -29,7 +29,9 @@ from analysis.figures.captions import (
     describe_factor,
     explain_band,
     factor_text,
+    has_second_lengths,
     length_label,
+    size_names,
 )
 from analysis.figures.looks import LOG_SPAN, Look, Panel, find_facets, make_panels
 from analysis.load import COUNTED, Results, trained_ranges
@@ -69,6 +71,8 @@ def plot_lengths(results: Results) -> Figure:
             axes.text(0.97, 0.8, text, color=style.GREY, transform=axes.transAxes, **look)
 
     notes = [describe_counts(curves["n"]), "dashed: 95\u00a0%"]
+    if has_second_lengths(results):
+        notes.append(f"each {size_names(results)[0]}: at its worst {size_names(results)[1]}")
     if len(panels) == 1 and len(set(trained_ranges(results).values())) != 1:
         notes.append("dotted: longest trained length of each cell")
     if len(panels) == 1 and unfitted:

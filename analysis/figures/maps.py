@@ -35,12 +35,6 @@ MOST_TICKS = 12  # of a map over two lengths
 TICK_LETTERS = 60  # that fit below a map of the whole width
 
 
-def has_second_lengths(results: Results) -> bool:
-    """Whether examples were tested at several second lengths."""
-    seconds = results.evaluation.groupby("length")["second_length"].nunique()
-    return bool((seconds > 1).any())
-
-
 def plot_cells(results: Results) -> Figure:
     """Exact match of every cell at every length beyond the trained ones, those that reach furthest
     on top (by the sum over lengths); the first column is the train EM of the table.
@@ -134,7 +128,7 @@ def plot_second_lengths(results: Results) -> Figure:
     by_cell = {cell: pd.DataFrame(medians.loc[cell]) for cell in cells}
     maps = {c: m.reindex(index=seconds[::-1], columns=lengths) for c, m in by_cell.items()}
     across = min(ACROSS, len(cells))
-    height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.35
+    height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.55
     notes = ["median over runs of exact match in %", "outlined: trained"]
     notes += ["grey: not tested"] if any(m.isna().any(axis=None) for m in maps.values()) else []
     notes += [describe_counts(rows.groupby("cell")["trial_id"].nunique())]

@@ -169,6 +169,7 @@ def test_the_page_is_sound_alone_and_obeys_no_text_of_a_row(page: Path):
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
     assert re.findall(r"sha256-([^&]*)&#39;", text.partition("</head>")[0]) == hashes
+    assert "content=\"default-src 'none'; img-src data:; style-src" in text  # maps have bars
     assert text.count("<script") == text.count("</script>") == len(scripts) + 1 == 4
     assert HOSTILE in found.all("button")
     assert HOSTILE in json.dumps(read_data(text)).replace('\\"', '"')
