@@ -425,7 +425,7 @@ class Numbers:
             shown = f"{_share(runs.median())} (runs {percent(runs.min())} to {_share(runs.max())})"
             return Measured(value=runs.median(), num_runs=len(runs), shown=shown)
         if name == "ceiling":
-            ceiling = count_ceiling(int(place)).share
+            ceiling = float(count_ceiling(int(place)))
             return Measured(value=ceiling, num_runs=0, shown=f"{100 * ceiling:.3g} % at {place}")
         if name == "above ceiling":
             return self._measure_ceilings(cell, [int(n) for n in place.split(",")])
@@ -511,7 +511,7 @@ class Numbers:
         missing = "" if all(row["n"] for row in places) else "not all lengths were tested"
         if not learned >= FLOOR:  # it stays below any ceiling
             missing = missing or f"nothing was learned: {_share(learned)} at 1 digit"
-        limits = [count_ceiling(m).share for m in digits]
+        limits = [float(count_ceiling(m)) for m in digits]
         above = [
             (row["best"] - limit) / sqrt(limit * (1 - limit) / max(row["num_examples"], 1))
             for row, limit in zip(places, limits, strict=True)

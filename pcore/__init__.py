@@ -62,22 +62,14 @@ __all__ = [
     "validate",
 ]
 
-_HOMES = {
-    "pcore.config": ("TrialConfig", "flatten", "override", "trial_id", "unflatten"),
-    "pcore.evaluation": ("LengthResult", "evaluate_lengths"),
-    "pcore.decoding": ("Solution", "solve"),
-    "pcore.checkpoint": ("load_model", "save_model"),
-    "pcore.model": ("Transformer", "make_model"),
-    "pcore.training": ("Diverged", "Report", "train"),
-    "pcore.validation": ("validate",),
-}
+_HOMES = ("config", "validation", "evaluation", "decoding", "checkpoint", "training")
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, from the module that defines it."""
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(module), name)
+    """A public name, from the first module that has it: only `config` does without torch."""
+    if name in __all__:
+        modules = (import_module(f"pcore.{home}") for home in _HOMES)
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
     raise AttributeError(f"module 'pcore' has no attribute {name!r}")
 
 

@@ -8,19 +8,13 @@ in evaluation: they tell the model where a token is, never what to write.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
-from pcore.batch import target_places
 from pcore.config import TrialConfig
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.evaluation import autocast, evaluating
 from pcore.model import Cache, Transformer
 from pcore.tasks.base import Batch, Task
-from pcore.vocab import PAD_TOKEN
-
-TOKENS_PER_BATCH = 8192  # of one batch that is decoded together; does not change results
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,8 +43,8 @@ def solve(model: Transformer, config: TrialConfig, query: str) -> Solution:
     task = config.task.for_query(query).at_test()
     batch = task.encode(query)
     _check_reach(batch, task, config, query)
-    predicted = _symbols(decode_freely(model, batch, config, task)[0], task)
-    truth = _symbols(batch.tokens[0][batch.response_mask[0]], task)
+    predicted = tuple(task.vocab.decode(decode_freely(model, batch, config, task)))
+    truth = tuple(task.vocab.decode(batch.tokens[0][batch.response_mask[0]].tolist()))
     stopped = task.eos in predicted
     response = predicted[: predicted.index(task.eos)] if stopped else predicted
     return Solution(query=query, response=response, truth=truth[:-1], stopped=stopped)
@@ -59,49 +53,28 @@ def solve(model: Transformer, config: TrialConfig, query: str) -> Solution:
 @torch.no_grad()
 def decode_freely(
     model: Transformer, batch: Batch, config: TrialConfig, task: Task | None = None
-) -> Int[Tensor, "B R"]:
-    """Predicted tokens at the target places of each example, on the CPU; PAD after EOS.
+) -> list[int]:
+    """What the model writes after the query of a single example: tokens up to EOS, or as many as
+    the truth has.
 
     Only BOS and query of `batch` are read; its layout gives the position IDs and the number of
-    targets. A row that has not stopped after all its targets is left as it is.
-    task: the task as it posed the batch, if its options differ from those of the configuration.
+    targets. task: as it posed the batch, if its options differ from those of the configuration.
     """
-    task = task or config.task
+    task, device = task or config.task, model.embedding.device
     ids = test_position_ids(select_relative_ids(batch, config.position, task), config.position)
-    places, real = target_places(batch.response_mask)
-    predicted = torch.full(places.shape, PAD_TOKEN)
-    num_rows = max(1, TOKENS_PER_BATCH // batch.tokens.shape[1])
-    eos = task.vocab.index[task.eos]
-    with evaluating(model, config.eval.attention_factor):
-        for first in places[:, 0].unique().tolist():  # the cache wants contexts of one length
-            for rows in (places[:, 0] == first).nonzero().squeeze(1).split(num_rows):
-                num_targets = int(real[rows].sum(dim=1).max())
-                context = batch.tokens[rows, : first + 1]
-                predicted[rows, :num_targets] = _decode(model, context, ids[rows], num_targets, eos)
-    return predicted.masked_fill(~real, PAD_TOKEN)
-
-
-def _decode(
-    model: Transformer,
-    context: Int[Tensor, "B C"],
-    ids: Int[Tensor, "B T P"],
-    num_targets: int,
-    eos: int,
-) -> Int[Tensor, "B N"]:
-    """N tokens that greedily follow contexts of one length."""
-    device, num_context = model.embedding.device, context.shape[1]
-    tokens, ids = context.to(device), ids.to(device)
+    targets = batch.response_mask[0].nonzero().flatten().tolist()
+    tokens, ids = batch.tokens[:, : targets[0]].to(device), ids.to(device)
     cache: Cache = {}
-    stopped = torch.zeros(len(tokens), dtype=torch.bool, device=device)
-    found: list[Tensor] = []
-    for step in range(num_targets):
-        with autocast(device):
-            logits = model(tokens, ids[:, : num_context + step], cache=cache)
-        token = logits[:, -1].float().argmax(dim=1).masked_fill(stopped, PAD_TOKEN)
-        stopped = stopped | (token == eos)
-        found.append(token)
-        tokens = token.unsqueeze(1)
-    return torch.stack(found, dim=1).cpu()
+    found: list[int] = []
+    with evaluating(model, config.eval.attention_factor):
+        for end in targets:
+            with autocast(device):
+                logits = model(tokens, ids[:, :end], cache=cache)
+            tokens = logits[:, -1:].float().argmax(dim=2)
+            found.append(int(tokens))
+            if found[-1] == task.vocab.index[task.eos]:
+                break
+    return found
 
 
 def _check_reach(batch: Batch, task: Task, config: TrialConfig, query: str) -> None:
@@ -117,7 +90,3 @@ def _check_reach(batch: Batch, task: Task, config: TrialConfig, query: str) -> N
             raise ValueError(
                 f"the model has position IDs up to {limit}, below {need}, which {query!r} needs"
             )
-
-
-def _symbols(tokens: Int[Tensor, " N"], task: Task) -> tuple[str, ...]:
-    return tuple(task.vocab.decode(tokens.tolist()))

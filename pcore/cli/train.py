@@ -175,14 +175,13 @@ def _find_state(file: Path, config: TrialConfig) -> dict[str, Any] | None:
 def _stop_politely() -> Generator[list[bool]]:
     """A list that is filled by the first Ctrl-C; the second one ends the program at once."""
     stop: list[bool] = []
-    before = signal.getsignal(signal.SIGINT)
 
     def on_interrupt(*_: object) -> None:
         stop.append(True)
         signal.signal(signal.SIGINT, before)
         print("\nstopping after this step (press Ctrl-C again to stop now, without saving)")
 
-    signal.signal(signal.SIGINT, on_interrupt)
+    before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield stop
     finally:

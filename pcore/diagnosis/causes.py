@@ -52,12 +52,9 @@ def name_causes(diagnosis: Diagnosis) -> tuple[Cause, ...]:
     weighed = [(_weigh(breakdown, diagnosis), breakdown) for breakdown in diagnosis.breakdowns]
     weighed.sort(key=lambda entry: (-round(entry[0], 1), _rank(entry[1].name)))
     for strength, breakdown in weighed:
-        if strength < LEAST:
-            continue
-        sentence = (
-            f"{_describe(breakdown)} Explains {percent(breakdown.explained)} of the variance."
-        )
-        causes.append(Cause(name=breakdown.name, strength=strength, sentence=sentence))
+        if strength >= LEAST:
+            sentence = _describe(breakdown)
+            causes.append(Cause(name=breakdown.name, strength=strength, sentence=sentence))
     return tuple(causes)
 
 
@@ -105,7 +102,8 @@ def _describe(breakdown: Breakdown) -> str:
     where = phrase.format(keys) + breakdown.name.removeprefix(stem)
     rest = _share(breakdown, set(breakdown.keys) - {*bad})
     text = f"Wrong in {_share(breakdown, bad)} of {breakdown.unit} {where}, in {rest} of all others"
-    return f"{text} ({breakdown.asked})."
+    explained = percent(breakdown.explained)
+    return f"{text} ({breakdown.asked}). Explains {explained} of the variance."
 
 
 def _share(breakdown: Breakdown, keys: Iterable[int]) -> str:
@@ -123,5 +121,4 @@ def _stem(name: str) -> str:
 
 
 def _rank(name: str) -> int:
-    names = list(PHRASES)
-    return names.index(_stem(name)) if _stem(name) in names else len(names)
+    return [*PHRASES, _stem(name)].index(_stem(name))

@@ -8,7 +8,7 @@ digits, leading digits 1-9 (of one digit too: 81 pairs at m = 1, as published), 
 number of pairs that this answer fits.
 """
 
-from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -16,21 +16,9 @@ import numpy as np
 MAX_DIGITS = 4  # already 81 million pairs
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """At most `num_right` of the `num_pairs` pairs of m-digit operands are added rightly."""
-
-    num_right: int
-    num_pairs: int
-
-    @property
-    def share(self) -> float:
-        return self.num_right / self.num_pairs
-
-
 @cache
-def count_ceiling(num_digits: int) -> Ceiling:
-    """The ceiling for operands of `num_digits` digits each."""
+def count_ceiling(num_digits: int) -> Fraction:
+    """The share of the pairs of operands of `num_digits` digits each that can be added rightly."""
     if not 1 <= num_digits <= MAX_DIGITS:
         raise ValueError(f"num_digits={num_digits} is not between 1 and {MAX_DIGITS}")
     operands = np.arange(10 ** (num_digits - 1), 10**num_digits)
@@ -45,4 +33,4 @@ def count_ceiling(num_digits: int) -> Ceiling:
     counts = 2 * counts
     np.subtract.at(counts, same, 1)  # a pair of equal operands has no mirror image
     starts = np.flatnonzero(np.diff(pairs // num_sums, prepend=-1))
-    return Ceiling(int(np.maximum.reduceat(counts, starts).sum()), len(operands) ** 2)
+    return Fraction(int(np.maximum.reduceat(counts, starts).sum()), len(operands) ** 2)

@@ -12,22 +12,23 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from pcore.batch import target_places
 from pcore.config import TrialConfig, make_generator
+from pcore.encodings.position_ids import test_position_ids
 from pcore.registry import name_of
+from pcore.settings import PositionConfig
 from pcore.tasks import TASKS
 from pcore.tasks.addition import Addition
-from pcore.tasks.base import NO_ID, Batch, Task
+from pcore.tasks.base import Batch, Task
 from pcore.tasks.multiplication import Multiplication
 from pcore.theory import addition, multiplication
 from pcore.theory.formal import FormalTransformer
 
 MAX_BITS = 14  # position vectors of 16,384 IDs
 MIN_BITS = 2  # with one bit the vectors of different IDs are not told apart from "no ID"
-ROWS_PER_BATCH = 256
 TOKENS_PER_BATCH = 2**14  # bounds memory, nothing else
 
 
@@ -78,67 +79,39 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Examples that are right in every token."""
-
-    num_right: int = 0
-    num_examples: int = 0
-    margin: float = float("inf")  # least lead of a right token's logit over the best wrong one
-
-    def __add__(self, other: "Score") -> "Score":
-        return Score(
-            self.num_right + other.num_right,
-            self.num_examples + other.num_examples,
-            min(self.margin, other.margin),
-        )
-
-    @property
-    def exact(self) -> bool:
-        return self.num_right == self.num_examples
-
-
-def check_random(model: FormalTransformer, task: Task, length: int, num_examples: int) -> Score:
+def check_random(
+    model: FormalTransformer, task: Task, length: int, num_examples: int
+) -> Float[Tensor, " B"]:
     """Random examples of a length, drawn as evaluation draws them."""
     rng = make_generator("construct", type(task).__name__, length, "")
-    score, rows = Score(), _rows_per_batch(task, length)
-    for first in range(0, num_examples, rows):
-        batch = task.sample_length(min(rows, num_examples - first), length, rng)
-        score += check(model, batch)
-    return score
+    at_once = max(1, TOKENS_PER_BATCH // task.num_tokens(length))
+    sizes = [min(at_once, num_examples - first) for first in range(0, num_examples, at_once)]
+    leads = (check(model, task.sample_length(size, length, rng)) for size in sizes)
+    return torch.cat([torch.zeros(0), *leads])
 
 
-def check_hard(model: FormalTransformer, construction: Construction, length: int) -> Score:
+def check_hard(
+    model: FormalTransformer, construction: Construction, length: int
+) -> Float[Tensor, " B"]:
     """The hard cases of a length."""
-    score = Score()
-    for query in construction.hard_queries(length):
-        score += check(model, construction.task.encode(query))
-    return score
+    queries = construction.hard_queries(length)
+    return torch.cat([check(model, construction.task.encode(query)) for query in queries])
 
 
-def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Score:
-    """Arg-max of every target under teacher forcing; equal logits count as wrong."""
+def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Float[Tensor, " B"]:
+    """By example: the least lead of a right token's logit over the best wrong one, under teacher
+    forcing. Above 0 the example is right in every token; equal logits count as wrong.
+    """
     device = model.embedding.device
     places, real = target_places(batch.response_mask)
     targets = batch.tokens.gather(1, places + 1).unsqueeze(2).to(device)
-    ids = position_ids(batch, start)
+    ids = test_position_ids(batch.relative_ids, PositionConfig(test_start=start))
     inputs = (batch.tokens[:, :-1], ids[:, :-1], places)
     logits = model(*(t.to(device) for t in inputs)).double()
     right = logits.gather(2, targets)
     wrong = logits.scatter(2, targets, -torch.inf).amax(dim=2, keepdim=True)
-    margins: Float[Tensor, "B R"] = (right - wrong).squeeze(2).cpu()
-    margins = margins.nan_to_num(-torch.inf, torch.inf, -torch.inf).where(real, torch.inf)
-    worst = margins.amin(dim=1)
-    return Score(int((worst > 0).sum()), len(worst), float(worst.min()))
-
-
-def position_ids(batch: Batch, start: int = 1) -> Int[Tensor, "B T P"]:
-    """Position IDs with counting from `start`, which is 1 in evaluation; 0 for no ID."""
-    return torch.where(batch.relative_ids == NO_ID, 0, batch.relative_ids + start)
-
-
-def _rows_per_batch(task: Task, length: int) -> int:
-    return max(1, min(ROWS_PER_BATCH, TOKENS_PER_BATCH // task.num_tokens(length)))
+    leads = (right - wrong).squeeze(2).cpu().nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    return leads.where(real, torch.inf).amin(dim=1)
 
 
 # As trials ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pcore.config import TrialConfig, canonical, override, trial_id
+from pcore.config import TrialConfig, override, trial_id
 from pcore.conformance import check
 from pcore.registry import source_hash
 from pcore.tasks.strings import Copy
@@ -90,14 +90,6 @@ def test_an_option_that_has_no_column_of_its_type_is_refused_before_anything_run
     (failed,) = check("task", f"{__name__}:Clash")
     assert (failed.name, said in failed.detail) == ("constructs with defaults", True)
     assert trial_id(TrialConfig(task=Opts()))
-
-
-def test_the_file_of_a_class_counts():
-    assert len(source_hash(Opts)) == 16
-
-
-def test_built_in_trials_carry_no_source_hash():
-    assert ".source" not in canonical(TrialConfig())
 
 
 def test_a_class_without_a_file_is_refused():

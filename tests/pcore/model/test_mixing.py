@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from pcore import mixing
+from pcore import model as transformer
 from pcore.batch import cut_batch
 from pcore.config import TrialConfig, canonical, override, trial_id
 from pcore.data import TrainingData
@@ -167,9 +168,9 @@ def test_loops_cost_operations_and_no_parameters(tiny_config):
     ],
     ids=str,
 )
-def test_every_path_has_the_same_losses_and_logits(tiny_config, changes):
-    """Ragged rows, decoding in pieces, queries at targets only; loops with equal tokens shared. Of
-    every encoding, attention and mixer alone: test_conformance.py.
+def test_every_path_has_the_same_losses_and_logits(tiny_config, changes, monkeypatch):
+    """Ragged rows, decoding in pieces, queries at targets only or one by one; loops with equal
+    tokens shared. Of every encoding, attention and mixer alone: test_conformance.py.
     """
     config = override(tiny_config, changes)
     model, batch = make_model(config).double(), TrainingData(config).next_batch()
@@ -181,7 +182,12 @@ def test_every_path_has_the_same_losses_and_logits(tiny_config, changes):
     torch.testing.assert_close(ragged, padded, atol=0, rtol=1e-6)
     whole = model(*batch[:2])
     at = batch.places.unsqueeze(2).expand(-1, -1, whole.shape[2])
-    torch.testing.assert_close(model(*batch[:3]), whole.gather(1, at), atol=1e-6, rtol=1e-6)
+    some = whole.gather(1, at)
+    torch.testing.assert_close(model(*batch[:3]), some, atol=1e-6, rtol=1e-6)
+    monkeypatch.setitem(transformer.SCORE_BYTES, "cpu", 1)  # scores of one query at a time
+    with torch.no_grad():
+        torch.testing.assert_close(model(*batch[:2]), whole, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(model(*batch[:3]), some, atol=1e-6, rtol=1e-6)
     cache, done = {}, 0
     for size in (3, 1, batch.tokens.shape[1] - 4):
         end = done + size

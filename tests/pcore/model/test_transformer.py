@@ -6,11 +6,10 @@ import math
 import pytest
 import torch
 
-from pcore import model as transformer
 from pcore.batch import NO_TARGET
 from pcore.config import TrialConfig, override
 from pcore.data import TrainingData
-from pcore.model import attend, make_model
+from pcore.model import make_model
 from pcore.training import mean_loss
 from tests.support.obvious import forward
 from tests.support.obvious import mean_loss as obvious_loss
@@ -112,44 +111,3 @@ def test_initial_weights_have_the_published_variances(tiny_config):
         assert parameter.var().item() == pytest.approx(variances[kind], rel=spread), name
         assert abs(parameter.mean().item()) < 5 * math.sqrt(variances[kind] / parameter.numel())
     assert seen == set(variances)
-
-
-def test_a_sink_moves_no_other_weight(tiny_config):
-    plain = make_model(tiny_config).state_dict()
-    sunk = make_model(override(tiny_config, {"model.attention_sink": "learned"})).state_dict()
-    assert all(torch.equal(sunk[name], weight) for name, weight in plain.items())
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
-    ],
-    ids=str,
-)
-def test_scores_in_pieces_give_the_same_logits(tiny_config, monkeypatch, changes):
-    _, model, batch = trial(tiny_config, **changes)
-    with torch.no_grad():
-        everywhere, some = model(*batch[:2]), model(*batch[:3])
-        sizes = []
-        monkeypatch.setattr(
-            transformer,
-            "attend",
-            lambda q, *rest: (sizes.append(q.shape[2]), attend(q, *rest))[1],
-        )
-        monkeypatch.setitem(transformer.SCORE_BYTES, "cpu", 4 * 4 * 2 * batch.tokens.shape[1] * 2)
-        torch.testing.assert_close(model(*batch[:2]), everywhere)
-        torch.testing.assert_close(model(*batch[:3]), some)
-    assert 2 in sizes
-
-
-def test_queries_that_begin_at_zero_attend_evenly_and_leave_other_weights_alone(tiny_config):
-    zero = make_model(override(tiny_config, {"model.query_init": "zero"})).state_dict()
-    normal = make_model(tiny_config).state_dict()
-    for name, weight in normal.items():
-        if name.endswith("attention.q"):
-            assert not zero[name].any()
-            assert weight.any()
-        else:
-            assert torch.equal(zero[name], weight)

@@ -10,6 +10,7 @@ import torch
 from pcore.checkpoint import load_model, pack_state, save_model, unpack_state
 from pcore.config import override
 from pcore.data import TrainingData
+from pcore.encodings import ENCODINGS
 from pcore.evaluation import judge, make_held_out_set
 from pcore.model import make_model
 from pcore.settings import OptimConfig
@@ -82,14 +83,22 @@ def test_a_data_seed_does_not_change_the_initial_weights(tiny_config):
     assert all(not torch.equal(weights[n], other[n]) for n in weights if "norm" not in n)
 
 
-def test_all_encodings_start_from_the_same_backbone(tiny_config):
-    arms = [
-        make_model(override(tiny_config, {"position.encoding": name})).state_dict()
-        for name in ("learned", "none", "rotary", "alibi", "t5", "fire", "sinusoidal")
-    ]
-    for arm in arms[1:]:
-        backbone = {n: w for n, w in arm.items() if not n.startswith("encoding.")}
-        assert_same(backbone, {n: arms[0][n] for n in backbone})
+@pytest.mark.parametrize(
+    ("changes", "own"),
+    [
+        *(({"position.encoding": name} | ENCODINGS[name].needs, "encoding.") for name in ENCODINGS),
+        ({"model.attention_sink": "learned"}, "attention.sink"),
+        ({"model.attention": "learned-scale"}, "attention.weigh."),
+        ({"model.query_init": "zero"}, "attention.q"),
+    ],
+    ids=str,
+)
+def test_all_arms_start_from_the_same_backbone(tiny_config, changes, own):
+    config = override(tiny_config, {"model.d_model": 32})  # residues need as many
+    plain, arm = (make_model(override(config, c)).state_dict() for c in ({}, changes))
+    backbone = {name: weight for name, weight in arm.items() if own not in name}
+    assert_same(backbone, {name: plain[name] for name in backbone})
+    assert not any(weight.any() for name, weight in arm.items() if own == "attention.q" in name)
 
 
 @pytest.mark.parametrize("num_examples", [None, 40])
