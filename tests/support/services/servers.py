@@ -61,7 +61,7 @@ def _user_for_postgres() -> dict[str, int | list[int]]:
 
 def create_database(port: int, password: str, log: Path) -> None:
     """An empty database "mlflow", as soon as the server answers."""
-    address = f"postgresql://mlflow:{password}@127.0.0.1:{port}/postgres"
+    address = f"postgresql+psycopg2://mlflow:{password}@127.0.0.1:{port}/postgres"
 
     def is_created() -> bool:
         with contextlib.suppress(sqlalchemy.exc.OperationalError), connect(address) as connection:
