@@ -6,14 +6,10 @@ from functools import cache
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from analysis.findings import (
     Decision,
     Finding,
-    Numbers,
-    Within,
     decide,
     join,
     judge,
@@ -24,7 +20,7 @@ from analysis.findings import (
 from analysis.load import Results
 from sweeps.commands.catalogue import find_sweep, sweep_names
 from tests.analysis.statistics.test_mechanism import head, with_rows
-from tests.support.rows.finding_rows import change, make_results, reach, world
+from tests.support.rows.finding_rows import make_results, reach, world
 
 GOOD, SHORT, BROKEN = ([reach(n)] * 4 for n in (20, 8, 0))
 ALMOST = [reach(8) | {8: 0.5}] * 4  # most of what training draws is wrong
@@ -301,39 +297,3 @@ def test_a_number_holds_of_published_results_and_not_of_broken_models(finding):
     rule = finding.proven or finding.paper
     assert decide(rule, world(finding.sweep, "published")).outcome == "holds"
     assert not decide(rule, world(finding.sweep, "broken")).holds
-
-
-MOVABLE = [
-    (finding, rule)
-    for finding in FINDINGS
-    for whole in (finding.paper, finding.laptop)
-    for rule in whole or ()
-    if isinstance(rule, Within)
-    and rule.metric.startswith(("EM", "L95"))
-    and finding.sweep != "thousand_digits"
-]
-
-
-@given(st.sampled_from(MOVABLE), st.data())
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_a_number_turns_where_one_cell_crosses_its_bound(chosen, data):
-    """Of the published results one cell is moved to its bound and just beyond."""
-    finding, rule = chosen
-    results = world(finding.sweep, "published")
-    cell = data.draw(st.sampled_from(Numbers(results).match(rule.cells)))
-    named = results.evaluation["cell"].isin(Numbers(results).match(*rule.patterns))
-    results = replace(results, evaluation=results.evaluation[named])
-    bound = rule.low if rule.low > -float("inf") else rule.high
-    place = rule.metric.partition("@")[2]
-    if rule.metric == "L95":
-        lengths = sorted(
-            results.evaluation.loc[results.evaluation["cell"] == cell, "length"].unique()
-        )
-        below, above = (max(n for n in lengths if n < bound), min(n for n in lengths if n >= bound))
-        moved = [change(results, cell, "reach", n) for n in (below, above)]
-    else:
-        at = tuple(map(int, place.split("x"))) if "x" in place else int(place)
-        moved = [change(results, cell, at, bound + step) for step in (-0.001, 0.001)]
-    words = [decide((rule,), part).holds for part in moved]
-    expected = [False, True] if rule.low > -float("inf") else [True, False]
-    assert words == expected or (rule.metric == "L95" and rule.high in lengths and words[0])

@@ -16,7 +16,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -37,7 +36,7 @@ from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
 
 ROOT = Path(__file__).parents[2]
-GIGABYTE = 1e9
+MOST_MB = 1000
 SCRIPT = '''"""A sweep of a hundred cells."""
 
 from sweeps.baseline import addition
@@ -63,15 +62,6 @@ VARIED = ("seed", "data_seed", "optim.num_steps", "model.num_heads")
 RANGES = {1: "train", 2: "train", 3: "train", 4: "near", 5: "test", 6: "test"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Used:
-    """What a process took. peak: bytes of resident memory."""
-
-    core: float
-    wall: float
-    peak: float
-
-
 def main() -> int:
     """Print a line per measurement; 1 if a limit is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -87,7 +77,13 @@ def main() -> int:
             child = multiprocessing.get_context("spawn").Process(target=fill, args=work)
             child.start()
             child.join()
-        missed = [*measure_first_read(loose), *measure_commands(many, given.trials)]
+        of = f"{given.trials:,} trials"
+        missed = [
+            *measure(f"first read of {given.loose:,} loose shards", 20, loose, "sweeps", "status"),
+            *measure(f"plan, {of}", 10, many, "sweeps", "plan"),
+            *measure(f"status, {of}", 10, many, "sweeps", "status"),
+            *measure(f"table, {of}", 30, many, "analysis", "table"),
+        ]
     for line in missed:
         print(f"missed: {line}")
     return 1 if missed else 0
@@ -195,69 +191,25 @@ def _pack(store: Store, trials: Sequence[Trial], rows: pa.Table) -> None:
 # The commands
 
 
-def measure_first_read(folder: Path) -> list[str]:
-    """A store that no command has packed yet."""
-    used = run(*sweeps_command("status", folder), "--scale", "smoke")
-    count = len(list((folder / "results" / "trials").glob("*/*.parquet")))
-    return check(f"first read of {count:,} loose shards", used, 20)
-
-
-def measure_commands(folder: Path, count: int) -> list[str]:
-    """Plan, status and table of the packed store."""
-    scale = ("--scale", "smoke")
-    table = [*python("-m", "analysis"), "table", "large", *scale]
-    table += ["--results", str(folder / "results")]
-    plan, status = sweeps_command("plan", folder), sweeps_command("status", folder)
-    return [
-        *check(f"plan, {count:,} trials", run(*plan, *scale), 10),
-        *check(f"status, {count:,} trials", run(*status, *scale), 10),
-        *check(f"table, {count:,} trials", run(*table), 30),
-    ]
-
-
-def python(*words: str) -> list[str]:
-    return [sys.executable, *words]
-
-
-def sweeps_command(name: str, folder: Path) -> list[str]:
-    where = ["--results", str(folder / "results")]
-    return [*python("-m", "sweeps"), name, str(folder / "large.py"), *where]
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-
-def run(*words: str) -> Used:
-    """What a command took. Raises RuntimeError with its last lines if it failed."""
+def measure(what: str, limit: float, folder: Path, *command: str) -> list[str]:
+    """Run a command of users on a store and print what it took; what missed its limit."""
+    sweep = "large" if "table" in command else str(folder / "large.py")
+    words = [sys.executable, "-m", *command, sweep, "--scale", "smoke"]
+    words += ["--results", str(folder / "results")]
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     began = time.monotonic()
     with tempfile.TemporaryFile() as out:
-        child = subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=out, stderr=out)
+        child = subprocess.Popen(words, cwd=ROOT, env=variables, stdout=out, stderr=out)
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         text = out.read().decode()
     if child.returncode:
         raise RuntimeError(f"{' '.join(words)} ended with {child.returncode}: {text[-2000:]}")
-    return Used(
-        core=used.ru_utime + used.ru_stime,
-        wall=time.monotonic() - began,
-        peak=used.ru_maxrss * 1024,
-    )
-
-
-def check(what: str, used: Used, limit: float) -> list[str]:
-    """Print what was measured; what missed its limit."""
-    print(
-        f"{what}: {used.core:.1f} core s, {used.wall:.1f} s, {used.peak / 1e6:.0f} MB",
-        flush=True,
-    )
-    missed = list[str]()
-    if used.wall > limit:
-        missed.append(f"{what}: {used.wall:.1f} s, limit {limit:.0f} s")
-    if used.peak > GIGABYTE:
-        missed.append(f"{what}: {used.peak / 1e6:.0f} MB, limit {GIGABYTE / 1e6:.0f} MB")
-    return missed
+    core, wall, peak = used.ru_utime + used.ru_stime, time.monotonic() - began, used.ru_maxrss / 1e3
+    print(f"{what}: {core:.1f} core s, {wall:.1f} s, {peak:.0f} MB", flush=True)
+    missed = [f"{what}: {wall:.1f} s, limit {limit:.0f} s"] if wall > limit else []
+    return missed + [f"{what}: {peak:.0f} MB, limit {MOST_MB} MB"] * (peak > MOST_MB)
 
 
 if __name__ == "__main__":

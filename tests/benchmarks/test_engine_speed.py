@@ -1,7 +1,7 @@
 """What the engine costs beside the trials: `pytest -m benchmark -s tests/benchmarks`.
 
-Limits: planning 10,000 trials 1 s; on Ray MOST times the overhead of a trial inline. Plans, status
-and tables of a large store: large_store.py.
+On Ray a trial may cost MOST times what it costs inline. Plans, status and tables of a large store:
+large_store.py.
 """
 
 import contextlib
@@ -22,7 +22,6 @@ from sweeps.baseline import addition
 from sweeps.engine.executors import EXECUTORS, Executor, count_cpus
 from sweeps.engine.executors.ray_tune import SCRATCH, tune
 from sweeps.engine.launch.cli import main
-from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Point, Sweep, axis, grid
 from sweeps.engine.store.names import parse_shard
 from sweeps.engine.store.store import Store
@@ -58,15 +57,6 @@ MOST = 1.3  # times what is inline
 def as_urgent(monkeypatch):
     """Ray's workers give way to other processes; beside some, trials inline would seem faster."""
     monkeypatch.setenv("RAY_worker_niceness", "0")
-
-
-def test_planning_10000_trials(tmp_path):
-    began = time.perf_counter()
-    plan = make_plan(MANY, "smoke", "200", Store(tmp_path), priced=False)
-    took = time.perf_counter() - began
-    assert len(plan.to_run) == 10_000
-    record("engine: planning 10,000 trials, empty store", f"{took:.2f} s", "< 1 s")
-    assert took < 1
 
 
 def test_overhead_per_trial(tmp_path):

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
@@ -25,6 +24,7 @@ from tests.support.sweeps.processes import (
     is_trainer,
     job_environment,
     start_fresh,
+    wait_until,
 )
 
 REASON = missing()
@@ -96,13 +96,12 @@ def _start(node: Machine, users: dict[str, str], *options: str, first: str = "tr
 def _wait_for_nodes(head: Machine, users: dict[str, str], number: int) -> None:
     listing = [str(BIN / "ray"), "list", "nodes", "--filter", "state=ALIVE", "--format", "json"]
     listing += ["--address", users["RAY_API_SERVER_ADDRESS"]]
-    deadline = time.time() + 300
-    while time.time() < deadline:
+
+    def count() -> int:
         done = subprocess.run(head.command(*listing), env=users, capture_output=True, text=True)
-        if done.returncode == 0 and done.stdout.count('"node_id"') == number:
-            return
-        time.sleep(1)
-    pytest.fail(f"{number} nodes were not there after five minutes")
+        return done.stdout.count('"node_id"')
+
+    wait_until(lambda: count() == number, 300, 1)
 
 
 def test_a_stranger_without_the_token_is_refused(cluster):
@@ -148,17 +147,16 @@ def _submit(head: Machine, users: dict[str, str], results: Path, *flags: str) ->
 
 def _kill_raylet_at_work(node: Machine, results: Path, driver: subprocess.Popen) -> bool:
     """Whether the raylet was killed in the middle of the sweep, with a trainer on its node."""
-    store, deadline = Store(results), time.time() + 300
-    while time.time() < deadline and driver.poll() is None:
-        commands = {process.pid: _command(process) for process in node.processes()}
-        if store.shards() and any(map(is_trainer, commands.values())):
-            (raylet,) = [
-                pid for pid, text in commands.items() if "raylet/raylet" in text.partition(" ")[0]
-            ]
-            os.kill(raylet, signal.SIGKILL)
-            return True
-        time.sleep(0.05)
-    return False
+    commands = dict[int, str]()
+
+    def is_at_work() -> bool:
+        commands.update({process.pid: _command(process) for process in node.processes()})
+        return bool(Store(results).shards()) and any(map(is_trainer, commands.values()))
+
+    wait_until(lambda: is_at_work() or driver.poll() is not None, 300, 0.05)
+    (raylet,) = [p for p, text in commands.items() if "raylet/raylet" in text.partition(" ")[0]]
+    os.kill(raylet, signal.SIGKILL)
+    return driver.poll() is None
 
 
 def _command(process: psutil.Process) -> str:

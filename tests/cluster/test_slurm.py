@@ -6,7 +6,6 @@ import getpass
 import os
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from sweeps.engine.store.store import Store
 from tests.support.services.machines import Machine, machines, missing
-from tests.support.sweeps.processes import ROOT, check_once, environment
+from tests.support.sweeps.processes import ROOT, check_once, environment, wait_until
 
 REASON = missing("slurmctld", "slurmd", "sbatch", "munged")
 pytestmark = [
@@ -95,10 +94,7 @@ class Slurm:
 
     def wait(self, job: str, *states: str, seconds: float = 600) -> None:
         """Until the job is in one of these states."""
-        deadline = time.time() + seconds
-        while (state := self.state(job)) not in states:
-            assert time.time() < deadline, f"job {job} is {state}, not one of {states}"
-            time.sleep(1)
+        wait_until(lambda: self.state(job) in states, seconds, 1, lambda: self.state(job))
 
 
 @pytest.fixture(scope="module")
@@ -138,10 +134,7 @@ def _start_munge(machine: Machine, folder: Path) -> subprocess.Popen:
     options = [f"--{name}-file={folder}/{name}" for name in ("key", "pid", "log", "seed")]
     options += ["--foreground", "--force", f"--socket={folder}/socket"]
     daemon = _start(machine, folder, "munged", *options)
-    deadline = time.time() + 30
-    while not (folder / "socket").exists():
-        assert time.time() < deadline, (folder / "munged.out").read_text()
-        time.sleep(0.1)
+    wait_until((folder / "socket").exists, 30, told=(folder / "munged.out").read_text)
     return daemon
 
 
@@ -162,21 +155,20 @@ def _start(
 
 def _wait_for_nodes(slurm: Slurm, folder: Path) -> None:
     command = slurm.login.command("sinfo", "--noheader", "--format=%D %T")
-    deadline, shown = time.time() + 60, ""
-    while shown != "2 idle":
-        logs = "\n".join(log.read_text() for log in folder.glob("*.log"))
-        assert time.time() < deadline, f"{shown}\n{logs}"
-        time.sleep(0.5)
+
+    def show() -> str:
         done = subprocess.run(command, env=slurm.variables, capture_output=True, text=True)
-        shown = done.stdout.strip()
+        return done.stdout.strip()
+
+    def tell() -> str:
+        return "\n".join([show(), *(log.read_text() for log in folder.glob("*.log"))])
+
+    wait_until(lambda: show() == "2 idle", 60, 0.5, tell)
 
 
 def check_no_processes(slurm: Slurm) -> None:
     """On the nodes only slurmd is left."""
-    deadline = time.time() + 90
-    while (number := sum(len(node.processes()) for node in slurm.nodes)) > len(slurm.nodes):
-        assert time.time() < deadline, f"{number} processes on {len(slurm.nodes)} nodes"
-        time.sleep(1)
+    wait_until(lambda: all(len(node.processes()) <= 1 for node in slurm.nodes), 90, 1)
 
 
 def check_no_folders(job: str) -> None:
@@ -189,12 +181,8 @@ def test_a_job_out_of_time_continues_on_two_nodes_and_leaves_nothing_behind(slur
     back into the queue and runs only the rest.
     """
     job = slurm.submit(tmp_path, *SCRIPT, "--seeds", "4")
-    store = Store(tmp_path / "results")
-    deadline = time.time() + 400
-    while not store.shards():
-        assert time.time() < deadline, (tmp_path / "job.out").read_text()
-        assert slurm.state(job) in ("PENDING", "CONFIGURING", "RUNNING")
-        time.sleep(0.2)
+    store, out = Store(tmp_path / "results"), tmp_path / "job.out"
+    wait_until(lambda: store.shards(), 400, 0.2, out.read_text)
     slurm.run("scancel", "--batch", "--signal=TERM", job)
     slurm.wait(job, "PENDING", seconds=180)
     finished = {shard.trial_id for shard in store.shards() if shard.status == "ok"}
@@ -203,7 +191,7 @@ def test_a_job_out_of_time_continues_on_two_nodes_and_leaves_nothing_behind(slur
     check_no_folders(job)
     slurm.run("scontrol", "update", f"jobid={job}", "StartTime=now")
     slurm.wait(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-    output = (tmp_path / "job.out").read_text()
+    output = out.read_text()
     assert slurm.state(job) == "COMPLETED", output
     assert output.count("2 node(s) there") == 2
     assert "on 2 slots" in output
@@ -221,10 +209,8 @@ def test_a_job_out_of_time_continues_on_two_nodes_and_leaves_nothing_behind(slur
 def test_a_cancelled_job_ends_for_good(slurm, tmp_path):
     """Without a script the cluster waits for `ray job submit`; scancel ends it."""
     job = slurm.submit(tmp_path)
-    deadline = time.time() + 400
-    while slurm.state(job) != "RUNNING" or "there" not in (tmp_path / "job.out").read_text():
-        assert time.time() < deadline
-        time.sleep(1)
+    slurm.wait(job, "RUNNING", seconds=400)
+    wait_until(lambda: "there" in (tmp_path / "job.out").read_text(), 400, 1)
     slurm.run("scancel", job)
     slurm.wait(job, "CANCELLED", seconds=120)
     check_no_processes(slurm)

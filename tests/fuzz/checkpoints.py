@@ -9,6 +9,7 @@ import torch
 from hypothesis import strategies as st
 
 from pcore.config import TrialConfig, flatten
+from tests.support.damage import cut, extend, flip_bits, splice
 
 SEEDS = st.integers(0, 2**24 - 1)  # of larger numbers Hypothesis draws small ones most often
 VALUES = (
@@ -28,38 +29,16 @@ class _Call:
 def damaged(draw: st.DrawFn, whole: bytes, own: bytes) -> bytes:
     """A damaged file, made of a good one or (rarely) of one of own code."""
     rng = random.Random(draw(SEEDS))
-    kind = draw(st.sampled_from((flip_bits, cut, splice, change_setting, change_tensor, replace)))
-    return kind(own if rng.random() < 0.05 else whole, rng)
+    kinds = (flip_bits, cut, splice, extend, change_setting, change_tensor, replace)
+    return draw(st.sampled_from(kinds))(own if rng.random() < 0.05 else whole, rng)
 
 
 @st.composite
 def damaged_states(draw: st.DrawFn, whole: bytes) -> bytes:
     """A damaged file without a configuration, or what torch wrote of its contents."""
     rng = random.Random(draw(SEEDS))
-    kinds = (flip_bits, cut, splice, lambda data, _: _save(_load(data)))
+    kinds = (flip_bits, cut, splice, extend, lambda data, _: _save(_load(data)))
     return draw(st.sampled_from(kinds))(whole, rng)
-
-
-def flip_bits(data: bytes, rng: random.Random) -> bytes:
-    """One to eight bits, anywhere."""
-    changed = bytearray(data)
-    for _ in range(rng.randint(1, 8)):
-        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
-
-
-def cut(data: bytes, rng: random.Random) -> bytes:
-    """The beginning or the end of a file."""
-    at = rng.randrange(len(data))
-    return data[:at] if rng.random() < 0.5 else data[at:]
-
-
-def splice(data: bytes, rng: random.Random) -> bytes:
-    """A piece of the file in another place of it, or zeros."""
-    start, size = rng.randrange(len(data)), rng.randint(1, 400)
-    piece = data[start : start + size] if rng.random() < 0.5 else b"\0" * size
-    at = rng.randrange(len(data))
-    return data[:at] + piece + data[at + len(piece) :]
 
 
 def change_setting(data: bytes, rng: random.Random) -> bytes:

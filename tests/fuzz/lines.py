@@ -76,23 +76,13 @@ POOLS: dict[str, Sequence[str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
-    """An option of a command. is_numeric: only finite numbers can be meant."""
-
-    flag: str
-    dest: str
-    takes_value: bool = True
-    is_numeric: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A command, its options and its positional arguments."""
+    """A command, its options and its positional arguments, as its parser has them."""
 
     main: Callable[[Sequence[str]], Any]
     words: tuple[str, ...]
-    options: tuple[Option, ...]
-    positional: tuple[tuple[str, Any], ...]  # name of a pool, nargs
+    options: list[argparse.Action]
+    positional: list[argparse.Action]
 
 
 def commands() -> list[Command]:
@@ -126,28 +116,28 @@ def _parser_of(main: Callable[[Sequence[str]], Any], words: Sequence[str]) -> An
 
 
 def _command(main: Callable[..., Any], words: Sequence[str], parser: Any) -> Command:
-    options, positional = list[Option](), list[tuple[str, Any]]()
-    for action in parser._actions:
-        if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
-            continue
-        if not action.option_strings:
-            name = action.metavar if action.metavar == "CHECKPOINT" else action.dest
-            positional.append((name, action.nargs))
-            continue
-        takes = action.nargs != 0
-        is_numeric = takes and getattr(action.type, "__name__", "str") not in ("Path", "str")
-        flag = {"flag": action.option_strings[-1], "dest": action.dest}
-        options.append(Option(**flag, takes_value=takes, is_numeric=is_numeric))
+    actions = [a for a in parser._actions if not isinstance(a, _WITHOUT_VALUES)]
     if main is pcore and words[0] in ("train", "show"):  # fields of a trial are options too
         start = "" if words[0] == "train" else "task."
         for name, value in flatten(TrialConfig()).items():
+            is_numeric = type(value) in (int, float) or name == "eval.test_lengths"
             if name.startswith(start):
-                is_numeric = type(value) in (int, float) or name == "eval.test_lengths"
-                flag = f"--{name.removeprefix(start)}"
-                options.append(Option(flag=flag, dest=name, is_numeric=is_numeric))
+                flag, kind = f"--{name.removeprefix(start)}", float if is_numeric else str
+                actions.append(argparse.Action([flag], name, type=kind))
     return Command(
-        main=main, words=tuple(words), options=tuple(options), positional=tuple(positional)
+        main=main,
+        words=tuple(words),
+        options=[action for action in actions if action.option_strings],
+        positional=[action for action in actions if not action.option_strings],
     )
+
+
+_WITHOUT_VALUES = argparse._HelpAction | argparse._SubParsersAction
+
+
+def _is_numeric(option: argparse.Action) -> bool:
+    """Only finite numbers can be meant."""
+    return getattr(option.type, "__name__", "str") not in ("Path", "str")
 
 
 @st.composite
@@ -160,21 +150,22 @@ def lines(
     """
     rng, command = random.Random(draw(SEEDS)), draw(st.sampled_from(known))
     words, is_bad = list(command.words), False
-    for name, nargs in command.positional:
-        least, most = {"*": (0, 2), "+": (1, 2), "?": (0, 1)}.get(nargs, (1, 1))
+    for action in command.positional:
+        least, most = {"*": (0, 2), "+": (1, 2), "?": (0, 1)}.get(action.nargs, (1, 1))
         count = rng.randint(least, most) if rng.random() < 0.9 else rng.choice((0, 2))
-        pool = POOLS.get(name, NASTY)
+        pool = POOLS.get(action.metavar, POOLS.get(action.dest, NASTY))
         words += [rng.choice(pool if rng.random() < 0.85 else NASTY) for _ in range(count)]
     most = min(len(command.options), rng.choice((0, 1, 1, 2, 3)))
     for option in rng.sample(command.options, most):
-        if not option.takes_value:
-            words.append(option.flag)
+        flag = option.option_strings[-1]
+        if option.nargs == 0:
+            words.append(flag)
             continue
         value = rng.choice(POOLS.get(option.dest, NASTY) if rng.random() < 0.8 else NASTY)
-        is_bad |= option.is_numeric and value in NEVER
-        words += [f"{option.flag}={value}"] if rng.random() < 0.5 else [option.flag, value]
+        is_bad |= _is_numeric(option) and value in NEVER
+        words += [f"{flag}={value}"] if rng.random() < 0.5 else [flag, value]
         if rng.random() < 0.1:
-            words += [option.flag, rng.choice(NASTY)]
+            words += [flag, rng.choice(NASTY)]
             is_bad = False  # the last one may be meant
     if rng.random() < 0.05:
         words.insert(rng.randint(0, len(words)), rng.choice(NASTY))

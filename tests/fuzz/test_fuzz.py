@@ -4,125 +4,101 @@ Lines run in this process, where shapes are checked too. INPUTS=2000 in the envi
 many of each kind, with buckets that are not there among them.
 """
 
+import contextlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pcore.checkpoint import unpack_state
 from pcore.cli import main as pcore
 from pcore.config import TrialConfig, override
 from sweeps.__main__ import main as sweeps
 from tests.fuzz.checkpoints import damaged, damaged_states
-from tests.fuzz.lines import commands, lines
+from tests.fuzz.lines import Command, commands, lines, split
 from tests.fuzz.sandbox import nothing_computes, run
 from tests.fuzz.scripts import scripts
-from tests.fuzz.world import enter_world, make_world
+from tests.fuzz.world import make_world
 from tests.support.tiny_config import TINY
 
 INPUTS = int(os.environ.get("INPUTS", "0"))  # for more than CI has time for
+PLACES = ("PCORE_RESULTS", "RAY_ADDRESS", "MLFLOW_TRACKING_URI", "RAY_JOB_SUBMISSION_ID")
 
 
 @pytest.fixture
 def trial(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """The id of a trial in the store of a folder full of good and bad files, which is entered."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before, here = dict(os.environ), Path.cwd()
-    torch.set_num_threads(1)
-    name = make_world(tmp_path)
-    enter_world(tmp_path)
-    yield name
-    os.chdir(here)
-    os.environ.clear()
-    os.environ.update(before)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.chdir(tmp_path)
+    with patch.dict(os.environ):  # commands set some
+        for name in PLACES:
+            os.environ.pop(name, None)
+        yield make_world(tmp_path)
 
 
-def tries(count: int) -> settings:
-    """The same examples in every run, of which none is kept."""
-    return settings(
-        max_examples=count,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+Checked = tuple[st.SearchStrategy, Callable[[Any], Iterator[bool]]]
 
 
-def fuzz_lines(folder: Path, trial: str, count: int) -> Counter[str]:
-    """Random command lines over all commands; how many were refused, and how many survived."""
-    ended, known = Counter[str](), commands()
+def fuzz_lines(folder: Path, trial: str) -> Checked:
+    """Random command lines over all commands."""
 
-    @tries(count)
-    @given(lines(known, trial, remote=bool(INPUTS)))
-    def check(line):
+    def check(line: tuple[Command, list[str], bool]) -> Iterator[bool]:
         command, words, is_bad = line
-        code, fault = run(command.main, words, folder)
-        assert not fault, words
-        assert code == 2 or not is_bad, f"accepted in silence: {words}"
-        ended["refused" if code == 2 else "survived"] += 1
+        is_refused = refuses(command.main, words, folder)
+        assert is_refused or not is_bad, f"accepted in silence: {words}"
+        yield is_refused
 
-    with nothing_computes():
-        check()
-    return ended
+    return lines(commands(), trial, remote=bool(INPUTS)), check
 
 
-def fuzz_checkpoints(folder: Path, trial: str, count: int) -> Counter[str]:
+def fuzz_checkpoints(folder: Path, trial: str) -> Checked:
     """Damaged checkpoints through the commands that read them. Refused, or answered: whatever is in
     a file, its answers are those of the weights in it.
     """
-    ended, file = Counter[str](), folder / "damaged.pt"
-    good = [(folder / name).read_bytes() for name in ("model.pt", "own.pt")]
 
-    @tries(count)
-    @given(damaged(*good))
-    def check(data):
-        file.write_bytes(data)
-        for words in (["solve", "damaged.pt", "1+1"], ["explain", "damaged.pt", "--length", "2"]):
-            code, fault = run(pcore, [*words, *["--examples", "4"] * (words[0] != "solve")], folder)
-            assert not fault, fault
-            ended["refused" if code == 2 else "survived"] += 1
+    def check(data: bytes) -> Iterator[bool]:
+        (folder / "damaged.pt").write_bytes(data)
+        yield refuses(pcore, ["solve", "damaged.pt", "1+1"], folder)
+        yield refuses(pcore, split("explain damaged.pt --length 2 --examples 4"), folder)
 
-    check()
-    return ended
+    return damaged(*((folder / name).read_bytes() for name in ("model.pt", "own.pt"))), check
 
 
-def fuzz_scripts(folder: Path, trial: str, count: int) -> Counter[str]:
+def fuzz_scripts(folder: Path, trial: str) -> Checked:
     """Sweep scripts: planned, or refused."""
-    ended, words = Counter[str](), ["plan", "fuzzed.py", "--scale", "smoke", "--results", "store"]
 
-    @tries(count)
-    @given(scripts())
-    def check(text):
+    def check(text: str) -> Iterator[bool]:
         (folder / "fuzzed.py").write_text(text)
-        code, fault = run(sweeps, words, folder)
-        assert not fault, fault
-        ended["refused" if code == 2 else "survived"] += 1
+        yield refuses(sweeps, split("plan fuzzed.py --scale smoke --results store"), folder)
 
-    with nothing_computes():
-        check()
-    return ended
+    return scripts(), check
 
 
-def fuzz_states(folder: Path, trial: str, count: int) -> Counter[str]:
+def fuzz_states(folder: Path, trial: str) -> Checked:
     """Whatever is not a state of the trial byte for byte is no state of it."""
     config, whole = override(TrialConfig(), TINY), (folder / "state.pt").read_bytes()
-    ended = Counter[str]()
     assert unpack_state(whole, config) is not None
 
-    @tries(count)
-    @given(damaged_states(whole))
-    def check(data):
+    def check(data: bytes) -> Iterator[bool]:
         is_state = unpack_state(data, config) is not None
         assert is_state == (data == whole)
-        ended["survived" if is_state else "refused"] += 1
+        yield not is_state
 
-    check()
-    return ended
+    return damaged_states(whole), check
+
+
+def refuses(main: Callable[[Sequence[str]], Any], words: Sequence[str], folder: Path) -> bool:
+    """Whether a command line is refused, as it should be if it is."""
+    code, fault = run(main, words, folder)
+    assert not fault, (words, fault)
+    return code == 2
 
 
 FEW = {fuzz_lines: 120, fuzz_checkpoints: 24, fuzz_scripts: 60, fuzz_states: 100}
@@ -138,11 +114,25 @@ def test_every_command_is_fuzzed():
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fuzz", FEW)
 def test_inputs_of_every_kind_end_in_no_fault(tmp_path: Path, trial: str, fuzz, times):
-    count = INPUTS or times * FEW[fuzz]
-    ended = fuzz(tmp_path, trial, count)
-    print(f"{fuzz.__name__}: {count:,} inputs, {dict(ended)}")
-    assert ended["refused"] > count / 6
-    assert ended["survived"] > count / 12 or fuzz is fuzz_states
+    count, ended = INPUTS or times * FEW[fuzz], Counter[bool]()
+    inputs, check = fuzz(tmp_path, trial)
+
+    @settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,  # the same examples in every run, of which none is kept
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(inputs)
+    def try_one(example):
+        ended.update(check(example))
+
+    with contextlib.nullcontext() if fuzz is fuzz_checkpoints else nothing_computes():
+        try_one()
+    print(f"{fuzz.__name__}: {count:,} inputs, {ended[True]:,} refused, {ended[False]:,} survived")
+    assert ended[True] > count / 6
+    assert ended[False] > count / 12 or fuzz is fuzz_states
 
 
 def _raise(words):

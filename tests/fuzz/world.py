@@ -1,8 +1,8 @@
 """The folder that fuzzed command lines run in: a store, models, scripts, own code; good and bad."""
 
-import os
-import sys
 from pathlib import Path
+
+import torch
 
 from pcore.checkpoint import pack_state, save_model
 from pcore.config import TrialConfig, override
@@ -83,10 +83,11 @@ def make_world(folder: Path) -> str:
     (folder / "readonly").chmod(0o500)
     trial = _fill_store(Store(folder / "store"))
     config = override(TrialConfig(), TINY)
-    for name in ("model.pt", "own.pt"):
-        weights = make_model(config).state_dict()
-        save_model(folder / name, config, weights, policy="last", step=0)
-    _rename_encoding(folder / "own.pt")
+    weights = make_model(config).state_dict()
+    save_model(folder / "model.pt", config, weights, policy="last", step=0)
+    payload = torch.load(folder / "model.pt", weights_only=True)
+    payload["config"]["position.encoding"] = "stranger:Mine"
+    torch.save(payload, folder / "own.pt")
     state = next(iter(train(config, report_every=1))).state()
     (folder / "state.pt").write_bytes(pack_state(config, state))
     return trial
@@ -106,20 +107,3 @@ def _fill_store(store: Store) -> str:
     planned = tuple(PlannedTrial(trial=t, state="missing", price=None) for t in trials)
     store.write_view(view_rows(Plan(sweep=SWEEP, scale="smoke", trials=planned)))
     return trials[0].id
-
-
-def _rename_encoding(file: Path) -> None:
-    import torch
-
-    payload = torch.load(file, weights_only=True)
-    payload["config"]["position.encoding"] = "stranger:Mine"
-    torch.save(payload, file)
-
-
-def enter_world(folder: Path) -> None:
-    """Make the folder the place of a person who starts commands."""
-    os.chdir(folder)
-    for name in ("PCORE_RESULTS", "RAY_ADDRESS", "MLFLOW_TRACKING_URI", "RAY_JOB_SUBMISSION_ID"):
-        os.environ.pop(name, None)
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))

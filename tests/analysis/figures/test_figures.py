@@ -20,10 +20,9 @@ from analysis.figures import bars, captions, curves, maps, style
 from analysis.figures.choose import SweepFigure, draw_figures
 from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
-from analysis.tables.sweep_tables import ablation_table
+from sweeps.engine.spec import Cell
 from tests.analysis.statistics.test_mechanism import head, with_rows
-from tests.support.rows import analysis_examples as examples
-from tests.support.rows.example_store import CELLS, example
+from tests.support.rows.example_store import CELLS, build_sweep, example, make_config
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "laptop"
 HOSTILE = ("$d_{ff}^$=64", "\x1b[31m<b>&amp;</b>", "多层 %s {0} \\frac{a}")
@@ -32,6 +31,11 @@ HOSTILE = ("$d_{ff}^$=64", "\x1b[31m<b>&amp;</b>", "多层 %s {0} \\frac{a}")
 def lines_of(axes: Axes) -> dict[str, Line2D]:
     """The median lines by label."""
     return {str(n): line for line in axes.get_lines() if (n := line.get_label())[0] != "_"}  # pyright: ignore[reportIndexIssue]
+
+
+def cells_named(*labels: str) -> list[Cell]:
+    configs = [make_config({"model.d_ff": 8 * (i + 1)}, 0) for i in range(len(labels))]
+    return [Cell(label=n, config=c) for n, c in zip(labels, configs, strict=True)]
 
 
 def names_of(figures: Iterator[SweepFigure]) -> list[str]:
@@ -128,31 +132,14 @@ def test_any_lengths_get_labels_between_the_first_and_the_last(trained, lengths)
     assert all(tick % 1 == 0 for tick in ticks)
 
 
-def test_losses_mark_where_a_run_diverged_and_are_drawn_if_a_run_reported_twice(tmp_path: Path):
+def test_losses_mark_where_a_run_diverged_and_are_drawn_if_a_run_reported_twice():
     figure = curves.plot_losses(example())
     assert list(lines_of(figure.axes[0])) == list(CELLS)
     (end,) = [line for line in figure.axes[0].get_lines() if line.get_label() == "_end"]
     assert end.get_xdata()[0] == 350
     assert "losses" in names_of(draw_figures(example()))
-    assert "losses" not in names_of(draw_figures(examples.heads(tmp_path)))
-
-
-def test_many_cells_are_a_map_by_length_the_best_on_top_instead_of_curves(tmp_path: Path):
-    arms = {f"norm {n}, {i}": ({"model.d_ff": 8 * i}, 9.0 + i) for i in range(1, 6) for n in "ab"}
-    results = examples.build_sweep(tmp_path, "many", arms, num_seeds=1)
-    assert "cells" not in names_of(draw_figures(examples.heads(tmp_path / "few")))
-    names = names_of(draw_figures(results))
-    assert "cells" in names
-    assert "lengths" not in names
-    (axes,) = maps.plot_cells(results).axes
-    shown = [tick.get_text() for tick in axes.get_yticklabels()]
-    table = ablation_table(results).numbers.set_index("cell")
-    values = map_of(axes) / 100
-    sums = np.nansum(values[:, 1:], axis=1)
-    assert list(sums) == sorted(sums, reverse=True)
-    assert values[:, 0] == pytest.approx(table["train_median"].loc[shown])
-    column = [tick.get_text() for tick in axes.get_xticklabels()].index("16")
-    assert values[:, column] == pytest.approx(table["em_16_median"].loc[shown])
+    once = example().reports.drop_duplicates("trial_id")
+    assert "losses" not in names_of(draw_figures(dataclasses.replace(example(), reports=once)))
 
 
 def test_a_map_prints_what_the_table_prints_as_short_as_it_may():
@@ -162,21 +149,9 @@ def test_a_map_prints_what_the_table_prints_as_short_as_it_may():
     )
 
 
-def test_a_map_over_two_lengths_outlines_what_was_trained(tmp_path: Path):
-    results = examples.two_lengths(tmp_path)
-    figure = maps.plot_second_lengths(results)
-    rows = results.evaluation[results.evaluation["cell"] == "coupling"]
-    medians = rows.groupby(["second_length", "length"])["exact_match"].median().unstack()
-    assert map_of(figure.axes[0]) == pytest.approx(100 * medians.to_numpy()[::-1], nan_ok=True)
-    outline = figure.axes[0].patches[-1]
-    assert (outline.get_x(), outline.get_width()) == (0, 8)
-    assert (outline.get_y(), outline.get_height()) == (2, 2)
-    assert "map" in names_of(draw_figures(results))
-
-
 def test_bars_are_drawn_where_several_runs_show_something(tmp_path: Path):
     """A cell that fails in one of a hundred; the patterns of two cells."""
-    alone = examples.build_sweep(tmp_path, "alone", {"a": ({}, 9.0), "b": ({}, 5.0)}, num_seeds=1)
+    alone = build_sweep(tmp_path, cells_named("a", "b"), num_seeds=1)
     masses = {"coupling, 1 layer": 0.9, "coupling, 2 layers": 0.6}
     for results, name, is_drawn in (
         (with_failures(example(), {"NoPE, 3 layers": 0.009}), "failures", False),
@@ -206,19 +181,19 @@ def shown_texts(figure: Figure) -> Iterator[Text]:
     yield from (text for text in figure.findobj(Text) if text not in outside)
 
 
-def all_figures(root: Path) -> Iterator[tuple[Results, SweepFigure]]:
+def all_figures() -> Iterator[tuple[Results, SweepFigure]]:
     """Every kind of figure."""
-    made = [examples.heads(root / "a"), examples.layers_by_heads(root / "b")]
-    made += [examples.two_lengths(root / "c"), load_sweep(PUBLISHED, "packing_ablation", "laptop")]
+    sweeps = ("scratchpad_addition", "packing_ablation", "rope_ablation")
+    made = [load_sweep(PUBLISHED, sweep, "laptop") for sweep in sweeps]
     failing = with_failures(example(), {"NoPE, 3 layers": 0.3})
     made += [with_heads(failing, dict.fromkeys(list(CELLS)[:2], 0.5))]
     for results in made:
         yield from ((results, drawn) for drawn in draw_figures(results))
 
 
-def test_every_figure_says_where_it_is_from_and_no_text_lies_on_another_or_outside(tmp_path: Path):
+def test_every_figure_says_where_it_is_from_and_no_text_lies_on_another_or_outside():
     seen = set[str]()
-    for results, drawn in all_figures(tmp_path):
+    for results, drawn in all_figures():
         seen.add(drawn.name)
         tasks = ", ".join(results.trials["task.name"].dropna().unique())
         said = f"{tasks}, sweep {results.sweep}, {results.scale} scale; "
@@ -230,10 +205,11 @@ def test_every_figure_says_where_it_is_from_and_no_text_lies_on_another_or_outsi
         for box, text in boxes:
             assert page.contains(box.x0, box.y0), (drawn.name, text)
             assert page.contains(box.x1, box.y1), (drawn.name, text)
+        boxes = [(box.padded(-1), text) for box, text in boxes]
         for (a, first), (b, second) in itertools.combinations(boxes, 2):
             turned = first.get_rotation() % 90 or second.get_rotation() % 90
-            assert turned or not a.padded(-1).overlaps(b.padded(-1)), (drawn.name, first, second)
-    assert seen >= {"lengths", "map", "cells", "failures", "patterns", "losses"}
+            assert turned or not a.overlaps(b), (drawn.name, first, second)
+    assert seen == {"lengths", "map", "cells", "grid", "failures", "patterns", "losses"}
 
 
 def test_smoke_scale_is_marked_across_every_figure():
@@ -245,8 +221,7 @@ def test_smoke_scale_is_marked_across_every_figure():
 
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_labels_of_any_signs_are_drawn_as_they_are(tmp_path: Path):
-    arms = {label: ({"model.d_ff": 8 * (i + 1)}, 9.0 + i) for i, label in enumerate(HOSTILE)}
-    results = examples.build_sweep(tmp_path, "hostile", arms)
+    results = build_sweep(tmp_path, cells_named(*HOSTILE))
     results = with_heads(with_failures(results, dict.fromkeys(HOSTILE, 0.5)), {HOSTILE[0]: 0.5})
     figures = [drawn.figure for drawn in draw_figures(results)]
     figures += [maps.plot_cells(results)]

@@ -1,7 +1,6 @@
 """Looks: one colour per method in every sweep, the number along which cells differ, the panels."""
 
 import itertools
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,22 +13,14 @@ from analysis.figures.choose import draw_figures
 from analysis.figures.curves import plot_lengths
 from analysis.figures.looks import cell_looks, find_facets, have_order, method_color
 from analysis.figures.maps import plot_grid
-from analysis.load import Results, load_sweep
+from analysis.load import load_sweep
 from analysis.statistics import runs as statistics
 from pcore.config import override
 from pcore.encodings import ENCODINGS
 from sweeps.baseline import addition
 from sweeps.engine.spec import Cell, arms, axis, grid
-from sweeps.engine.store.store import Store
-from tests.analysis.figures.test_figures import lines_of
-from tests.support.rows import analysis_examples as examples
-from tests.support.rows.example_store import (
-    CELLS,
-    example,
-    make_evaluation,
-    view_rows,
-    write_trial,
-)
+from tests.analysis.figures.test_figures import PUBLISHED, lines_of
+from tests.support.rows.example_store import CELLS, build_sweep, example
 
 METHODS = arms({"coupling": {}, "NoPE": {"position.encoding": "none"}})
 NORMS = arms({"RMSNorm": {}, "LayerNorm": {"model.norm": "layer"}})
@@ -37,12 +28,12 @@ LAYERS, HEADS = axis("model.num_layers", 1, 2, 3), axis("model.num_heads", 2, 4)
 BASE = addition("laptop")
 
 
-def test_a_method_has_one_colour_in_every_sweep(tmp_path: Path):
+def test_a_method_has_one_colour_in_every_sweep():
     looks = cell_looks(example())
     colors = {cell: look.color for cell, look in looks.items()}
     assert colors["NoPE, 3 layers"].upper() == style.METHOD_COLORS["NoPE"]
     assert colors["APE, 3 layers"] == style.METHOD_COLORS["learned sequential"]
-    two = cell_looks(examples.two_lengths(tmp_path))
+    two = cell_looks(load_sweep(PUBLISHED, "operand_lengths", "laptop"))
     assert two["NoPE"].color == colors["NoPE, 3 layers"]
     assert two["coupling"].color == style.METHOD_COLORS["learned coupled"]
     assert len(set(style.METHOD_COLORS.values())) == len(style.METHOD_COLORS) - 1  # candidates
@@ -60,10 +51,9 @@ def test_an_own_encoding_has_a_colour_of_its_own_the_same_in_every_sweep():
 
 
 def test_cells_of_one_method_have_colours_that_differ_light_to_dark_if_in_an_order(tmp_path: Path):
-    arms = {name: ({"model.norm": name}, 12.0) for name in ("rms", "layer")}
-    arms["deep"] = ({"model.num_layers": 3}, 12.0)  # together: in no single number
-    words = examples.build_sweep(tmp_path, "norms", arms)
-    found = [examples.heads(tmp_path), words]
+    deep = Cell(label="deep", config=override(BASE, {"model.num_layers": 6}))  # and two norms
+    words = build_sweep(tmp_path, [deep, *grid(BASE, norm=NORMS)])
+    found = [load_sweep(PUBLISHED, "heads_ablation", "laptop"), words]
     assert [have_order(results) for results in found] == [True, False]
     for colors in ([look.color for look in cell_looks(results).values()] for results in found):
         pairs = itertools.combinations(map(np.array, map(to_rgb, colors)), 2)
@@ -79,24 +69,8 @@ def test_cells_of_one_method_have_colours_that_differ_light_to_dark_if_in_an_ord
 # Panels -------------------------------------------------------------------------------------------
 
 
-def make_grid(folder: Path, cells: list[Cell]) -> Results:
-    """Rows of two seeds per cell; the reach grows from cell to cell."""
-    store = Store(folder)
-    configs = {
-        cell.label: [replace(cell.config, seed=seed, data_seed=seed) for seed in range(2)]
-        for cell in cells
-    }
-    for place, runs in enumerate(configs.values()):
-        for config in runs:
-            write_trial(store, config, "ok", make_evaluation(9 + place, 1.5, config.seed))
-    axes = {cell.label: json.dumps(dict(cell.axes)) for cell in cells}
-    rows = view_rows(configs, sweep="grid")
-    store.write_view([row | {"axes": axes[row["cell"]]} for row in rows])
-    return load_sweep(folder, "grid", "laptop")
-
-
 def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path: Path):
-    results = make_grid(tmp_path, grid(BASE, method=METHODS, layers=LAYERS, heads=HEADS))
+    results = build_sweep(tmp_path, grid(BASE, method=METHODS, layers=LAYERS, heads=HEADS))
     facets = find_facets(results)
     assert facets is not None
     assert facets.names == ("method", "layers", "heads")
@@ -122,18 +96,18 @@ def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path
 
 def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_path: Path):
     reference = Cell(label="reference", config=override(BASE, {"model.num_layers": 6}))
-    results = make_grid(tmp_path, [reference, *grid(BASE, method=METHODS, norm=NORMS)])
+    results = build_sweep(tmp_path, [reference, *grid(BASE, method=METHODS, norm=NORMS)])
     figures = {figure.name: figure for figure in draw_figures(results)}
     assert "a panel per method" in figures["lengths"].caption
     for axes in figures["lengths"].figure.axes:
         assert list(lines_of(axes)) == ["reference", "RMSNorm", "LayerNorm"]
         colors = [line.get_color() for line in lines_of(axes).values()][1:]
         assert colors == list(style.OTHER_COLORS[:2]), "norms have no order"
-    for axes in plot_lengths(make_grid(tmp_path / "b", grid(BASE, n=NORMS, m=METHODS))).axes:
+    for axes in plot_lengths(build_sweep(tmp_path / "b", grid(BASE, n=NORMS, m=METHODS))).axes:
         colors = [style.METHOD_COLORS[name] for name in ("learned coupled", "NoPE")]
         kept = [line.get_color() for line in lines_of(axes).values()]
         assert kept == colors, "methods keep theirs"
-    shaded = make_grid(tmp_path / "c", grid(BASE, n=NORMS, m=METHODS, heads=HEADS))
+    shaded = build_sweep(tmp_path / "c", grid(BASE, n=NORMS, m=METHODS, heads=HEADS))
     for axes in plot_lengths(shaded).axes:
         shades = [line.get_color().upper() for line in lines_of(axes).values()]
         assert [shades[0], shades[3]] == colors, "each in two shades, of black the lighter first"
@@ -153,4 +127,4 @@ def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_p
     ids=["one value", "two grids", "an older view"],
 )
 def test_other_sweeps_have_no_facets(tmp_path: Path, cells: list[Cell]):
-    assert find_facets(make_grid(tmp_path, cells)) is None
+    assert find_facets(build_sweep(tmp_path, cells)) is None

@@ -48,14 +48,6 @@ def test_tables_and_figures_are_made_anew_and_a_second_time_alike(page, capsys):
     assert capsys.readouterr().out.split("\n")[1].endswith("page.md: unchanged")
 
 
-def test_numbers_of_runs_are_filled_in(page):
-    text = fill(page, draw=False)
-    assert '"coupling, 1 layer" 12 runs -->3<!-- /pcore --> run' in text
-    assert "coupling* 12 worst -->96.3<!-- /pcore --> %" in text
-    assert "| cell | 12 | 14 | 30 |\n|:--|--:|--:|--:|\n| coupling, 1 layer | 96.3–99.2 |" in text
-    assert "| NoPE, 3 layers | 0–1.1 | 0 | – |\n" in text
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -1,11 +1,13 @@
 """A finished sweep with made-up results: the store of the analysis tests."""
 
 import atexit
+import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from analysis.load import Results, load_sweep
 from pcore.config import TrialConfig, override, trial_id
+from sweeps.engine.spec import Cell
 from sweeps.engine.store.store import Status, Store
 
 TRAIN, NEAR, TEST = tuple(range(1, 9)), (9, 10), (12, 14, 16, 20)
@@ -133,32 +136,12 @@ def view_rows(
 
 
 @cache
-def _written_once() -> Path:
-    """A folder of stores that this process has written and only copies from then on."""
+def _written_once(complete: bool, num_seeds: int) -> Path:
+    """The folder of an example store, which is only copied from then on."""
     folder = Path(tempfile.mkdtemp(prefix="pcore-rows-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def copy_store(root: Path, name: str, write: Callable[[Store], None]) -> Store:
-    """A store with what `write` writes, copied if this process has written it under this name."""
-    template = _written_once() / name
-    if not template.exists():
-        write(Store(template))
-    shutil.copytree(template, root, dirs_exist_ok=True)
-    return Store(root)
-
-
-def build_store(root: Path, complete: bool = False, num_seeds: int = 3) -> Store:
-    """Six cells. Unless complete: one trial is missing, one failed, one diverged, one failed and
-    then went well."""
-    name = f"example-{complete}-{num_seeds}"
-    return copy_store(root, name, lambda store: write_example(store, complete, num_seeds))
-
-
-def write_example(store: Store, complete: bool, num_seeds: int) -> None:
-    """What `build_store` describes."""
-    cells = {}
+    store = Store(folder)
+    cells = dict[str, list[TrialConfig]]()
     for place, (label, (changes, half, slope)) in enumerate(CELLS.items()):
         cells[label] = [make_config(changes, seed) for seed in range(num_seeds)]
         for config in cells[label]:
@@ -177,11 +160,31 @@ def write_example(store: Store, complete: bool, num_seeds: int) -> None:
             counts += make_evaluation(half + 2, slope, config.seed, "oracle")
             write_trial(store, config, "ok", counts, rate=1.1 - 0.12 * place)
     store.write_view(view_rows(cells))
+    return folder
 
 
-@lru_cache
+def build_store(root: Path) -> Store:
+    """Six cells; one trial is missing, one failed, one diverged, one failed and then went well."""
+    shutil.copytree(_written_once(False, 3), root, dirs_exist_ok=True)
+    return Store(root)
+
+
+@cache
 def example(complete: bool = False, num_seeds: int = 3) -> Results:
-    """The example sweep, loaded; built once per test session."""
-    with tempfile.TemporaryDirectory() as folder:
-        build_store(Path(folder), complete, num_seeds)
-        return load_sweep(folder, "depth_ablation", "laptop")
+    """The sweep of `build_store`, loaded. complete: all trials went well."""
+    return load_sweep(_written_once(complete, num_seeds), "depth_ablation", "laptop")
+
+
+def build_sweep(folder: Path, cells: Sequence[Cell], num_seeds: int = 2) -> Results:
+    """A sweep of which every cell reaches a length further than the one before."""
+    store, runs = Store(folder), dict[str, list[TrialConfig]]()
+    for place, cell in enumerate(cells):
+        runs[cell.label] = [
+            replace(cell.config, seed=seed, data_seed=seed) for seed in range(num_seeds)
+        ]
+        for config in runs[cell.label]:
+            write_trial(store, config, "ok", make_evaluation(9 + place, 1.5, config.seed))
+    axes = {cell.label: json.dumps(dict(cell.axes)) for cell in cells}
+    rows = view_rows(runs, sweep="grid")
+    store.write_view([row | {"axes": axes[row["cell"]]} for row in rows])
+    return load_sweep(folder, "grid", "laptop")

@@ -118,13 +118,9 @@ def make_world(
 @cache
 def world(sweep: str, kind: str) -> Results:
     """A sweep at paper scale, judged as laptop rows are (the comparison with published settings
-    takes time): nothing right, all right, or as published.
+    takes time): nothing right, or as published.
     """
-    shares = {
-        "broken": lambda *_: 0.0,
-        "perfect": lambda *_: 1.0,
-        "published": lambda *args: published_share(sweep, *args),
-    }
+    shares = {"broken": lambda *_: 0.0, "published": lambda *args: published_share(sweep, *args)}
     return replace(make_world(sweep, shares[kind]), scale="laptop")
 
 
@@ -160,27 +156,3 @@ def published_share(sweep: str, cell: str, length: int, second: int | None, trai
     if cell.startswith("theory"):
         return float(length <= named)
     return 0.99 if max(length, second or 0) <= named else 0.0
-
-
-def change(results: Results, cell: str, at: int | tuple[int, int] | str, value: float) -> Results:
-    """The results with another exact match of one cell in all its runs.
-
-    at: a length, a pair of lengths, "train" (all trained lengths), "all", or "reach": right up to
-    `value` and nowhere beyond.
-    """
-    rows = results.evaluation.copy()
-    share = pd.Series(value, index=rows.index)
-    chosen = rows["cell"] == cell
-    if at == "reach":
-        share = (rows["length"] <= value).astype(float)
-    elif at == "train":
-        chosen &= rows["range"] == "train"
-    elif isinstance(at, tuple):
-        chosen &= (rows["length"] == at[0]) & (rows["second_length"] == at[1])
-    elif at != "all":
-        chosen &= rows["length"] == at
-    assert chosen.any(), f"{cell!r} has no rows at {at}"
-    right = (share * rows["num_examples"]).round().astype(int)
-    rows["num_correct"] = right.where(chosen, rows["num_correct"])
-    rows["exact_match"] = rows["num_correct"] / rows["num_examples"]
-    return replace(results, evaluation=rows, all_evaluation=rows)

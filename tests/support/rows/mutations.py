@@ -20,6 +20,7 @@ from sweeps.baseline import addition
 from sweeps.engine.store import mechanisms, packs
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import this_process
+from tests.support.damage import cut, extend, flip_bits, splice
 
 CONFIGS = [override(addition("smoke"), {"seed": seed}) for seed in range(3)]
 IDS = [trial_id(config) for config in CONFIGS]
@@ -85,44 +86,19 @@ class Mutator:
 
     def mutate(self, root: Path) -> str:
         """Change something below a store; what was done, in words."""
-        kinds: list[Callable[[Path], str]] = [self.flip] * 6
-        kinds += [self.cut, self.blank, self.extend, self.swap, self.copy, self.link, self.pipe]
-        kinds += [self.link_folder, self.small_file, self.foreign, self.impossible, self.impossible]
-        kinds += [self.stray]
+        kinds: list[Callable[[Path], str]] = [self.damage] * 9 + [self.impossible] * 2
+        kinds += [self.swap, self.copy, self.link, self.pipe, self.link_folder]
+        kinds += [self.small_file, self.foreign, self.stray]
         return self.rng.choice(kinds)(root)
 
     def _file(self, root: Path, below: str = "") -> Path:
         files = [f for f in sorted((root / below).rglob("*")) if f.is_file()]
         return self.rng.choice(files)
 
-    def flip(self, root: Path) -> str:
-        """One bit."""
-        file = self._file(root)
-        data = bytearray(file.read_bytes())
-        if data:
-            at = self.rng.randrange(8 * len(data))
-            data[at // 8] ^= 1 << at % 8
-        file.write_bytes(data)
-        return f"flip in {file.relative_to(root)}"
-
-    def cut(self, root: Path) -> str:
-        file = self._file(root)
-        os.truncate(file, self.rng.randrange(file.stat().st_size + 1))
-        return f"cut {file.relative_to(root)}"
-
-    def blank(self, root: Path) -> str:
-        """A block of zeros, as of a bad sector."""
-        file = self._file(root)
-        data = bytearray(file.read_bytes())
-        at, size = self.rng.randrange(len(data) + 1), self.rng.choice((16, 512, 4096))
-        data[at : at + size] = bytes(len(data[at : at + size]))
-        file.write_bytes(data)
-        return f"blank in {file.relative_to(root)}"
-
-    def extend(self, root: Path) -> str:
-        file = self._file(root)
-        file.write_bytes(file.read_bytes() + self.rng.randbytes(self.rng.randrange(1, 99)))
-        return f"extend {file.relative_to(root)}"
+    def damage(self, root: Path) -> str:
+        file, kind = self._file(root), self.rng.choice((flip_bits, cut, splice, extend))
+        file.write_bytes(kind(file.read_bytes(), self.rng))
+        return f"{kind.__name__} {file.relative_to(root)}"
 
     def swap(self, root: Path) -> str:
         folder = self.rng.choice(("trials", "views", "mechanism", "packs", ""))

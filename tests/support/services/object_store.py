@@ -7,14 +7,14 @@ import json
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.fs as pafs
 
 from tests.support.services.servers import free_ports
+from tests.support.sweeps.processes import wait_until
 
 WEED = Path(sys.executable).parent / "weed"
 
@@ -25,9 +25,9 @@ class ObjectStore:
 
     environment: dict[str, str]
     bucket: str
-    process: subprocess.Popen
     command: list[str]
     log: Path
+    process: subprocess.Popen = field(init=False)
 
     def kill(self) -> None:
         """SIGKILL: the data stay, the server is gone."""
@@ -35,41 +35,29 @@ class ObjectStore:
         self.process.wait()
 
     def start(self) -> None:
-        """Start it (again) on the same folder and ports; returns when it answers."""
+        """Start it (again) on the same folder and ports; returns when the bucket takes files."""
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 self.command, stdout=out, stderr=out, cwd=self.log.parent, start_new_session=True
             )
-        wait_for_bucket(self)
+        wait_until(self._takes_files, every=0.2, told=self.log.read_text)
 
-
-def wait_for_bucket(store: ObjectStore, patience: float = 120.0) -> None:
-    """Until the bucket can be made or is there."""
-    client = open_client(store)
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            client.create_dir(store.bucket.removeprefix("s3://"))
-            with client.open_output_stream(f"{store.bucket.removeprefix('s3://')}/.probe") as out:
-                out.write(b"x")
-            client.delete_file(f"{store.bucket.removeprefix('s3://')}/.probe")
-            return
-        except OSError:
-            late = time.monotonic() > deadline or store.process.poll() is not None
-            assert not late, store.log.read_text()[-3000:]
-            time.sleep(0.2)
-
-
-def open_client(store: ObjectStore) -> pafs.S3FileSystem:
-    """A client with the right to make buckets."""
-    variables = store.environment
-    return pafs.S3FileSystem(
-        access_key=variables["AWS_ACCESS_KEY_ID"],
-        secret_key=variables["AWS_SECRET_ACCESS_KEY"],
-        endpoint_override=variables["AWS_ENDPOINT_URL"],
-        region=variables["AWS_DEFAULT_REGION"],
-        allow_bucket_creation=True,
-    )
+    def _takes_files(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-3000:]
+        client = pafs.S3FileSystem(
+            access_key=self.environment["AWS_ACCESS_KEY_ID"],
+            secret_key=self.environment["AWS_SECRET_ACCESS_KEY"],
+            endpoint_override=self.environment["AWS_ENDPOINT_URL"],
+            region=self.environment["AWS_DEFAULT_REGION"],
+            allow_bucket_creation=True,
+        )
+        bucket = self.bucket.removeprefix("s3://")
+        with contextlib.suppress(OSError):
+            client.create_dir(bucket)
+            client.open_output_stream(f"{bucket}/.probe").close()
+            client.delete_file(f"{bucket}/.probe")
+            return True
+        return False
 
 
 @contextlib.contextmanager
@@ -100,11 +88,9 @@ def object_store(folder: Path) -> Generator[ObjectStore]:
     store = ObjectStore(
         environment=environment,
         bucket="s3://pcore-tests",
-        process=subprocess.Popen(["true"]),
         command=command,
         log=folder / "weed.log",
     )
-    store.process.wait()
     try:
         store.start()
         yield store

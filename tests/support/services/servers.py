@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -62,29 +61,27 @@ def _user_for_postgres() -> dict[str, int | list[int]]:
 
 def create_database(port: int, password: str, log: Path) -> None:
     """An empty database "mlflow", as soon as the server answers."""
-    import psycopg2
+    address = f"postgresql+psycopg2://mlflow:{password}@127.0.0.1:{port}/postgres"
 
-    deadline = time.time() + 60
-    where = {"host": "127.0.0.1", "port": port, "user": "mlflow", "dbname": "postgres"}
-    while True:
-        try:
-            connection = psycopg2.connect(**where, password=password)
-            break
-        except psycopg2.OperationalError:
-            assert time.time() < deadline, log.read_text()
-            time.sleep(0.2)
-    connection.autocommit = True
-    connection.cursor().execute("CREATE DATABASE mlflow")
-    connection.close()
+    def is_created() -> bool:
+        with contextlib.suppress(sqlalchemy.exc.OperationalError), connect(address) as connection:
+            connection.exec_driver_sql("CREATE DATABASE mlflow")
+            return True
+        return False
+
+    wait_until(is_created, 60, 0.2, log.read_text)
+
+
+def connect(address: str) -> sqlalchemy.Connection:
+    """A connection of its own to a SQLAlchemy address, without transactions."""
+    options = {"poolclass": sqlalchemy.NullPool, "isolation_level": "AUTOCOMMIT"}
+    return sqlalchemy.create_engine(address, **options).connect()
 
 
 def count_rows(database: str, table: str) -> int:
     """Rows of a table (and its WHERE clause) at a SQLAlchemy address."""
-    engine = sqlalchemy.create_engine(database, poolclass=sqlalchemy.NullPool)
-    with contextlib.closing(engine.raw_connection()) as connection:
-        cursor = connection.cursor()
-        cursor.execute(f"SELECT count(*) FROM {table}")
-        return cursor.fetchone()[0]
+    with connect(database) as connection:
+        return connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
 
 
 def check_shown(database: str, count: int) -> None:

@@ -160,12 +160,17 @@ def run(results: Path | str, *flags: str, **faults: object) -> tuple[int, str]:
     return child.wait(), child.output
 
 
-def wait_until(true: Callable[[], object], patience: float = 120) -> None:
-    """Poll until this is so."""
+def wait_until(
+    true: Callable[[], object],
+    patience: float = 120,
+    every: float = 0.01,
+    told: Callable[[], str] = str,
+) -> None:
+    """Poll until this is so. told: what to add if it never is."""
     deadline = time.monotonic() + patience
     while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
+        assert time.monotonic() < deadline, f"it did not happen. {told()}"
+        time.sleep(every)
 
 
 def ok_shards(results: Path | str) -> list[Shard]:
