@@ -69,9 +69,7 @@ def _others(scale: Scale) -> dict[str, dict[str, Any]]:
 
 
 SWEEP = Sweep(
-    name="attention_scale_ablation",
     title="Addition: sharper attention, with and without coupling",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

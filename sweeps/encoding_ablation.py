@@ -101,9 +101,7 @@ def _hints_with_positions(scale: Scale, points: dict[str, dict[str, Any]]) -> di
 
 
 SWEEP = Sweep(
-    name="encoding_ablation",
     title="Addition: position encodings at equal depth",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )

@@ -79,9 +79,7 @@ def mean_tokens(config: TrialConfig) -> float:
 
 
 SWEEP = Sweep(
-    name="equal_compute",
     title="Addition: methods of other groups at equal training tokens",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

@@ -87,9 +87,7 @@ def _without_coupling(base: TrialConfig, scale: Scale) -> dict[str, dict[str, An
 
 
 SWEEP = Sweep(
-    name="found_coupling",
     title="Finding a coupling: learned mixture and selection, next to the designed one",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2", "paper": "4x2"},
 )

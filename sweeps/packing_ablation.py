@@ -122,9 +122,7 @@ def _uncoupled(scale: Scale, tests: dict[str, Any]) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="packing_ablation",
     title="Coupling, residue rings or packed rows: what carries to a thousand digits?",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "1@300", "laptop": "2x2@300", "paper": "4x2@300"},
 )

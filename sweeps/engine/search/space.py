@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pcore.config import Scalar, TrialConfig, coerce, flatten, known_fields, override
 from pcore.registry import nearest
 from sweeps.engine.plan import align
-from sweeps.engine.spec import Scale, describe_own
+from sweeps.engine.spec import Scale, describe_own, script_of
 
 SEED = 1000  # of every search trial: sweeps count from 0, so what they report was not tuned on
 HALVING = 3  # about a third of a rung, the best, is promoted
@@ -49,14 +49,21 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """A search of hyper-parameters."""
+    """A search of hyper-parameters. Name and claim are those of the script that lists the arms,
+    unless given.
+    """
 
-    name: str  # that of its script
+    name: str = ""
     title: str
-    claim: str
+    claim: str = ""
     arms: Callable[[Scale], Mapping[str, TrialConfig]]  # base configurations by label
     space: Space  # what is tuned, by dotted field
     budget: Mapping[Scale, Budget]  # of each arm
+
+    def __post_init__(self) -> None:
+        script, claim = script_of(self.arms)
+        object.__setattr__(self, "name", self.name or script.stem)
+        object.__setattr__(self, "claim", self.claim or claim)
 
     def budget_at(self, scale: Scale) -> Budget:
         """Raises ValueError with the scales that have one."""
