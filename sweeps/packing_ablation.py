@@ -25,9 +25,9 @@ from sweeps.baseline import (
     IN_TABLE,
     LONGEST_TABLE,
     OTHERS,
-    PAPER_BASELINE,
     TUNED,
     addition,
+    baseline_shape,
     fewer_in_a_row,
     methods,
     packed,
@@ -103,8 +103,8 @@ def untuned(scale: Scale) -> list[Cell]:
 
 def _uncoupled(scale: Scale, tests: dict[str, Any]) -> list[Cell]:
     """NoPE, random-start APE and RoPE, with and without packed rows at the end."""
-    last = {"eval.checkpoints": ("last",), "model.num_layers": BASELINE_DEPTH[scale]}
-    base = override(addition(scale), last | tests | (PAPER_BASELINE if scale == "paper" else {}))
+    last = {"eval.checkpoints": ("last",)}
+    base = override(addition(scale), last | tests | baseline_shape(scale))
     longest = LONGEST_APE[scale]
     in_table = {
         "position.max_position": 3 * longest + 4,
