@@ -13,10 +13,10 @@ from pcore.checkpoint import pack_model
 from pcore.config import flatten, override, trial_id, without_seeds
 from sweeps.__main__ import main
 from sweeps.engine.plan import trial_states
-from sweeps.engine.store.checks import check_checkpoint
 from sweeps.engine.store.folder import Folder, StorageFailed
 from sweeps.engine.store.seal import BadFile, is_sealed, read_parquet, seal
 from sweeps.engine.store.store import Store
+from sweeps.engine.store.verify import check_weights
 from sweeps.engine.trial.running import attempts_at
 from tests.support.rows.mutations import CONFIGS, IDS, evaluation, make_store
 
@@ -177,10 +177,10 @@ def test_an_odd_small_file_stops_nothing(store, text):
 
 def test_a_checkpoint_with_a_flipped_bit_is_no_checkpoint():
     data = bytearray(pack_model(CONFIGS[0], {"w": torch.arange(50.0)}, policy="last", step=1))
-    check_checkpoint(bytes(data))
+    check_weights(bytes(data))
     data[data.index(torch.tensor([1.0, 2.0, 3.0]).numpy().tobytes())] ^= 1
     with pytest.raises(BadFile, match="no readable checkpoint"):
-        check_checkpoint(bytes(data))
+        check_weights(bytes(data))
 
 
 # Only ours is touched
