@@ -124,15 +124,12 @@ def _check_near(config: TrialConfig) -> None:
     """Something must be evaluated as near range; second lengths can make it test range."""
     task, data = config.task, config.data
     trained = task.trained_seconds(data.min_length, data.max_length)
-    for length in config.eval.near_lengths:
-        for asked in config.eval.second_lengths or (None,):
-            second = task.default_second(length) if asked is None else asked
-            if trained is None or second is None or second in trained:
-                return
-    cause = "all belong to the test range by their second length"
-    if not config.eval.near_lengths:
-        cause = "is empty"
-    raise ValueError(f"eval.near_lengths {cause}: there is nothing to score on")
+    near, asked = config.eval.near_lengths, config.eval.second_lengths
+    seconds = {second for n in near for second in asked or (task.default_second(n),)}
+    if not near:
+        raise ValueError("eval.near_lengths is empty: there is nothing to score on")
+    if trained is not None and not seconds & {None, *trained}:
+        raise ValueError("eval.near_lengths all belong to the test range by their second length")
 
 
 def _check_space(config: TrialConfig, space: Space) -> None:
