@@ -55,7 +55,7 @@ def seal(tables: pa.Table | Sequence[pa.Table], name: str, compression: str = "n
     this name below a results folder: footers cost more than data, so no statistics and no copy of
     the schema.
     """
-    groups = [tables] if isinstance(tables, pa.Table) else tables
+    groups: list[Any] = [tables] if isinstance(tables, pa.Table) else [*tables]
     out = io.BytesIO()
     with pq.ParquetWriter(
         out, groups[0].schema, compression=compression, write_statistics=False, store_schema=False
