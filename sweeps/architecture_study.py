@@ -80,9 +80,7 @@ def _narrow(scale: Scale, base: TrialConfig, width: int) -> dict[str, Any]:
 
 
 SWEEP = Sweep(
-    name="architecture_study",
     title="Addition of many operands: layers, heads and width",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

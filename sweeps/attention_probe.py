@@ -46,9 +46,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="attention_probe",
     title="Addition: what a one-layer model with two heads attends to",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
 )

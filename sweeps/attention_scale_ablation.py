@@ -14,11 +14,9 @@ elsewhere. Cost: see `--plan`.
 from typing import Any
 
 from sweeps.baseline import (
-    BASELINE_DEPTH,
-    OTHERS,
-    PAPER_BASELINE,
     SHARP,
     addition,
+    as_they_fit,
     coupling,
     methods,
 )
@@ -49,29 +47,18 @@ def cells(scale: Scale) -> list[Cell]:
     }
     own = (base.model.attention_scale, base.eval.attention_factor, base.model.d_head)
     sharpened = {"plain": {}, "sharpened": SHARP}
-    others = grid(addition(scale), method=arms(_others(scale)), attention=arms(sharpened))
-    return one_at_a_time(base, _label(*own), attention=arms(points)) + others
+    uncoupled = {name: own for name, own in methods(scale).items() if name != "coupling"}
+    others = as_they_fit(scale, uncoupled)
+    found = grid(addition(scale), method=arms(others), attention=arms(sharpened))
+    return one_at_a_time(base, _label(*own), attention=arms(points)) + found
 
 
 def _label(kind: str, factor: float, width: int) -> str:
     return f"coupling, {SCALES_OF_LOGITS[kind]}, x{factor:g} in evaluation, d_head={width}"
 
 
-def _others(scale: Scale) -> dict[str, dict[str, Any]]:
-    """The methods without coupling, as in the depth ablation."""
-    shape = {"model.num_layers": BASELINE_DEPTH[scale]}
-    shape |= PAPER_BASELINE if scale == "paper" else {}
-    return {
-        name: changes | shape | (OTHERS[name] if scale == "laptop" else {})
-        for name, changes in methods(scale).items()
-        if name != "coupling"
-    }
-
-
 SWEEP = Sweep(
-    name="attention_scale_ablation",
     title="Addition: sharper attention, with and without coupling",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

@@ -171,6 +171,25 @@ PAPER_DEPTH: dict[str, Any] = {
 }
 # The other methods of the methods figure: 8 heads that divide d_model 512 between them.
 PAPER_BASELINE: dict[str, Any] = {"model.num_heads": 8, "model.d_head": 64}
+
+
+def baseline_shape(scale: Scale) -> dict[str, Any]:
+    """Depth and, at paper scale, heads of the other methods."""
+    heads = PAPER_BASELINE if scale == "paper" else {}
+    return {"model.num_layers": BASELINE_DEPTH[scale]} | heads
+
+
+def as_they_fit(scale: Scale, points: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """These other methods in that shape; at laptop scale with what they need to fit the trained
+    lengths.
+    """
+    shape = baseline_shape(scale)
+    return {
+        name: {**changes, **shape, **(OTHERS[name] if scale == "laptop" else {})}
+        for name, changes in points.items()
+    }
+
+
 # Optimizer of the follow-up's scripts since September 2024; the papers name no betas.
 FOLLOW_UP: dict[str, Any] = {"optim.beta2": 0.95}
 
@@ -277,8 +296,8 @@ def uncoupled(scale: Scale, base: TrialConfig) -> dict[str, dict[str, Any]]:
                 "position.max_position": task.num_tokens(longest),
                 "position.max_start": rows - task.num_tokens(base.data.max_length),
             }
-        own = FITTING[name] if scale == "laptop" else PAPER_BASELINE if scale == "paper" else {}
-        points[name] = changes | {"model.num_layers": BASELINE_DEPTH[scale]} | own
+        own = FITTING[name] if scale == "laptop" else {}
+        points[name] = changes | baseline_shape(scale) | own
     return points
 
 

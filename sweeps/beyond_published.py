@@ -50,9 +50,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="beyond_published",
     title="Addition: beyond 200 digits from 1-30",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "4", "paper": "4"},
 )

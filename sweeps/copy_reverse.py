@@ -43,9 +43,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="copy_reverse",
     title="Copy and reverse: position coupling next to NoPE and random-start APE",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4"},
 )

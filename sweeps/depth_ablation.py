@@ -35,9 +35,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="depth_ablation",
     title="Addition: depth with position coupling, next to other encodings",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )

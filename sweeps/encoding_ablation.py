@@ -20,9 +20,9 @@ from pcore.config import override
 from sweeps.baseline import (
     ALONE,
     BASELINE_DEPTH,
-    PAPER_BASELINE,
     TUNED,
     addition,
+    baseline_shape,
     core,
     methods,
     other_encodings,
@@ -50,10 +50,8 @@ def cells(scale: Scale) -> list[Cell]:
     """Every method at the depth at which the baselines fit the trained lengths; see `_laptop`."""
     if scale == "laptop":
         return _laptop()
-    shape = {"model.num_layers": BASELINE_DEPTH[scale]}
-    shape |= PAPER_BASELINE if scale == "paper" else {}
     points = methods(scale) | other_encodings(addition(scale))
-    points = {name: changes | shape for name, changes in points.items()}
+    points = {name: changes | baseline_shape(scale) for name, changes in points.items()}
     if scale == "paper":  # the published comparison
         points = {"coupling, 1 layer": {}} | points
         points["index hints"] |= PAPER_HINTS
@@ -101,9 +99,7 @@ def _hints_with_positions(scale: Scale, points: dict[str, dict[str, Any]]) -> di
 
 
 SWEEP = Sweep(
-    name="encoding_ablation",
     title="Addition: position encodings at equal depth",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )

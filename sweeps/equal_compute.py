@@ -17,7 +17,7 @@ from typing import Any
 
 from pcore.config import TrialConfig, override
 from pcore.tasks.addition import Addition
-from sweeps.baseline import ABACUS, BASELINE_DEPTH, PAPER_BASELINE, addition, other_encodings, sharp
+from sweeps.baseline import ABACUS, addition, baseline_shape, other_encodings, sharp
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -30,8 +30,7 @@ BUDGETS: dict[Scale, tuple[float, ...]] = {
 
 def cells(scale: Scale) -> list[Cell]:
     """Every method at every number of tokens, coupling first."""
-    shape = {"model.num_layers": BASELINE_DEPTH[scale]}
-    base = override(addition(scale), shape | (PAPER_BASELINE if scale == "paper" else {}))
+    base = override(addition(scale), baseline_shape(scale))
     reference = mean_tokens(base) * base.optim.num_steps
     cells: list[Cell] = []
     for budget in BUDGETS[scale]:
@@ -79,9 +78,7 @@ def mean_tokens(config: TrialConfig) -> float:
 
 
 SWEEP = Sweep(
-    name="equal_compute",
     title="Addition: methods of other groups at equal training tokens",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

@@ -61,9 +61,7 @@ def _tests(scale: Scale, base: TrialConfig, longest: int) -> dict[str, Any]:
 
 
 SWEEP = Sweep(
-    name="five_hundred_digits",
     title="Addition: to 500 digits with a table for 1000",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

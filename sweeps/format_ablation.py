@@ -39,9 +39,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="format_ablation",
     title="Addition: number format with position coupling",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )

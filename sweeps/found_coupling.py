@@ -22,11 +22,9 @@ from typing import Any
 from pcore.config import TrialConfig, override
 from pcore.tasks.candidates import CANDIDATES, SEQUENTIAL
 from sweeps.baseline import (
-    BASELINE_DEPTH,
     ONE_LAYER,
-    OTHERS,
-    PAPER_BASELINE,
     addition,
+    as_they_fit,
     sharp,
     without_coupling,
 )
@@ -62,7 +60,9 @@ def cells(scale: Scale) -> list[Cell]:
         if scale == "laptop":
             coupled |= ONE_LAYER | OWN_STEPS.get(task, {})
         points = {label: changes | coupled for label, changes in points.items()}
-        points |= _without_coupling(base, scale)
+        longest = base.task.num_tokens(max(base.eval.test_lengths))
+        rows = 603 if scale == "paper" else longest - 1
+        points |= as_they_fit(scale, without_coupling(base, rows))
         found += grid(base, task=arms({task: {}}), method=arms(points))
     return found
 
@@ -75,21 +75,8 @@ def mixture(config: TrialConfig) -> dict[str, Any]:
     return {"position.encoding": "mixture", "position.max_positions": limits}
 
 
-def _without_coupling(base: TrialConfig, scale: Scale) -> dict[str, dict[str, Any]]:
-    shape = {"model.num_layers": BASELINE_DEPTH[scale]}
-    shape |= PAPER_BASELINE if scale == "paper" else {}
-    longest = base.task.num_tokens(max(base.eval.test_lengths))
-    points = without_coupling(base, 603 if scale == "paper" else longest - 1)
-    return {
-        name: changes | shape | (OTHERS[name] if scale == "laptop" else {})
-        for name, changes in points.items()
-    }
-
-
 SWEEP = Sweep(
-    name="found_coupling",
     title="Finding a coupling: learned mixture and selection, next to the designed one",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2", "paper": "4x2"},
 )

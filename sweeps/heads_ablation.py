@@ -20,9 +20,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="heads_ablation",
     title="Addition: attention heads with position coupling",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )

@@ -36,9 +36,7 @@ def arms(scale: Scale) -> dict[str, TrialConfig]:
 
 
 SEARCH = Search(
-    name="lr_search",
     title="Addition: learning rate and weight decay of every position method",
-    claim=__doc__,
     arms=arms,
     space={
         "optim.learning_rate": Range(1e-5, 1e-2, log=True),

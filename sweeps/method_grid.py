@@ -36,9 +36,7 @@ def _arm(scale: Scale, name: str) -> dict[str, Any]:
 
 
 SWEEP = Sweep(
-    name="method_grid",
     title="Addition: position methods by depth and heads",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4"},
 )

@@ -70,9 +70,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="minesweeper",
     title="Minesweeper: one position table for both directions, two, or none",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4"},
 )

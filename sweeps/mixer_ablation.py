@@ -59,9 +59,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="mixer_ablation",
     title="Addition: other attention, loops and recurrence, with and without coupling",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
 )

@@ -32,9 +32,7 @@ def _label(count: int | None) -> str:
 
 
 SWEEP = Sweep(
-    name="num_examples_ablation",
     title="Addition: number of training examples",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

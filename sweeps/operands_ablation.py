@@ -85,9 +85,7 @@ def _packed() -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="operands_ablation",
     title="Addition of three operands: depth with position coupling",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4"},
 )

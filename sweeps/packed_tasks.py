@@ -89,9 +89,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="packed_tasks",
     title="Packed rows and residue rings on other tasks",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "1@500", "laptop": "2x2@500", "paper": "4x2@500"},
 )

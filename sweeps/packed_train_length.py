@@ -40,9 +40,7 @@ def _trained_on(base: TrialConfig, longest: int) -> dict[str, Any]:
 
 
 SWEEP = Sweep(
-    name="packed_train_length",
     title="A thousand digits: longest trained length",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "1@300", "laptop": "2x2@300", "paper": "4x2@300"},
 )

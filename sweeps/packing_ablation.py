@@ -25,9 +25,9 @@ from sweeps.baseline import (
     IN_TABLE,
     LONGEST_TABLE,
     OTHERS,
-    PAPER_BASELINE,
     TUNED,
     addition,
+    baseline_shape,
     fewer_in_a_row,
     methods,
     packed,
@@ -103,8 +103,8 @@ def untuned(scale: Scale) -> list[Cell]:
 
 def _uncoupled(scale: Scale, tests: dict[str, Any]) -> list[Cell]:
     """NoPE, random-start APE and RoPE, with and without packed rows at the end."""
-    last = {"eval.checkpoints": ("last",), "model.num_layers": BASELINE_DEPTH[scale]}
-    base = override(addition(scale), last | tests | (PAPER_BASELINE if scale == "paper" else {}))
+    last = {"eval.checkpoints": ("last",)}
+    base = override(addition(scale), last | tests | baseline_shape(scale))
     longest = LONGEST_APE[scale]
     in_table = {
         "position.max_position": 3 * longest + 4,
@@ -122,9 +122,7 @@ def _uncoupled(scale: Scale, tests: dict[str, Any]) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="packing_ablation",
     title="Coupling, residue rings or packed rows: what carries to a thousand digits?",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "1@300", "laptop": "2x2@300", "paper": "4x2@300"},
 )

@@ -28,9 +28,7 @@ def arms(scale: Scale) -> dict[str, TrialConfig]:
 
 
 SEARCH = Search(
-    name="packing_search",
     title="Packed rows: learning rate and weight decay of every position method",
-    claim=__doc__,
     arms=arms,
     space={
         "optim.learning_rate": Range(5e-4, 1e-2, log=True),

@@ -68,9 +68,7 @@ def _alone(scale: Scale, base: TrialConfig) -> dict[str, Any]:
 
 
 SWEEP = Sweep(
-    name="quickstart",
     title="Addition at eight times the trained length",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
 )

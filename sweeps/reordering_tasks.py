@@ -75,9 +75,7 @@ def _cells(
 
 
 SWEEP = Sweep(
-    name="reordering_tasks",
     title="Sorting and commands: coupling without a fixed correspondence",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

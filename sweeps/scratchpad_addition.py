@@ -55,9 +55,7 @@ def _trained(base: TrialConfig, size: int) -> dict[str, Any]:
 
 
 SWEEP = Sweep(
-    name="scratchpad_addition",
     title="Addition of many operands: scratchpad, both lengths tested",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

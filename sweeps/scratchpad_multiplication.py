@@ -101,9 +101,7 @@ def _uncoupled(base: TrialConfig, scale: Scale, plain: dict[str, Any]) -> dict[s
 
 
 SWEEP = Sweep(
-    name="scratchpad_multiplication",
     title="N x M multiplication: scratchpad, both lengths tested",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

@@ -43,9 +43,7 @@ def _label(table: str, decay: float) -> str:
 
 
 SWEEP = Sweep(
-    name="table_init_ablation",
     title="Addition: initial rows of the position table, and weight decay",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )

@@ -64,9 +64,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="ten_thousand_digits",
     title="Ten thousand digits from twelve: six residue rings",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2@400", "laptop": "2x2@400,2x2@410", "paper": "4x2@400"},
 )

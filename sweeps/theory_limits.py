@@ -32,9 +32,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="theory_limits",
     title="Addition: the theorem's model and trained ones",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
 )

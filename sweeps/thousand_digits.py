@@ -23,9 +23,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="thousand_digits",
     title="A thousand digits from twelve: packed rows and residue rings",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2@300", "laptop": "4x2@300", "paper": "4x2@300"},
 )

@@ -52,9 +52,7 @@ def _test(scale: Scale, base: TrialConfig, longest: int) -> tuple[int, ...]:
 
 
 SWEEP = Sweep(
-    name="train_length_ablation",
     title="Addition: longest trained length",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )

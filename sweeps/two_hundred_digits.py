@@ -28,9 +28,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    name="two_hundred_digits",
     title="Addition: trained on 1-30 digits, tested to 200",
-    claim=__doc__,
     cells=cells,
     seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
 )

@@ -47,7 +47,11 @@ def rebuild_mirror(
         (shown,), problem = find_shown(store, [view]), ""
         try:
             if not (missing and is_shown(target, store, [view])):
-                _update(target, view, force=not missing)
+                from sweeps.engine.launch.mirror.process import Mirror  # mlflow comes with it
+
+                mirror = Mirror(target, [view])
+                mirror.update(force=not missing)
+                mirror.settle()
         except Exception as error:  # whatever the tracking server does
             problem = f"{type(error).__name__}: {first_line(error)}"
         print(
@@ -56,14 +60,6 @@ def rebuild_mirror(
         )
         failed = failed or bool(problem)
     return 1 if failed else 0
-
-
-def _update(target: Target, view: View, force: bool) -> None:
-    from sweeps.engine.launch.mirror.process import Mirror  # mlflow comes with it
-
-    mirror = Mirror(target, [view])
-    mirror.update(force)
-    mirror.settle()
 
 
 def show_dashboard(
@@ -82,7 +78,9 @@ def show_dashboard(
         return code
     _check_port(port)
     try:
-        _make_database(target)
+        from sweeps.engine.launch.mirror.tracking import connect
+
+        connect(target)  # who serves the database and who fills it find it there
     except Exception as error:  # of whatever is in its place
         raise ValueError(f"{target.uri}: {first_line(error)[:200]}") from error
     views = [view for kind in get_args(Views) for view in store.names(kind)]
@@ -95,13 +93,6 @@ def show_dashboard(
         raise ValueError(f"MLflow's server ended with code {code}")
     print()
     return 0
-
-
-def _make_database(target: Target) -> None:
-    """Both who serves it and who fills it find it there."""
-    from sweeps.engine.launch.mirror.tracking import connect
-
-    connect(target)
 
 
 def _check_port(port: int) -> None:

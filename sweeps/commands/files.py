@@ -63,8 +63,8 @@ def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
         kind, seconds = stored.kind, time.time() - stored.entry.modified
         if kind == "unfinished write":
             return "a write that was cut short" if seconds > min(age, DAY) else ""
-        if kind == "pack":  # its last part is missing, or it is of before there were seals
-            is_old = stored.said["pack"] not in read and seconds > min(age, DAY)
+        if kind in ("pack", "old pack"):
+            is_old = stored.entry.name not in read and seconds > min(age, DAY)
             return "a pack that is not read" if is_old else ""
         if kind not in OF_ATTEMPT or (name := stored.said["trial"]) in busy:
             return ""

@@ -13,9 +13,7 @@ from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.options import open_store
 from sweeps.engine.spec import Scale
 from sweeps.engine.store import mechanisms
-from sweeps.engine.store.checks import check_checkpoint, name_once
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 
@@ -78,15 +76,9 @@ def _open(folder: Folder, name: str, trust_code: bool) -> tuple[Transformer, Tri
     """The last model of a trial, or what became of it."""
     file = f"checkpoints/{name}/last.pt"
     try:
-        data = folder.read(file)
-        check_checkpoint(data)
+        return unpack_model(folder.read(file), file, trust_code=trust_code)
     except FileNotFoundError:
         return GONE
-    except BadFile as error:
-        name_once(folder.path(file), str(error))
-        return GONE
-    try:
-        return unpack_model(data, file, trust_code=trust_code)
-    except ValueError as error:
+    except ValueError as error:  # damaged, or own code that is not trusted
         print(f"  {error}", file=sys.stderr)
         return REFUSED

@@ -7,9 +7,10 @@ no link is followed. Not copied: packs (rebuilt), what says who runs a trial, ML
 """
 
 from pcore.checkpoint import read_progress
+from sweeps.engine.options import open_existing, open_store
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.checks import name_once
-from sweeps.engine.store.location import find_existing, find_results
+from sweeps.engine.store.location import find_existing
 from sweeps.engine.store.names import KINDS, Stored, walk
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import find_problem
@@ -28,11 +29,12 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
 
     Raises ValueError if FROM holds no results, or INTO is a folder but not a store.
     """
-    source, target = Store(find_existing(from_results)), Store(find_results(into_results))
+    source = open_existing(find_existing(from_results))
+    target = open_store(into_results)
     if source.root == target.root:
         raise ValueError(f"FROM and INTO are both {source.root}")
-    _check_source(source)
-    _check_target(target)
+    if target.folder.list():  # not a new folder: perhaps a typo
+        target = open_existing(into_results)
     target.prepare()
     both = (*source.visible().items(), *target.visible().items())
     finished = {name for name, shard in both if shard.finished}
@@ -48,21 +50,6 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
     finished = sum(shard.finished for shard in target.visible().values())
     print(f"{target.root} holds {finished} finished trials")
     return 0
-
-
-def _check_source(store: Store) -> None:
-    if not store.shards() and not store.folder.list("checkpoints"):
-        raise ValueError(
-            f"{store.root} holds no trials: it is not a results folder, or it is empty"
-        )
-
-
-def _check_target(store: Store) -> None:
-    """Accept a new folder or a store; refuse any other folder, e.g. after a typo."""
-    names = {entry.name.partition("/")[0] for entry in store.folder.list()}
-    if names and not names & {"views", *SHOWN}:
-        found = ", ".join(sorted(names)[:5])
-        raise ValueError(f"{store.root} is not a results folder: it holds {found}")
 
 
 def _is_wanted(stored: Stored, finished: set[str]) -> bool:

@@ -7,17 +7,16 @@ another folder, and repeating the command resumes them.
 """
 
 import random
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 from pcore.cli.text import format_seconds, plural
-from pcore.config import TrialConfig, trial_id
+from pcore.config import TrialConfig
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align
-from sweeps.engine.spec import Scale
+from sweeps.engine.spec import Scale, seeds_text
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 
@@ -31,21 +30,12 @@ MEANING: dict[Verdict, str] = {
     "not comparable": "other test sets, or no other seed to compare with",
     "failed": "the rerun did not finish",
 }
-Key = tuple[str, int, int | None]  # range, length, second length
-COUNTS = ("num_examples", "num_correct", "num_correct_tokens", "loss_sum", "test_set")
 KEYS = ("range", "length", "second_length")
-PROVENANCE = ("cell_id", "seed", "data_seed", "wall_seconds", "device", "num_threads")
-MACHINE = ("cpu_model", "cpu_capability")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stored:
-    """What the store holds of one run."""
-
-    trial_id: str
-    cell: str
-    row: Mapping[str, Any]  # its provenance
-    lengths: Mapping[Key, Mapping[str, Any]]  # counts of the last checkpoint
+COUNTS = ("num_examples", "num_correct", "num_correct_tokens", "loss_sum", "test_set")
+OF_RUN = ("trial_id", "status", "cell_id", "seed", "data_seed", "wall_seconds", "device")
+MACHINE = ("num_threads", "cpu_model", "cpu_capability")
+Lengths: TypeAlias = Mapping[tuple[Any, ...], Mapping[str, Any]]  # counts by KEYS
+Run: TypeAlias = dict[str, Any]  # columns of the trial's row, and `lengths` of the last checkpoint
 
 
 def replicate(
@@ -58,117 +48,73 @@ def replicate(
     num_threads: int | None = None,
 ) -> int:
     """Run a random sample of the finished trials of a sweep again and compare. Exit code 0 if all
-    are `WELL`, else 1.
+    are `WELL`, else 1. Cells are those of the script: code named in rows is never run.
 
     num_threads: of the reruns; None = as stored.
     Raises ValueError if there is nothing to run again, or `into` is the store itself.
     """
-    store, target = open_store(results), Store(into)
+    store, target, sweep = open_store(results), Store(into), find_sweep(name)
     if target.root == store.root:
         raise ValueError(f"--into {into} is the store itself: name another folder")
-    runs = _load_runs(store, name, scale)
-    configs = _configs(runs, name, scale)
-    if not configs:
+    runs = load_runs(store, store.load_view(sweep.name, scale).column("trial_id").to_pylist())
+    cells = {cell.id: cell for cell in sweep.cells(scale)}
+    known = sorted(trial for trial, run in runs.items() if run["cell_id"] in cells)
+    if not known:
         raise ValueError(
             f"no finished trial in {store.root} belongs to {name} [{scale}] as it is now"
         )
-    chosen = random.Random(seed).sample(sorted(configs), min(num_trials, len(configs)))
-    seconds = sum(runs[trial].row["wall_seconds"] or 0 for trial in chosen)
-    print(f"rerunning {len(chosen)} of {len(configs)} trials, {format_seconds(seconds)} originally")
+    chosen = random.Random(seed).sample(known, min(num_trials, len(known)))
+    seconds = sum(runs[trial]["wall_seconds"] or 0 for trial in chosen)
+    print(f"rerunning {len(chosen)} of {len(known)} trials, {format_seconds(seconds)} originally")
     print(f"from {store.root} into {target.root}")
     target.prepare()
     verdicts = list[Verdict]()
     for trial in chosen:
-        verdicts.append(_replicate_one(runs, trial, configs[trial], target, num_threads))
+        run, cell = runs[trial], cells[runs[trial]["cell_id"]]
+        config = replace(cell.config, seed=run["seed"], data_seed=run["data_seed"])
+        print(f"\n{cell.label}, {seeds_text(run['seed'], run['data_seed'])} ({trial})", flush=True)
+        seeds = [one["lengths"] for one in runs.values() if one["cell_id"] == cell.id]
+        verdicts.append(_replicate_one(run, config, seeds, target, num_threads))
     print()
     for verdict in dict.fromkeys(verdicts):
         print(f"{verdicts.count(verdict)} of {len(verdicts)} {verdict}: {MEANING[verdict]}")
     return 0 if all(verdict in WELL for verdict in verdicts) else 1
 
 
-def _load_runs(store: Store, name: str, scale: Scale) -> dict[str, Stored]:
-    """Every finished run of the view, by trial id."""
-    sweep = find_sweep(name).name
-    if (sweep, scale) not in store.view_names():
-        raise ValueError(f"{store.root} holds no view {sweep} [{scale}]")
-    view = store.load_view(sweep, scale).to_pylist()
-    cells = {member["trial_id"]: member["cell"] for member in view}
-    rows = store.load(
-        list(cells), "trial", ["trial_id", "status", *PROVENANCE, *MACHINE]
-    ).to_pylist()
-    lengths = _load_lengths(store, list(cells))
-    return {
-        row["trial_id"]: Stored(
-            trial_id=row["trial_id"],
-            cell=cells[row["trial_id"]],
-            row=row,
-            lengths=lengths[row["trial_id"]],
-        )
-        for row in rows
-        if row["status"] == "ok"
-    }
-
-
-def _configs(runs: Mapping[str, Stored], name: str, scale: Scale) -> dict[str, TrialConfig]:
-    """The configuration of each stored run, from the current sweep: code named in rows is never
-    run."""
-    cells = {cell.id: cell.config for cell in find_sweep(name).cells(scale)}
-    found = {}
-    for run in runs.values():
-        if run.row["cell_id"] in cells:
-            seeds = {key: run.row[key] for key in ("seed", "data_seed")}
-            config = replace(cells[run.row["cell_id"]], **seeds)
-            if trial_id(config) == run.trial_id:
-                found[run.trial_id] = config
-    return found
-
-
-def _load_lengths(
-    store: Store, trials: Sequence[str]
-) -> Mapping[str, Mapping[Key, Mapping[str, Any]]]:
-    """The evaluations of these trials at the last checkpoint, by their keys."""
-    lengths: dict[str, dict[Key, Mapping[str, Any]]] = defaultdict(dict)
+def load_runs(store: Store, trials: Sequence[str]) -> dict[str, Run]:
+    """Those of these trials that finished, by id."""
+    rows = store.load(trials, "trial", [*OF_RUN, *MACHINE]).to_pylist()
+    runs = {row["trial_id"]: row | {"lengths": {}} for row in rows if row["status"] == "ok"}
     columns = ["trial_id", "checkpoint", *KEYS, *COUNTS]
-    for row in store.load(trials, "evaluation", columns).to_pylist():
+    for row in store.load(runs, "evaluation", columns).to_pylist():
         if row["checkpoint"] == "last":
-            lengths[row["trial_id"]][tuple(row[key] for key in KEYS)] = row
-    return lengths
+            runs[row["trial_id"]]["lengths"][tuple(row[key] for key in KEYS)] = row
+    return runs
 
 
 def _replicate_one(
-    runs: Mapping[str, Stored],
-    trial: str,
+    stored: Run,
     config: TrialConfig,
+    seeds: Sequence[Lengths],
     target: Store,
     num_threads: int | None,
 ) -> Verdict:
-    stored = runs[trial]
-    print(
-        f"\n{stored.cell}, seed {config.seed}, data seed {config.data_seed} ({trial})", flush=True
-    )
-    device = "cpu" if stored.row["device"] == "cpu" else "cuda"
-    threads = num_threads or stored.row["num_threads"] or 1
+    device = "cpu" if stored["device"] == "cpu" else "cuda"
+    threads = num_threads or stored["num_threads"] or 1
     settings = Settings(results=target.root, device=device, num_threads=threads)
     outcome = run_attempt(config, settings)
     if outcome.status not in ("ok", "done"):
         print(f"  failed: {outcome.status}. {outcome.error}".rstrip())
         return "failed"
-    rerun = target.load([trial], "trial", ["status", "num_threads", *MACHINE]).to_pylist()
-    (row,) = (row for row in rerun if row["status"] == "ok")
-    print(f"  stored: {_machine(stored.row)}; again: {_machine(row)}")
-    again = _load_lengths(target, [trial])[trial]
-    seeds = [run.lengths for run in runs.values() if run.cell == stored.cell]
-    print(align(list(_table(stored.lengths, again, seeds))))
-    verdict = judge(stored.lengths, again, seeds)
+    again = load_runs(target, [outcome.trial_id])[outcome.trial_id]
+    print(f"  stored: {_machine(stored)}; again: {_machine(again)}")
+    print(align(list(_table(stored["lengths"], again["lengths"], seeds))))
+    verdict = judge(stored["lengths"], again["lengths"], seeds)
     print(f"  {verdict}")
     return verdict
 
 
-def judge(
-    stored: Mapping[Key, Mapping[str, Any]],
-    again: Mapping[Key, Mapping[str, Any]],
-    seeds: Sequence[Mapping[Key, Mapping[str, Any]]],
-) -> Verdict:
+def judge(stored: Lengths, again: Lengths, seeds: Sequence[Lengths]) -> Verdict:
     """How a rerun compares with the stored run of its seed; seeds: all stored runs of its cell."""
     if stored.keys() != again.keys() or any(
         stored[key]["test_set"] != again[key]["test_set"] for key in stored
@@ -183,17 +129,13 @@ def judge(
     return "within the spread" if is_within else "beyond the spread"
 
 
-def spread(seeds: Sequence[Mapping[Key, Mapping[str, Any]]], key: Key) -> float:
+def spread(seeds: Sequence[Lengths], key: tuple[Any, ...]) -> float:
     """How far the best stored run lies above the worst at a length, as a share of examples."""
     shares = [_share(run[key]) for run in seeds if key in run]
     return max(shares) - min(shares)
 
 
-def _table(
-    stored: Mapping[Key, Mapping[str, Any]],
-    again: Mapping[Key, Mapping[str, Any]],
-    seeds: Sequence[Mapping[Key, Mapping[str, Any]]],
-) -> Iterable[tuple[str, ...]]:
+def _table(stored: Lengths, again: Lengths, seeds: Sequence[Lengths]) -> Iterable[tuple[str, ...]]:
     yield ("range", "length", "stored %", "again %", "points", "spread over seeds")
     for key in sorted(stored.keys() & again.keys(), key=lambda key: (key[1], key[2] or 0)):
         before, after = 100 * _share(stored[key]), 100 * _share(again[key])

@@ -12,7 +12,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -71,11 +71,6 @@ class Changes:
         """Whether every cell stays as it is."""
         return not (self.sets or self.axes or self.only or self.added or self.without)
 
-    @property
-    def fields(self) -> list[str]:
-        """Those that change in every cell."""
-        return [change.field for change in (*self.sets, *self.axes)]
-
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
     """--set, --axis, --only, --add and --except, for `given_changes`."""
@@ -129,14 +124,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 def given_changes(given: argparse.Namespace) -> Changes:
     """What the flags of `add_changes` say, and --name where there is one."""
-    return Changes(
-        sets=given.sets,
-        axes=given.axes,
-        only=given.only,
-        added=given.added,
-        without=given.without,
-        name=getattr(given, "name", None),
-    )
+    names = {one.name for one in fields(Changes)}
+    return Changes(**{name: value for name, value in vars(given).items() if name in names})
 
 
 def parse_set(text: str) -> Change:
@@ -192,16 +181,12 @@ def change_sweeps(sweeps: Sequence[Sweep], changes: Changes, to_run: bool = Fals
     a change or of several sweeps; invalid configurations, and labels that no cell has, are refused
     later, when cells are made.
     """
-    lists = [changes.fields, *([c.field for c in cell.changes] for cell in changes.added)]
-    for fields in lists:
-        if twice := [field for field in fields if fields.count(field) > 1]:
-            raise ValueError(f"{twice[0]} is changed twice; --axis takes several values")
-        if seeds := [field for field in fields if field in SEEDS]:
-            raise ValueError(
-                f"{seeds[0]} is not a field of a cell; choose seeds with --seeds 4x2@100"
-            )
-        for field in fields:
-            _check_field(field)
+    for together in ([*changes.sets, *changes.axes], *(cell.changes for cell in changes.added)):
+        names = [change.field for change in together]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{name} is changed twice; --axis takes several values")
+            _check_field(name)
     if changes.name and changes.are_none:
         raise ValueError("--name is for what --set, --axis, --only or --add change; none is given")
     if to_run and not (changes.name or changes.are_none):
@@ -260,7 +245,11 @@ def _fits(cell: Cell, pattern: str) -> bool:
 
 
 def _check_field(field: str) -> None:
-    """Raise ValueError for a field that no task has; own tasks may have any of their own."""
+    """Raise ValueError for a seed, or a field that no task has; own tasks may have any of their
+    own.
+    """
+    if field in SEEDS:
+        raise ValueError(f"{field} is not a field of a cell; choose seeds with --seeds 4x2@100")
     known = {name: None for task in TASKS.values() for name in known_fields(task)}
     if field in known or field.startswith("task."):
         return

@@ -20,6 +20,7 @@ from sweeps.engine.store.store import Store
 STEP_SECONDS = 4e-3  # of a training step, beside its operations: one core of a 2024 server
 OPERATION_SECONDS = 2.2e-11  # the same core
 MIN_SHARE = 0.2  # of its steps that an attempt must have run itself to count
+_count_flops = functools.cache(count_flops)
 COLUMNS = ("cell_id", "train_seconds", "eval_seconds", "train_flops", "first_step")
 ORIGIN = ("status", "device", "num_threads", "host")
 
@@ -63,14 +64,8 @@ def typical_trial_seconds(config: TrialConfig) -> float:
     """Of a whole trial."""
     optim = config.optim
     same = replace(OptimConfig(), num_steps=optim.num_steps, batch_size=optim.batch_size)
-    return _typical_seconds(replace(config, optim=same, seed=0, data_seed=0))
-
-
-@functools.cache
-def _typical_seconds(config: TrialConfig) -> float:
-    if config.model.kind == "constructed":  # evaluated only
-        return typical_seconds(0, count_flops(config))
-    return typical_seconds(config.optim.num_steps, count_flops(config))
+    operations = _count_flops(replace(config, optim=same, seed=0, data_seed=0))
+    return typical_seconds(optim.num_steps, operations)
 
 
 def _read_times(store: Store, usable: pc.Expression) -> tuple[dict[str, float], float]:

@@ -89,11 +89,11 @@ def seeds_text(seed: int, data_seed: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """An ablation."""
+    """An ablation. Name and claim are those of the script that lists the cells, unless given."""
 
-    name: str  # that of its script
+    name: str = ""
     title: str  # of tables and figures
-    claim: str  # question, figure of the paper, expectation and cost, in words
+    claim: str = ""  # question, figure of the paper, expectation and cost, in words
     cells: Callable[[Scale], Sequence[Cell]]
     seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
     command: str = ""  # of a changed sweep: what runs it, without a scale
@@ -101,8 +101,10 @@ class Sweep:
     script: str = field(init=False)  # name of the file that lists the cells; empty if unknown
 
     def __post_init__(self) -> None:
-        code = getattr(self.cells, "__code__", None)
-        object.__setattr__(self, "script", Path(code.co_filename).name if code else "")
+        script, claim = script_of(self.cells)
+        object.__setattr__(self, "script", script.name)
+        object.__setattr__(self, "name", self.name or script.stem)
+        object.__setattr__(self, "claim", self.claim or claim)
 
     def trials(self, scale: Scale, seeds: str | None = None) -> list[Trial]:
         """Every trial of the sweep at a scale, checked; a constructed model has one, since it does
@@ -155,6 +157,12 @@ class Sweep:
             if not isinstance(cell.config, TrialConfig):
                 raise ValueError(f"{self.name}: config of cell {cell.label!r} is no TrialConfig")
         return found
+
+
+def script_of(function: object) -> tuple[Path, str]:
+    """The file that defines a function, and its docstring; empty if unknown."""
+    code, names = (getattr(function, name, None) for name in ("__code__", "__globals__"))
+    return Path(code.co_filename if code else ""), (names or {}).get("__doc__") or ""
 
 
 def describe_own(error: Exception | SystemExit) -> str:

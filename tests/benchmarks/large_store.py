@@ -14,10 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +26,8 @@ from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.plan import make_plan
 from sweeps.engine.spec import Trial
-from sweeps.engine.store.checks import rows_of
-from sweeps.engine.store.packs import CHUNK, SHARD, file_name
-from sweeps.engine.store.schema import Record, schema
+from sweeps.engine.store.packs import CHUNK, SHARD, write_pack
+from sweeps.engine.store.schema import schema
 from sweeps.engine.store.seal import seal
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import provenance
@@ -182,10 +179,7 @@ def _pack(store: Store, trials: Sequence[Trial], rows: pa.Table) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(one)
     column = pa.array(np.repeat(names, rows.num_rows // len(trials)), pa.string())
-    rows, pack = rows.append_column(SHARD, column), uuid.uuid4().hex[:8]
-    for record in reversed(get_args(Record)):
-        name = file_name(pack, record)
-        folder.write(name, seal(rows_of(rows, record), name, compression="zstd"))
+    write_pack(folder, rows.append_column(SHARD, column))
 
 
 # The commands

@@ -10,9 +10,8 @@ from pcore.config import TrialConfig, override
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation import evaluation_lengths
 from pcore.tasks.addition import Addition
-from sweeps.baseline import core, coupling
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.engine.spec import SCALES, Cell, Sweep, parse_seeds
+from sweeps.engine.spec import SCALES, Sweep, parse_seeds
 from sweeps.tables import TABLES
 
 FOLDER = Path(__file__).parents[2] / "sweeps"
@@ -75,35 +74,7 @@ def test_every_sweep_is_executable_by_itself(name):
 def test_the_paper_table_holds_every_sweep_once_and_no_search():
     assert sorted(TABLES["paper"]) == SWEEPS
     assert len(set(TABLES["paper"])) == len(TABLES["paper"])
-
-
-def test_the_other_tables_are_the_parts_of_the_paper_table_in_its_order():
-    parts = [name for table, names in TABLES.items() if table != "paper" for name in names]
-    assert tuple(parts) == TABLES["paper"]
     assert not set(TABLES) & set(SWEEPS)  # a sweep's own name is a table too
-
-
-# Reference arms -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_two_hundred_digits_trains_nothing_of_its_own(scale):
-    shared = [c for name in TABLES["core"] for c in find_sweep(name).cells(scale)]
-    assert {c.id for c in find_sweep("two_hundred_digits").cells(scale)} <= {c.id for c in shared}
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_ablations_of_one_axis_share_the_trials_of_their_base(scale):
-    names = ("width", "num_examples", "start", "norm", "table_init", "attention_scale")
-    shared = {find_sweep(f"{name}_ablation").cells(scale)[0].id for name in names}
-    assert shared == {Cell(label="base", config=coupling(scale)).id}
-    core_set = ["heads", "max_position"]
-    core_set += {"smoke": ["format"], "laptop": ["encoding", "depth", "train_length"]}.get(
-        scale, ["train_length"]
-    )
-    base = Cell(label="base", config=core(scale)).id
-    for name in core_set:
-        assert base in {cell.id for cell in find_sweep(f"{name}_ablation").cells(scale)}
 
 
 # Sizes --------------------------------------------------------------------------------------------

@@ -22,10 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcore.cli.text import plural
 from pcore.config import OWN_CODE, unflatten
-from sweeps.engine.plan import align
-from sweeps.engine.search.space import Choice, Space
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.location import find_results
@@ -75,41 +72,6 @@ def _score(rows: Sequence[Mapping[str, Any]]) -> Scored:
         wrong += near_score(row)
         loss += row["loss_sum"] / row["num_tokens"]
     return Scored(status="ok", score=wrong / len(rows), loss=loss / len(rows))
-
-
-def format_best(best: Mapping[str, Mapping[str, Any]]) -> str:
-    """The winners as a printed table."""
-    fields = [key for key in next(iter(best.values())) if "." in key]
-    names = [field.rpartition(".")[2] for field in fields]
-    rows = [["arm", *names, "near score", "configurations", "at each rung", "trained steps"]]
-    for label, winner in best.items():
-        values = [_text(winner[field]) for field in fields]
-        rungs = "/".join(map(str, winner["num_per_rung"]))
-        count, different = winner["num_configurations"], winner.get("num_different")
-        drawn = f"{count}, {different} different" if different not in (None, count) else f"{count}"
-        numbers = [f"{winner['near_score']:.4f}", drawn, rungs]
-        rows.append([label, *values, *numbers, f"{winner['num_trained_steps']:,}"])
-    return align([tuple(row) for row in rows])
-
-
-def untried(space: Space, best: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence for each value of a choice that some arms never tried: few configurations are
-    drawn, at random.
-    """
-    found: list[str] = []
-    for field, choice in space.items():
-        for value in choice.values if isinstance(choice, Choice) else ():
-            arms = [
-                arm for arm, won in best.items() if value not in {t[field] for t in won["tried"]}
-            ]
-            if arms:
-                where = f"{len(arms)} of {plural(len(best), 'arm')}"
-                found.append(f"{field}={_text(value)} was not tried in {where}")
-    return found
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def write_best(results: str, name: str, scale: Scale, best: Mapping[str, Mapping[str, Any]]) -> str:

@@ -25,7 +25,7 @@ from sweeps.engine.options import (
     read_options,
 )
 from sweeps.engine.plan import Plan, make_plan
-from sweeps.engine.search.results import format_best, read_scores, untried, write_best
+from sweeps.engine.search.results import read_scores, write_best
 from sweeps.engine.search.space import (
     HALVING,
     SEED,
@@ -49,14 +49,12 @@ class Replay:
     """
 
     def __init__(self, search: Search, scale: Scale, budget: Budget, width: int = 1):
-        """width: configurations of each arm under way at once.
+        """width: configurations of each arm under way at once, above 0.
 
         Raises ValueError for what cannot work.
         """
         from sweeps.engine.search.study import Arm  # not needed for a plan
 
-        if width < 1:
-            raise ValueError(f"width {width} is below 1")
         configs = prepare_arms(search, scale, budget)
         self.arms = [Arm(label, config, search.space, budget) for label, config in configs.items()]
         self.width, self.asked = width, dict[str, Cell]()  # by trial id
@@ -182,7 +180,7 @@ def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> 
         store.write_view(view_rows(plans[0]), "searches")
         best, failed = replay.conclude()
         file = write_best(store.root, search.name, options.scale, best)
-        _report(search, options, f"{store.root}/{file}", best, failed)
+        _report(search, options, f"{store.root}/{file}", failed)
         ended.append(FAILED if failed else 0)
     return ended[0]
 
@@ -193,22 +191,16 @@ def _plan(search: Search, scale: Scale, replay: Replay, store: Store) -> Plan:
     return make_plan(sweep, scale, None, store, priced=False)
 
 
-def _report(
-    search: Search, options: LaunchOptions, file: str, best: Best, failed: Sequence[str]
-) -> None:
-    """Print the winners and what failed; draw all that was tried."""
-    print(f"\n{format_best(best)}\n")
-    print("near score: (1 - exact match) + (1 - token accuracy), the mean over near lengths")
-    print(f"of one run of each configuration (seed {SEED}): close scores may be chance")
-    print("chosen on the near range; the test range was neither evaluated nor read")
-    for line in untried(search.space, best):
-        print(line)
-    print(f"written: {file}")
+def _report(search: Search, options: LaunchOptions, file: str, failed: Sequence[str]) -> None:
+    """Print the best of every arm and what failed."""
     command = ["-m", "analysis", "search", search.name, "--scale", options.scale]
     command += ["--results", options.results]
-    if options.report:  # table and figure for MLflow; the table is long
-        subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=False)
-    print(f"every configuration: python {' '.join(command)}", flush=True)
+    if options.report:
+        print(flush=True)
+        subprocess.run([sys.executable, *command], check=False)
+    print(f"\none run of each configuration (seed {SEED}): close scores may be chance")
+    print("chosen on the near range; the test range was neither evaluated nor read")
+    print(f"winners: {file}\nevery configuration: python {' '.join(command)}", flush=True)
     for line in failed:
         print(f"failed: {line}")
     if failed:

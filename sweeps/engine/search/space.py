@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pcore.config import Scalar, TrialConfig, coerce, flatten, known_fields, override
 from pcore.registry import nearest
 from sweeps.engine.plan import align
-from sweeps.engine.spec import Scale, describe_own
+from sweeps.engine.spec import Scale, describe_own, script_of
 
 SEED = 1000  # of every search trial: sweeps count from 0, so what they report was not tuned on
 HALVING = 3  # about a third of a rung, the best, is promoted
@@ -49,14 +49,21 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """A search of hyper-parameters."""
+    """A search of hyper-parameters. Name and claim are those of the script that lists the arms,
+    unless given.
+    """
 
-    name: str  # that of its script
+    name: str = ""
     title: str
-    claim: str
+    claim: str = ""
     arms: Callable[[Scale], Mapping[str, TrialConfig]]  # base configurations by label
     space: Space  # what is tuned, by dotted field
     budget: Mapping[Scale, Budget]  # of each arm
+
+    def __post_init__(self) -> None:
+        script, claim = script_of(self.arms)
+        object.__setattr__(self, "name", self.name or script.stem)
+        object.__setattr__(self, "claim", self.claim or claim)
 
     def budget_at(self, scale: Scale) -> Budget:
         """Raises ValueError with the scales that have one."""
@@ -117,15 +124,12 @@ def _check_near(config: TrialConfig) -> None:
     """Something must be evaluated as near range; second lengths can make it test range."""
     task, data = config.task, config.data
     trained = task.trained_seconds(data.min_length, data.max_length)
-    for length in config.eval.near_lengths:
-        for asked in config.eval.second_lengths or (None,):
-            second = task.default_second(length) if asked is None else asked
-            if trained is None or second is None or second in trained:
-                return
-    cause = "all belong to the test range by their second length"
-    if not config.eval.near_lengths:
-        cause = "is empty"
-    raise ValueError(f"eval.near_lengths {cause}: there is nothing to score on")
+    near, asked = config.eval.near_lengths, config.eval.second_lengths
+    seconds = {second for n in near for second in asked or (task.default_second(n),)}
+    if not near:
+        raise ValueError("eval.near_lengths is empty: there is nothing to score on")
+    if trained is not None and not seconds & {None, *trained}:
+        raise ValueError("eval.near_lengths all belong to the test range by their second length")
 
 
 def _check_space(config: TrialConfig, space: Space) -> None:

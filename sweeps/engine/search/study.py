@@ -149,7 +149,6 @@ class Arm:
             **self.values[number],
             "near_score": self.scored[number].score,
             "num_configurations": len(self.values),
-            "num_different": len({tuple(values.values()) for values in self.values}),
             "num_failed": len(self.failed),
             "num_per_rung": [sum(len(t.intermediate_values) > k for t in trials) for k in rungs],
             "num_trained_steps": sum(self.trained.values()),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pcore.registry import nearest
 from sweeps.engine.store.store import Store
 
-SEEDS = re.compile(r"(?:seed )?(\d+)(?:, data seed (\d+)|x(\d+))?")
+SEEDS = re.compile(r"seed (\d+)(?:, data seed (\d+))?")
 HEAD = re.compile(r"(.*?)(?: ?\[(smoke|laptop|paper)\])?", re.DOTALL)
 SHOWN = 5  # candidates that a refusal lists
 
@@ -49,15 +49,14 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """SWEEP [SCALE]/CELL/SEED, of which SWEEP alone is needed."""
+    """SWEEP [SCALE]/CELL/seed N, data seed M, of which SWEEP alone is needed."""
     head, *rest = text.strip().split("/")
     found = HEAD.fullmatch(head.strip())
     assert found is not None
     seed = data_seed = None
     if len(rest) > 1 and (seeds := SEEDS.fullmatch(rest[-1].strip())):
         rest.pop()
-        seed, crossed = int(seeds[1]), seeds[2] or seeds[3]
-        data_seed = int(crossed) if crossed else None
+        seed, data_seed = int(seeds[1]), int(seeds[2]) if seeds[2] else None
     cell = "/".join(rest).strip() or None
     return Address(sweep=found[1], scale=found[2], cell=cell, seed=seed, data_seed=data_seed)
 

@@ -5,10 +5,7 @@ configuration whose hash is its trial id. A view must hold trials of the sweep a
 name. A failed check raises BadFile with the reason.
 """
 
-import io
 import sys
-import zipfile
-from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -62,32 +59,23 @@ def check_shard(data: bytes, shard: Shard) -> dict[str, Any]:
         raise BadFile(f"its rows have record {few(unknown)}")
     if records.count("trial") != 1:
         raise BadFile(f"{records.count('trial')} rows of the trial instead of one")
-    first, count = _find_run(records, "evaluation")
-    evaluations = rows_of(rows, "evaluation") if first is None else rows.slice(first, count)
-    if shard.status == "ok" and not evaluations.num_rows:
+    count = records.count("evaluation")
+    if count and set(records[-count:]) != {"evaluation"}:
+        raise BadFile("its evaluations are not its last rows")
+    if count:
+        _check_counts(rows.slice(len(records) - count))
+    elif shard.status == "ok":
         raise BadFile("ok, but without evaluations")
-    _check_counts(evaluations)
     at = records.index("trial")
     if not is_sealed(data, shard.name):  # a seal says whose rows these are
         _check_config(rows.column("config_json")[at].as_py(), shard.trial_id)
     return {name: rows.column(name)[at].as_py() for name in ORIGIN}
 
 
-def _find_run(records: Sequence[str], record: str) -> tuple[int | None, int]:
-    """Where the rows of one kind begin, and how many they are; None if others stand between them.
-    A slice of a small table takes a hundredth of the time of a mask.
-    """
-    count = records.count(record)
-    first = records.index(record) if count else 0
-    return (first if records[first : first + count] == [record] * count else None), count
-
-
 def _check_counts(rows: pa.Table) -> None:
     """0 <= right <= examples > 0 for examples and tokens, kinds of failures no more than failures,
     outcomes as many as right ones.
     """
-    if not rows.num_rows:
-        return
     for column in ("checkpoint", "range", "length", "num_examples", "num_correct"):
         if rows.column(column).null_count:
             raise BadFile(f"evaluations without {column}")
@@ -169,21 +157,6 @@ def read_view(data: bytes, name: str) -> pa.Table:
         if not known:
             raise BadFile(f"its rows have axes {text!r}")
     return rows
-
-
-def check_checkpoint(data: bytes) -> None:
-    """Raise BadFile unless every part of a file of torch has the checksum written with it; torch
-    does not look.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as file:
-            if any(part.compress_type != zipfile.ZIP_STORED for part in file.infolist()):
-                raise ValueError("it is compressed")
-            broken = file.testzip()
-    except Exception as error:  # zipfile raises many kinds for a damaged file
-        raise BadFile(f"no readable checkpoint: {error}") from error
-    if broken:
-        raise BadFile(f"no readable checkpoint: {broken} is damaged")
 
 
 _said: set[str] = set()

@@ -233,13 +233,6 @@ class Folder:
             info = self._remote.get_file_info(self.path(name))
             return info.type == pafs.FileType.File
 
-    def holds(self, folder: str) -> bool:
-        """Whether there is a folder of this name, or any file below it."""
-        if not self.remote:
-            path = Path(self.path(folder))
-            return path.is_dir() and not path.is_symlink()
-        return bool(self.list(folder))
-
     def delete(self, names: str | Iterable[str]) -> None:
         """Remove files; those that are gone already are no error."""
         for name in [names] if isinstance(names, str) else names:

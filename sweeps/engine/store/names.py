@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from sweeps.engine.store.folder import TEMPORARY, Entry, Folder
-from sweeps.engine.store.schema import Record, Status
+from sweeps.engine.store.schema import Status
 
 TRIAL = r"(?P<trial>[0-9a-f]{16})"
 VIEW = r"(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)(?:\+[0-9a-f]{8})?"
@@ -14,7 +14,8 @@ PATTERNS = {
     "shard": r"trials/(?P<folder>[0-9a-f]{2})/(?P<trial>(?P=folder)[0-9a-f]{14})"
     rf"-(?P<attempt>\d{{1,9}})-(?P<status>{'|'.join(get_args(Status))})-[0-9a-f]+\.parquet",
     "view": rf"views/{VIEW}\.parquet",
-    "pack": rf"packs/(?P<pack>[0-9a-f]{{8}})-(?P<record>{'|'.join(get_args(Record))})\.parquet",
+    "pack": r"packs/[0-9a-f]{8}\.parquet",
+    "old pack": r"packs/[0-9a-f]{8}-[a-z]+\.parquet",
     "mechanism file": r"mechanism/[0-9a-f]{2}/(?P<trial>[0-9a-f]+)\.parquet",
     "state": rf"checkpoints/{TRIAL}/state\.pt",
     "weights": rf"checkpoints/{TRIAL}/(?:last|best|oracle)\.pt",
@@ -91,5 +92,5 @@ def parse_view(name: str) -> tuple[str, str] | None:
 
 
 def is_store(folder: Folder) -> bool:
-    """Whether a folder has any of the folders of a store."""
-    return any(folder.holds(name) for name in FOLDERS)
+    """Whether a folder has anything in the folders of a store."""
+    return any(folder.walk(name) for name in ("views", *FOLDERS))

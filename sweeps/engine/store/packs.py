@@ -1,11 +1,10 @@
 """Packs: copies of the rows of many shards in a few files, because opening ten thousand small files
 is slow.
 
-    RESULTS/packs/<unique>-<record>.parquet         a file per kind of record, of up to CHUNK shards
+    RESULTS/packs/<unique>.parquet     the rows of up to CHUNK shards, a group per kind of record
 
-The `trial` file is written last, which makes the pack valid; it lists the shards in the pack. Only
-checked shards are packed and only sealed packs are read; a damaged or older pack is ignored, and
-rows come from the shards. Shards stay the record: `packs/` can be deleted at any time. Commands
+Only checked shards are packed and only sealed packs are read; a damaged or older pack is ignored,
+and rows come from the shards. Shards stay the record: `packs/` can be deleted at any time. Commands
 that write to a store pack it (`Store.pack`), readers write nothing. There are no locks: two
 processes that pack at once make two packs, and a shard in both is read from one.
 """
@@ -24,6 +23,7 @@ from sweeps.engine.store.names import KINDS, Shard
 from sweeps.engine.store.schema import Record
 from sweeps.engine.store.seal import BadFile, conform, is_sealed, read_parquet, seal
 
+RECORDS: tuple[Record, ...] = get_args(Record)
 CHUNK = 1000  # shards of a pack
 # Shards that are read at once from a remote storage, which is waited for; on a local disk threads
 # wait for one another and take longer.
@@ -41,54 +41,48 @@ class Packs:
     def index(self) -> dict[str, str]:
         """The pack of each packed shard, by the shard's name."""
         index: dict[str, str] = {}
-        for pack in self.existing():
+        files = [entry.name for entry in self.folder.list("packs")]
+        for pack in filter(KINDS["pack"].fullmatch, files):
             if pack not in self._shards:
                 try:
-                    self._shards[pack] = self._read_index(pack)
+                    self._shards[pack] = self._read(pack, "trial", ["shard"])["shard"].to_pylist()
                 except FileNotFoundError:
                     continue
                 except BadFile as error:
                     self._shards[pack] = []
-                    name_once(self.folder.path(file_name(pack, "trial")), str(error))
+                    name_once(self.folder.path(pack), str(error))
             index |= dict.fromkeys(self._shards[pack], pack)
         return index
 
-    def existing(self) -> list[str]:
-        """Packs that have their `trial` file."""
-        found = [KINDS["pack"].fullmatch(entry.name) for entry in self.folder.list("packs")]
-        return [name["pack"] for name in found if name and name["record"] == "trial"]
-
-    def _read_index(self, pack: str) -> list[str]:
-        """The shards of a pack; none if it is of before there were seals."""
-        name = file_name(pack, "trial")
-        data = self.folder.read(name)
-        if not is_sealed(data, name):
-            return []
-        return read_parquet(data, name, ["shard"]).column("shard").to_pylist()
+    def _read(self, pack: str, record: Record, columns: list[str]) -> pa.Table:
+        data = self.folder.read(pack)
+        if not is_sealed(data, pack):
+            raise BadFile("it has no seal")
+        return read_parquet(data, pack, columns, group=RECORDS.index(record))
 
     def add(self, shards: Sequence[Shard]) -> None:
         """Pack these shards, which were checked before. Raises BadFile if one has become unreadable
         and StorageFailed if the folder cannot be written.
         """
-        pack, tables = uuid.uuid4().hex[:8], list[pa.Table]()
+        tables = list[pa.Table]()
         for shard, table in zip(shards, read_shards(self.folder, shards), strict=True):
             column = pa.array([shard.name] * table.num_rows, pa.string())
             tables.append(table.append_column(SHARD, column))
-        rows = pa.concat_tables(tables)
-        for record in reversed(get_args(Record)):  # trial comes last
-            name = file_name(pack, record)
-            self.folder.write(name, seal(rows_of(rows, record), name, compression="zstd"))
+        write_pack(self.folder, pa.concat_tables(tables))
 
     def read(self, pack: str, record: Record, names: Sequence[str], columns: list[str]) -> pa.Table:
         """The rows of these shards in a pack. Raises BadFile or FileNotFoundError."""
-        file = file_name(pack, record)
-        data = self.folder.read(file)
-        if not is_sealed(data, file):
-            raise BadFile("it has no seal")
-        rows = read_parquet(data, file, [*columns, "shard"])
+        rows = self._read(pack, record, [*columns, "shard"])
         if len(names) < len(self._shards[pack]):
             rows = rows.filter(pc.field("shard").isin(list(names)))
         return conform(rows, columns_of(columns))
+
+
+def write_pack(folder: Folder, rows: pa.Table) -> None:
+    """Write a pack of these rows, which have the column `SHARD`."""
+    name = f"packs/{uuid.uuid4().hex[:8]}.parquet"
+    groups = [rows_of(rows, record) for record in RECORDS]
+    folder.write(name, seal(groups, name, compression="zstd"))
 
 
 def read_shards(
@@ -123,8 +117,3 @@ def map_parallel(folder: Folder, work: Any, items: Sequence[Any]) -> list[Any]:
         return [work(item) for item in items]
     with ThreadPoolExecutor(READERS) as pool:
         return list(pool.map(work, items))
-
-
-def file_name(pack: str, record: str) -> str:
-    """The file of a pack for one kind of record."""
-    return f"packs/{pack}-{record}.parquet"

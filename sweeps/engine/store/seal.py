@@ -8,6 +8,7 @@ import hashlib
 import io
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,15 +50,18 @@ class BadFile(ValueError):
     """A file is damaged or wrong; the message says why, without the file's name."""
 
 
-def seal(table: pa.Table, name: str, compression: str = "none") -> bytes:
-    """A small Parquet file, to be written under this name below a results folder: footers cost more
-    than data, so no statistics and no copy of the schema.
+def seal(tables: pa.Table | Sequence[pa.Table], name: str, compression: str = "none") -> bytes:
+    """A small Parquet file of a table, or a group of rows for each of several, to be written under
+    this name below a results folder: footers cost more than data, so no statistics and no copy of
+    the schema.
     """
+    groups: list[Any] = [tables] if isinstance(tables, pa.Table) else [*tables]
     out = io.BytesIO()
     with pq.ParquetWriter(
-        out, table.schema, compression=compression, write_statistics=False, store_schema=False
+        out, groups[0].schema, compression=compression, write_statistics=False, store_schema=False
     ) as writer:
-        writer.write_table(table)
+        for group in groups:
+            writer.write_table(group)
         writer.add_key_value_metadata({"seal": EMPTY.decode()})
     data = out.getvalue()
     at = data.rindex(EMPTY)
@@ -76,18 +80,25 @@ def is_sealed(data: bytes, name: str) -> bool:
 
 
 def read_parquet(
-    data: bytes, name: str, columns: list[str] | None = None, known: bool = False
+    data: bytes,
+    name: str,
+    columns: list[str] | None = None,
+    known: bool = False,
+    group: int | None = None,
 ) -> pa.Table:
     """The rows of a file read under this name, all its columns or those of `columns` that it has.
 
-    known: the whole of it was read before. Raises BadFile if it is damaged or no Parquet file.
+    known: the whole of it was read before. group: these rows alone. Raises BadFile if it is
+    damaged or no Parquet file.
     """
     in_part = is_sealed(data, name) or known
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         if file.metadata.num_rows > len(data):
             raise BadFile(f"{file.metadata.num_rows:,} rows in {len(data):,} bytes")
-        table = file.read(columns=columns if in_part else None, use_threads=False)
+        groups = range(file.num_row_groups) if group is None else [group]
+        part = columns if in_part else None
+        table = file.read_row_groups(groups, columns=part, use_threads=False)
         if not in_part:  # its bytes may be anything
             table.validate(full=True)
             kept = [c for c in columns or table.column_names if c in table.column_names]

@@ -195,7 +195,7 @@ class Store:
             try:
                 tables += [self.packs.read(pack, kind, names, columns) for kind in records]
             except (FileNotFoundError, BadFile) as error:
-                name_once(self.folder.path(f"packs/{pack}-*.parquet"), str(error))
+                name_once(self.folder.path(pack), str(error))
                 loose += self._check_loose(members)
         if record == "trial" and set(columns) <= set(ORIGIN):
             known_rows = [self._origins[s.name] for s in loose if s.name in self._origins]

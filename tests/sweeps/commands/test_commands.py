@@ -88,20 +88,21 @@ def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monk
 
 def test_status_counts_done_failed_missing_and_stale(tmp_path, capsys, monkeypatch, tiny):
     store = Store(tmp_path)
-    first, second, third, _ = tiny.trials("smoke")
+    first, second, third, fourth, *_ = tiny.trials("smoke", "3")
     store.write(first.config, "ok", {"code_hash": provenance.hash_sources()}, [], [ROW])
     store.write(second.config, "ok", {"code_hash": "a1:older"}, [], [ROW])
-    store.write(third.config, "oom", {"error": "out of memory"})
-    assert command("status", tmp_path, "tiny", "--scale", "smoke") == 0
+    store.write(third.config, "ok", {}, [], [ROW])
+    store.write(fourth.config, "oom", {"error": "out of memory"})
+    assert command("status", tmp_path, "tiny", "--scale", "smoke", "--seeds", "3") == 0
     printed = capsys.readouterr().out
     lines = [line.split() for line in printed.splitlines()]
-    assert "unknown" not in printed
+    assert "1 finished trials: code version unknown" in printed, "nor called stale"
     head = ["cell", "trials", "done", "diverged", "running", "missing", "failed"]
     head += ["stale"]
     assert head in lines
-    assert ["one", "2", "2", "0", "0", "0", "0", "1"] in lines
-    assert ["two", "2", "0", "0", "0", "1", "1", "0"] in lines
-    assert ["all", "4", "2", "0", "0", "1", "1", "1"] in lines
+    assert ["one", "3", "3", "0", "0", "0", "0", "1"] in lines
+    assert ["two", "3", "0", "0", "0", "2", "1", "0"] in lines
+    assert ["all", "6", "3", "0", "0", "2", "1", "1"] in lines
 
 
 def test_a_trial_is_running_while_its_process_lives(tmp_path, capsys, tiny):
@@ -133,18 +134,6 @@ def test_a_trial_is_running_while_its_process_lives(tmp_path, capsys, tiny):
         file.write_text(json.dumps(owner))
         assert states() == ["done", "missing", "missing"]
         assert ["trial", f"{busy.id}:", "never", "run"] in shown("why", busy.id)
-
-
-def test_status_calls_nothing_stale_that_it_cannot_compare(tmp_path, capsys, tiny):
-    first, second, *_ = tiny.trials("smoke")
-    for trial in (first, second):
-        Store(tmp_path).write(trial.config, "ok", {}, [], [ROW])
-    assert command("status", tmp_path, "tiny", "--scale", "smoke") == 0
-    printed = capsys.readouterr().out
-    assert ["all", "4", "2", "0", "0", "2", "0", "0"] in [
-        line.split() for line in printed.splitlines()
-    ]
-    assert "2 finished trials: code version unknown" in printed
 
 
 def test_why_begins_with_the_result_and_has_everything_as_json(tmp_path, capsys, tiny):
@@ -304,6 +293,7 @@ def test_doctor_names_each_problem_with_its_fix(tmp_path, capsys, monkeypatch):
             "plan {0}/raises.py",
             "raises.py: ZeroDivisionError: division by zero (raises.py, line 2, in <module>)",
         ),
+        ("run {0}/my_search.py", "my_search.py defines no SWEEP; a search is run by its script: "),
         ("plan {0}/cells.py --scale smoke", "mine at scale smoke: KeyError: 'smoke' (cells.py,"),
     ],
 )
@@ -311,6 +301,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, words, mess
     """More of it is in tests/snapshots/refusals/sweeps.txt."""
     (tmp_path / "file").touch()
     (tmp_path / "raises.py").write_text("\n1 / 0\n")
+    (tmp_path / "my_search.py").write_text("SEARCH = 1\n")
     source = "from sweeps.engine.spec import Sweep\nSWEEP = Sweep(name='mine', title='T', claim='',"
     (tmp_path / "cells.py").write_text(f"{source} cells=lambda s: {{}}[s], seeds={{'smoke': '1'}})")
     assert main(words.format(tmp_path).split()) == 2
@@ -344,11 +335,3 @@ def test_a_plan_says_which_missing_trials_come_with_pcore(tmp_path, capsys, monk
     monkeypatch.setattr("sweeps.engine.store.location.PUBLISHED", tmp_path / "not a checkout")
     assert command("plan", tmp_path, *flags, "--seeds", "2x2@600") == 0
     assert "come with pcore" not in capsys.readouterr().out
-
-
-def test_a_search_given_to_run_is_told_how_it_runs(tmp_path, capsys):
-    script = tmp_path / "my_search.py"
-    script.write_text("SEARCH = 1\n")
-    assert command("run", tmp_path, str(script)) == 2
-    told = f"{script} defines no SWEEP; a search is run by its script: python {script}\n"
-    assert told in capsys.readouterr().err

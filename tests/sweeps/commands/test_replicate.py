@@ -57,15 +57,16 @@ def test_a_rerun_on_one_machine_is_identical_and_leaves_the_store_alone(stored, 
 
 def test_a_stored_row_that_no_rerun_gives_is_found(stored, capsys, monkeypatch):
     """All rows of the store say that everything was right."""
-    load = command._load_runs
+    load = command.load_runs
 
-    def planted(*arguments):
-        runs = load(*arguments)
-        for row in (row for one in runs.values() for row in one.lengths.values()):
-            row["num_correct"] = row["num_examples"]
+    def planted(store, trials):
+        runs = load(store, trials)
+        for row in (row for one in runs.values() for row in one["lengths"].values()):
+            if store.root == str(stored / "results"):
+                row["num_correct"] = row["num_examples"]
         return runs
 
-    monkeypatch.setattr(command, "_load_runs", planted)
+    monkeypatch.setattr(command, "load_runs", planted)
     assert replicate(stored, "--trials", "1") == 1
     assert "1 of 1 beyond the spread" in capsys.readouterr().out
 
@@ -99,7 +100,7 @@ def test_verdicts():
     ("flags", "words"),
     [
         (["--into", "results"], "is the store itself: name another folder"),
-        (["--scale", "laptop"], "holds no view tiny [laptop]"),
+        (["--scale", "laptop"], "no view 'tiny-laptop' in "),
     ],
 )
 def test_what_cannot_be_replicated_is_refused(stored, capsys, monkeypatch, flags, words):

@@ -27,10 +27,9 @@ STORED = [
         ("depth/half/half", 2),
         ("depth/half/half/seed 0", 2),
         ("depth [laptop]/coupling, 1 layer/seed 1", 1),
-        ("depth[laptop]/coupling, 1 layer/1", 1),
+        ("depth[laptop]/coupling, 1 layer/seed 1", 1),
         ("depth/coupling, 1 layer/seed 0", 0),
         ("depth [paper]/coupling, 1 layer/seed 1, data seed 0", 3),
-        ("depth/coupling, 1 layer/1x0", 3),
         ("heads~model.d_ff=64/2 heads", 5),
     ],
 )

@@ -122,9 +122,9 @@ def test_of_two_states_the_further_one_is_kept(tmp_path):
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("empty", "new", "empty holds no trials"),
+        ("empty", "new", "empty is not a results folder: it has no trials, views"),
         ("store", "store", "are both"),
-        ("store", "papers", "papers is not a results folder: it holds notes.txt"),
+        ("store", "papers", "papers is not a results folder"),
     ],
 )
 def test_folders_that_cannot_be_merged_are_refused(tmp_path, capfd, source, target, message):
