@@ -16,7 +16,7 @@ from sweeps.engine.store.names import FOLDERS, is_store
 
 if TYPE_CHECKING:  # they import torch and pandas, which --help does not need
     from sweeps.engine.store.store import Store
-    from sweeps.engine.trial.attempt import Compile, Settings
+    from sweeps.engine.trial.attempt import Compile
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes of commands that run trials
 MAX_EXAMPLES = 1_000_000  # for analysing a model
@@ -242,20 +242,3 @@ def open_existing(results: str | None) -> "Store":
             f"{store.root} is not a results folder: it has no {', '.join(FOLDERS[:3])}"
         )
     return store
-
-
-def make_settings(
-    options: LaunchOptions, store: "Store", launch: str, dead: frozenset[str]
-) -> "Settings":
-    """Settings of every attempt."""
-    from sweeps.engine.trial.attempt import Settings
-
-    return Settings(
-        results=store.root,
-        device=options.device,
-        num_threads=options.num_threads,
-        launch=launch,
-        dead=dead,
-        diagnose=options.diagnose,
-        compile=options.compile,
-    )

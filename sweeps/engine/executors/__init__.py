@@ -5,10 +5,10 @@ imported when a session begins.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pcore.registry import nearest
 
@@ -27,31 +27,6 @@ class Resources:
 
     cpus: float = 1.0
     gpus: float = 0.0
-
-
-class Tracker(Protocol):
-    """What an executor tells of its trials; how far a running one is, its own file says.
-
-    Methods may be called from any thread.
-    """
-
-    @property
-    def num_slots(self) -> int: ...
-
-    @property
-    def outcomes(self) -> "dict[str, Outcome]":
-        """Of the trials that ended, by trial id."""
-        ...
-
-    def finished(self, outcome: "Outcome") -> None:
-        """An attempt ended, or was not started."""
-
-    def say(self, text: str) -> None:
-        """A sentence for the person who launched."""
-
-    def idle_seconds(self) -> float:
-        """Since the last sign of life if no trial is running, else 0."""
-        ...
 
 
 def count_cpus() -> int:
@@ -110,18 +85,30 @@ class Executor:
         return ray_session(self.address, self.resources, store)
 
     def run(
-        self, pending: "Sequence[PlannedTrial]", settings: "Settings", progress: Tracker
+        self,
+        pending: "Sequence[PlannedTrial]",
+        settings: "Settings",
+        tell: "Callable[[Outcome], None]",
     ) -> None:
-        """Run these trials in their order inside a session, each once; `progress` is told of every
-        end. Failures of trials are outcomes, not exceptions; Ctrl-C passes through.
+        """Run these trials in their order inside a session, each once, and tell how each ended.
+        Failures of trials are outcomes, not exceptions; Ctrl-C passes through.
         """
         if self.in_process:
-            from sweeps.engine.executors.worker import run_trials
+            from sweeps.engine.executors.worker import run_trial
             from sweeps.engine.trial.failures import FailurePolicy
 
-            configs = (planned.trial.config for planned in pending)
-            run_trials(configs, settings, FailurePolicy(), progress.finished)
+            policy = FailurePolicy()
+            for planned in pending:
+                tell(run_trial(planned.trial.config, settings, policy))
         else:
             from sweeps.engine.executors.ray_tune import run_on_ray
 
-            run_on_ray(pending, settings, progress, self.resources)
+            run_on_ray([planned.trial for planned in pending], settings, self.resources, tell)
+
+    def describe_use(self) -> str:
+        """What is free inside a session, and who holds the rest."""
+        if self.in_process:
+            return "this process runs them one by one"
+        from sweeps.engine.executors.ray_cluster import describe_use
+
+        return describe_use()

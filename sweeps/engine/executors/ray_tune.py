@@ -1,7 +1,7 @@
 """Runs trials on a Ray cluster: one trial of Tune is one trial of ours, in warm, reused actors.
 
 The store decides what runs, so Tune's own resume is not used: after a crash the same command plans
-again. A trial whose worker dies is recorded as lost and retried a bounded number of times.
+again. Tune starts a trial whose worker died again, a bounded number of times.
 """
 
 import contextlib
@@ -13,51 +13,46 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeps.engine.executors.ray_cluster import (
-    check_own_code,
-    describe_use,
-    on_node,
-)  # sets what Ray reads when imported
+# It sets what Ray reads when imported.
+from sweeps.engine.executors.ray_cluster import check_own_code, on_node
 
 # isort: split
 import ray
 from ray import tune
 
 from pcore.config import flatten, unflatten
-from sweeps.engine.executors import Resources, Tracker
-from sweeps.engine.executors.worker import Policy, account_for_missing, run_trials
-from sweeps.engine.plan import PlannedTrial
+from sweeps.engine.executors import Resources
+from sweeps.engine.executors.worker import run_trial
 from sweeps.engine.spec import Trial
 from sweeps.engine.store.folder import Folder
-from sweeps.engine.trial.attempt import Outcome, Settings, delayed_interrupt
-from sweeps.engine.trial.failures import FailurePolicy
-from sweeps.engine.trial.lost import MAX_LOST
+from sweeps.engine.store.store import Store
+from sweeps.engine.trial.attempt import Outcome, Settings, delayed_interrupt, record_dead
+from sweeps.engine.trial.failures import MAX_TRIES, FailurePolicy
+from sweeps.engine.trial.processes import born
 from sweeps.engine.trial.running import attempts_at
 
-ASK_SECONDS = 1.0  # between two questions of a worker what is stopped
 SAVE_SECONDS = 30.0  # that running trials have, after an interrupt, to save their states
-SILENCE = 60.0  # seconds without a sign of life after which the watchdog says so
 SCRATCH = "pcore-tune-"  # what Tune writes for its own resume: a folder per driver
 
 
 def run_on_ray(
-    pending: Sequence[PlannedTrial],
+    trials: Sequence[Trial],
     settings: Settings,
-    progress: Tracker,
     resources: Resources,
+    tell: Callable[[Outcome], None],
 ) -> None:
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
-    check_own_code(planned.trial.config for planned in pending)
-    texts = {shown_name(one.trial): json.dumps(flatten(one.trial.config)) for one in pending}
+    check_own_code(trial.config for trial in trials)
+    texts = {shown_name(trial): json.dumps(flatten(trial.config)) for trial in trials}
     # Beside the driver: it outlives every node that the driver outlives.
-    here = ray.get_runtime_context().get_node_id()
-    policy = SharedPolicy(on_node(FailurePolicy, here).remote())
-    trainable = tune.with_parameters(Worker, given=(texts, settings, policy))
+    policy = on_node(FailurePolicy, ray.get_runtime_context().get_node_id()).remote()
+    trainable = tune.with_parameters(Worker, given=(texts, settings, SharedPolicy(policy)))
     with scratch_folder() as scratch, delayed_interrupt() as interrupted:
+        driver = _Driver(settings, policy, interrupted, tell)
         tuner = tune.Tuner(
             tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
             param_space={"trial": tune.grid_search(list(texts))},
@@ -72,16 +67,18 @@ def run_on_ray(
                 name="trials",
                 storage_path=scratch,
                 verbose=0,
-                stop=_Interrupt(interrupted, settings, policy, progress),
-                failure_config=tune.FailureConfig(max_failures=MAX_LOST),
+                stop=driver,
+                failure_config=tune.FailureConfig(max_failures=MAX_TRIES - 1),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-                callbacks=[_EndCallback(progress)],
+                callbacks=[driver],
             ),
         )
-        with _watchdog(progress), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tuner.fit()
-    account_for_missing(pending, settings, progress)
+    for trial in trials:
+        if trial.id not in driver.ended:
+            tell(end_lost(trial, settings))
 
 
 class Worker(tune.Trainable):
@@ -92,7 +89,7 @@ class Worker(tune.Trainable):
     def setup(
         self,
         config: dict[str, Any],
-        given: tuple[Mapping[str, str], Settings, Policy] | None = None,
+        given: tuple[Mapping[str, str], Settings, FailurePolicy] | None = None,
     ) -> None:
         """given: the configurations of all trials by their shown names, and how they are run."""
         del config
@@ -107,9 +104,8 @@ class Worker(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Own code that a trial names is that of the sweep the user launched."""
         text = self.texts[self.config["trial"]]
-        config, ended = unflatten(json.loads(text), trust_code=True), list[Outcome]()
-        run_trials([config], self.settings, self.policy, ended.append)
-        return {"outcome": ended[0], "done": True}
+        config = unflatten(json.loads(text), trust_code=True)
+        return {"outcome": run_trial(config, self.settings, self.policy), "done": True}
 
 
 def shown_name(trial: Trial) -> str:
@@ -128,7 +124,7 @@ def scratch_folder() -> Generator[str]:
     for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
         pid = left.name.removeprefix(SCRATCH).partition("-")[0]
         with contextlib.suppress(FileNotFoundError):  # another launch was faster
-            if pid.isdecimal() and left.lstat().st_uid == os.getuid() and not _is_alive(int(pid)):
+            if pid.isdecimal() and left.lstat().st_uid == os.getuid() and not born(int(pid)):
                 shutil.rmtree(left, ignore_errors=True)
     folder = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
     try:
@@ -137,117 +133,74 @@ def scratch_folder() -> Generator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-class SharedPolicy:
-    """The `FailurePolicy` in an actor that all workers tell, and copies of it which they ask: the
-    others' failures count after ASK_SECONDS, a worker's own at once.
-    """
+class SharedPolicy(FailurePolicy):
+    """That of a launch, in an actor which all workers ask and tell."""
 
     def __init__(self, actor: Any):
-        self.actor, self.asked = actor, float("-inf")
-        self.copy = FailurePolicy()
+        self.actor = actor
 
     def stop_reason(self, cell: str) -> str:
-        if time.monotonic() - self.asked > ASK_SECONDS:
-            copy: Any = ray.get(self.actor.current.remote())
-            self.copy = copy
-            self.asked = time.monotonic()
-        return self.copy.stop_reason(cell)
-
-    def stop(self, reason: str) -> None:
-        """No trial is started any more."""
-        ray.get(self.actor.stop.remote(reason))
+        reason: Any = ray.get(self.actor.stop_reason.remote(cell))
+        return reason
 
     def record(self, cell: str, status: str, error: str) -> None:
         """Not waited for: calls of one worker arrive in order, so before its next question."""
-        if not (status == "ok" and self.copy.any_ok):  # that tells nothing new
-            self.actor.record.remote(cell, status, error)
-            self.asked = float("-inf")
+        self.actor.record.remote(cell, status, error)
 
 
-class _EndCallback(tune.Callback):
-    """Tells of trials that ended. An exception here would end the experiment."""
+class _Driver(tune.Callback, tune.Stopper):
+    """Hears of trials that ended. After SIGINT or SIGTERM it ends the experiment as soon as those
+    that run have saved their states, for which the removal of their files in `running/` asks.
+    """
 
-    def __init__(self, progress: Tracker):
-        self.progress = progress
+    def __init__(
+        self,
+        settings: Settings,
+        policy: Any,
+        interrupted: threading.Event,
+        tell: Callable[[Outcome], None],
+    ):
+        self.settings, self.policy, self.interrupted = settings, policy, interrupted
+        self.tell, self.ended = tell, set[str]()
+        self.asked: set[str] | None = None  # trials that ran when the interrupt came
+        self.patience = float("inf")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune pickles callbacks for its own resume, which is not used
+        return {}  # Tune pickles it for its own resume, which is not used
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         del iteration, trials, trial, info
-        try:
-            self.progress.finished(result["outcome"])
-        except Exception as error:
-            self.progress.say(f"progress line: {type(error).__name__}: {error}")
+        self.finished(result["outcome"])
 
-
-class _Interrupt(tune.Stopper):
-    """After SIGINT or SIGTERM, ends the experiment as soon as the trials that run have saved their
-    states, for which the removal of their files in `running/` asks.
-    """
-
-    def __init__(
-        self,
-        interrupted: threading.Event,
-        settings: Settings,
-        policy: "SharedPolicy",
-        progress: Tracker,
-    ):
-        self.interrupted, self.policy, self.progress = interrupted, policy, progress
-        self.settings = settings
-        self.asked: frozenset[str] | None = None  # trials
-        self.end = float("inf")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # as of `_EndCallback`
+    def finished(self, outcome: Outcome) -> None:
+        """A trial ended."""
+        self.ended.add(outcome.trial_id)
+        self.tell(outcome)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return False
+        return False  # none is ended alone
 
     def stop_all(self) -> bool:
         if not self.interrupted.is_set():
             return False
         if self.asked is None:
-            self.end = time.monotonic() + SAVE_SECONDS
-            self.policy.stop("interrupted")
+            self.patience = time.monotonic() + SAVE_SECONDS
+            ray.get(self.policy.record.remote("", "interrupted", "interrupted"))
             folder = Folder(self.settings.results)
             ours = [a for a in attempts_at(folder) if a.launch == self.settings.launch]
             folder.delete(one.file for one in ours)
-            self.asked = frozenset(one.trial_id for one in ours)
-        return self.asked <= self.progress.outcomes.keys() or time.monotonic() > self.end
+            self.asked = {one.trial_id for one in ours}
+        return self.asked <= self.ended or time.monotonic() > self.patience
 
 
-@contextlib.contextmanager
-def _watchdog(progress: Tracker) -> Generator[None]:
-    """Says once a minute that nothing moves, and what the cluster has free: Tune itself waits in
-    silence.
-    """
-    stop = threading.Event()
-
-    def watch() -> None:
-        last_message = -SILENCE
-        while not stop.wait(1.0):
-            now, silent = time.monotonic(), progress.idle_seconds()
-            if silent > SILENCE and now - last_message > SILENCE:
-                last_message = now
-                progress.say(f"no trial could be placed for {silent:.0f} s; {describe_use()}")
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+def end_lost(trial: Trial, settings: Settings) -> Outcome:
+    """Of a trial that Tune gave up: as the store says, or lost, if all its workers died with it."""
+    store = Store(settings.results)
+    ours = [a for a in attempts_at(store.folder, trial.id) if a.launch == settings.launch]
+    dead = [a for a in ours if a.process.is_gone() is not False]
+    shard = record_dead(store, trial.config, dead)
+    status = shard.status if shard and shard.finished else "lost"
+    error = f"its worker died {MAX_TRIES} times" if status == "lost" else ""
+    return Outcome(trial_id=trial.id, status=status, seconds=0.0, error=error)

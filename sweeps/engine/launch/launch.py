@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
@@ -28,6 +28,7 @@ from sweeps.engine.store.location import check_not_published, find_reports
 from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.views import count_hidden, is_same_sweep
+from sweeps.engine.trial.attempt import Outcome
 from sweeps.engine.trial.provenance import code_provenance
 
 BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks off
@@ -66,11 +67,10 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     launch = Launch(plans=plans, store=store)
     with told(launch, hooks, options, busy=bool(pending)) as ended:
         scheduler = Scheduler(options, store)
-        complete = not pending or scheduler.run(launch.title, pending)
         if pending:
+            scheduler.run(launch.title, pending)
             store.pack()
-        code = _report(plans, store, options, scheduler)
-        ended.append(code if complete else FAILED)
+        ended.append(_report(plans, store, options, scheduler.outcomes))
     if pending:
         print(f"launch ended after {format_seconds(time.monotonic() - began)}")
     return ended[0]
@@ -170,7 +170,10 @@ def report_folder(plan: Plan, store: Store) -> Path:
 
 
 def _report(
-    plans: Sequence[Plan], store: Store, options: LaunchOptions, scheduler: Scheduler
+    plans: Sequence[Plan],
+    store: Store,
+    options: LaunchOptions,
+    outcomes: Mapping[str, Outcome],
 ) -> int:
     """Draw tables and figures with a command that can be repeated, and report failures."""
     failed = False
@@ -181,7 +184,7 @@ def _report(
             print(flush=True)
             failed |= subprocess.run([sys.executable, *command], check=False).returncode != 0
         print(f"\nredraw: python {' '.join(command)}", flush=True)
-    problems = [line for plan in plans for line in _unfinished_lines(plan, store, scheduler)]
+    problems = [line for plan in plans for line in _unfinished_lines(plan, store, outcomes)]
     for line in problems[:MAX_LINES]:
         print(line)
     if len(problems) > MAX_LINES:
@@ -189,11 +192,11 @@ def _report(
     return FAILED if failed or any(not line.startswith("diverged") for line in problems) else 0
 
 
-def _unfinished_lines(plan: Plan, store: Store, scheduler: Scheduler) -> list[str]:
+def _unfinished_lines(plan: Plan, store: Store, outcomes: Mapping[str, Outcome]) -> list[str]:
     """A line for every trial that is not ok; the text of each error once."""
     visible, lines, shown = store.visible(), list[str](), set[str]()
     for planned in plan.trials:
-        shard, outcome = visible.get(planned.trial.id), scheduler.outcomes.get(planned.trial.id)
+        shard, outcome = visible.get(planned.trial.id), outcomes.get(planned.trial.id)
         status = shard.status if shard else "not finished"
         if status == "ok":
             continue

@@ -14,6 +14,7 @@ from sweeps.engine.trial.running import Observer, Running
 
 SIGNS = {"ok": "ok", "done": "ok"}
 LOOK = 2.0  # seconds between two looks at what runs
+SILENCE = 60.0  # seconds without a sign of life until the progress line says so
 BUSY, QUIET = 5.0, 30.0  # seconds between states of the sweep in a log: after a trial, and without
 
 
@@ -27,17 +28,18 @@ class Progress:
         name: str,
         pending: Sequence[PlannedTrial],
         num_slots: int,
-        on_finish: Callable[[Outcome], None],
         observer: Observer,
+        describe_use: Callable[[], str],
     ):
+        """describe_use: says why no trial runs, which Ray keeps silent about."""
         self.name, self.num_slots, self.out = name, num_slots, sys.stdout
-        self.on_finish, self.observer = on_finish, observer
+        self.observer, self.describe_use = observer, describe_use
         self.pending = {planned.trial.id: planned for planned in pending}
         self.running: dict[str, Running] = {}  # as of the last look
         self.outcomes: dict[str, Outcome] = {}
         self.reasons: set[str] = set()  # for which trials were stopped
         self.started, self.last_activity = time.monotonic(), time.monotonic()
-        self.last_line = float("-inf")
+        self.last_line = self.complained = float("-inf")
         self.lock, self.closed = threading.RLock(), threading.Event()
         self.live = self.out.isatty()
         self.thread = threading.Thread(target=self._tick, daemon=True)
@@ -54,18 +56,11 @@ class Progress:
         self._log(0)
 
     def finished(self, outcome: Outcome) -> None:
-        """An attempt at a trial ended; print how in one line and call `on_finish`."""
-        self._show(outcome)
-        self.on_finish(outcome)
-
-    def _show(self, outcome: Outcome) -> None:
+        """An attempt at a trial ended; print how in one line."""
         with self.lock:
             self.last_activity = time.monotonic()
             self.running.pop(outcome.trial_id, None)
-            if outcome.trial_id in self.outcomes or outcome.trial_id not in self.pending:
-                return
             self.outcomes[outcome.trial_id] = outcome
-            trial = self.pending[outcome.trial_id].trial
             if outcome.status == "stopped" and not self._first_of(outcome):
                 return
             if outcome.status == "held" and not outcome.error:  # another launch was faster
@@ -73,7 +68,8 @@ class Progress:
             sign = SIGNS.get(outcome.status, outcome.status.upper())
             text = outcome.summary or last_line(outcome.error)
             took = format_seconds(outcome.seconds)
-            self.say(f"  {sign:<8} {trial.name}  ({took})  {text}".rstrip())
+            name = self.pending[outcome.trial_id].trial.name
+            self._say(f"  {sign:<8} {name}  ({took})  {text}".rstrip())
             self._log(BUSY)
 
     def _first_of(self, outcome: Outcome) -> bool:
@@ -82,15 +78,10 @@ class Progress:
         self.reasons.add(outcome.error)
         return new
 
-    def say(self, text: str) -> None:
+    def _say(self, text: str) -> None:
         """Print a line above the live one."""
         with self.lock:
             self._write(f"\r\x1b[2K{text}\n" if self.live else f"{text}\n")
-
-    def idle_seconds(self) -> float:
-        """Since the last event if no trial is running, else 0."""
-        with self.lock:
-            return 0.0 if self.running else time.monotonic() - self.last_activity
 
     def line(self) -> str:
         """The state of the sweep in one line."""
@@ -98,39 +89,30 @@ class Progress:
             statuses = [outcome.status for outcome in self.outcomes.values()]
             done = sum(status in SIGNS for status in statuses)
             failed, total = len(statuses) - done - statuses.count("held"), len(self.pending)
-            elapsed = format_seconds(time.monotonic() - self.started)
-            left = self._seconds_left()
+            elapsed = time.monotonic() - self.started
+            left = self._seconds_left(elapsed)
             about = f", about {format_seconds(left)} left" if left is not None else ""
             counts = f"{done}/{total} done, {len(self.running)} running, {failed} failed"
-            return f"{self.name}: {counts}, {elapsed} so far{about}"
+            return f"{self.name}: {counts}, {format_seconds(elapsed)} so far{about}"
 
-    def _seconds_left(self) -> float | None:
-        """Predicted remaining seconds, corrected by the prediction errors so far."""
+    def _seconds_left(self, elapsed: float) -> float | None:
+        """If the rest goes on as what is done, where prices say how much that is."""
         price = {name: p.price.seconds for name, p in self.pending.items() if p.price}
         if len(price) < len(self.pending):
             return None
-        predicted = sum(price[name] for name, o in self.outcomes.items() if o.status == "ok")
-        actual = sum(o.seconds for o in self.outcomes.values() if o.status == "ok")
-        for name, one in self.running.items():
-            if one.share > 0.1:
-                predicted += one.share * price[name]
-                actual += one.curve[-1]["seconds"]
-        ratio = actual / predicted if predicted > 0 else 1.0
-        waiting = [
-            p
-            for name, p in self.pending.items()
-            if name not in self.outcomes and name not in self.running
-        ]
-        running = [price[name] * (1 - one.share) for name, one in self.running.items()]
-        total = sum(running) + sum(price[p.trial.id] for p in waiting)
-        floor = max([*running, predict_wall(waiting, self.num_slots)])
-        return ratio * max(total / self.num_slots, floor)
+        shares = dict.fromkeys(self.outcomes, 1.0)
+        shares |= {name: one.share for name, one in self.running.items()}
+        done = sum(share * price[name] for name, share in shares.items())
+        if done < 0.1 * max(price.values()):  # too early to tell
+            return predict_wall(list(self.pending.values()), self.num_slots)
+        return elapsed * (sum(price.values()) / done - 1)
 
     def _tick(self) -> None:
         looked = float("-inf")
         while not self.closed.wait(0.5):
             if time.monotonic() - looked > LOOK:
                 self._look()
+                self._complain()
                 looked = time.monotonic()
             if self.live:
                 self._write(f"\r\x1b[2K{self.line()}")
@@ -145,6 +127,14 @@ class Progress:
                 self.running = {name: one for name, one in found.items() if name in mine}
                 if self.running:
                     self.last_activity = time.monotonic()
+
+    def _complain(self) -> None:
+        """Say once in a while that nothing moves."""
+        now = time.monotonic()
+        silent = 0.0 if self.running else now - self.last_activity
+        if silent > SILENCE and now - self.complained > SILENCE:
+            self.complained = now
+            self._say(f"no trial could be placed for {silent:.0f} s; {self.describe_use()}")
 
     def _log(self, every: float) -> None:
         """Where there is no live line, the state of the sweep, at most once in `every` seconds."""

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -27,13 +27,13 @@ from pcore.model import make_model
 from pcore.training import Diverged, Report, train
 from sweeps.engine.arithmetic import process_settings
 from sweeps.engine.store.folder import StorageFailed
+from sweeps.engine.store.names import Shard
 from sweeps.engine.store.schema import REPORT, Status
 from sweeps.engine.store.score import pooled_matches
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.sources import hash_sources
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
-from sweeps.engine.trial.lost import GIVEN_UP, is_given_up, record_lost
 from sweeps.engine.trial.provenance import code_provenance, machine_provenance
 from sweeps.engine.trial.running import Running, Taken, running
 
@@ -89,13 +89,14 @@ def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
     attempt = Attempt(config, settings, store)
     try:
         with (
+            delayed_interrupt() as interrupted,
             running(store.folder, name, settings.launch, attempt.tell, settings.dead) as claim,
             process_settings(settings.num_threads),
-            delayed_interrupt() as interrupted,
         ):
             try:
-                if ended := admit(config, settings, store, claim.dead):
-                    return ended
+                shard = record_dead(store, config, claim.dead)
+                if shard is not None and shard.finished:
+                    return Outcome(trial_id=name, status="done", seconds=0.0)
                 state, compile = attempt.resume(), settings.compiled
                 for report in train(config, device=settings.device, state=state, compile=compile):
                     if ended := attempt.follow(report, interrupted, claim.gone):
@@ -111,21 +112,18 @@ def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
         return Outcome(trial_id=name, status="unsaved", seconds=0.0, error=str(error))
 
 
-def admit(
-    config: TrialConfig, settings: Settings, store: Store, dead: Sequence[Running]
-) -> Outcome | None:
-    """The outcome of a trial that need not or must not be started, else None. dead: its earlier
-    attempts that died.
+def record_dead(store: Store, config: TrialConfig, dead: Iterable[Running]) -> Shard | None:
+    """Write the shards of attempts at a trial that died, unless it is finished: then one of them
+    had written its own. Their files go. Returns the visible shard there was.
     """
-    name = trial_id(config)
-    shard = store.visible_shard(name)
-    if shard is not None and shard.finished:
-        store.folder.delete(one.file for one in dead)
-        return Outcome(trial_id=name, status="done", seconds=0.0)
-    record_lost(store, config, dead)
-    if is_given_up(store, config, settings.launch):
-        return Outcome(trial_id=name, status="lost", seconds=0.0, error=GIVEN_UP)
-    return None
+    shard = store.visible_shard(trial_id(config))
+    for one in dead:
+        if shard is None or not shard.finished:
+            error = f"{one.owner} ended without a result"
+            lost = {"error": error, "launch": one.launch, "started_at": one.started_at}
+            store.write(config, "lost", {**code_provenance(), **lost})
+        store.folder.delete(one.file)
+    return shard
 
 
 @contextmanager
@@ -152,8 +150,8 @@ def delayed_interrupt() -> Generator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if asked.is_set():  # after the last report: this trial is finished, no other one begins
-        raise KeyboardInterrupt
+        if asked.is_set():  # after the last report: this trial is finished, no other one begins
+            raise KeyboardInterrupt
 
 
 class Attempt:

@@ -7,12 +7,10 @@ it at once. diverged is a result.
 """
 
 from collections import Counter
-from typing import Self
 
 from pcore.config import TrialConfig, trial_id, without_seeds
 
-RETRIED = ("lost", "oom")
-MAX_TRIES = 3  # of an oom in one launch
+MAX_TRIES = 3  # in one launch, of a trial that is lost or out of memory each time
 SAME_ERROR = 2  # times in one cell until its other trials are stopped
 SAME_ERROR_EVERYWHERE = 5  # cells with nothing finished until all trials are stopped
 
@@ -29,7 +27,7 @@ class FailurePolicy:
     def record(self, cell: str, status: str, error: str) -> None:
         """An attempt at a trial of this cell ended."""
         self.any_ok = self.any_ok or status in ("ok", "diverged", "done")
-        if status == "unsaved":
+        if status in ("unsaved", "interrupted"):
             self.stopped_all = error
         if status != "error":
             return
@@ -44,14 +42,6 @@ class FailurePolicy:
     def stop_reason(self, cell: str) -> str:
         """Why trials of this cell should not be started; empty if they should."""
         return self.stopped_all or self.stopped_cells.get(cell, "")
-
-    def stop(self, reason: str) -> None:
-        """No trial is started any more."""
-        self.stopped_all = reason
-
-    def current(self) -> Self:
-        """Itself; of an actor a copy."""
-        return self
 
 
 def cell_of(config: TrialConfig) -> str:

@@ -4,10 +4,9 @@ containers that share a host name.
 
 import os
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,32 +16,18 @@ class Process:
     host: str
     place: str  # machine since its last boot, and process namespace
     pid: int
-    born: str  # start of the process, in ticks since boot
+    born: str  # see `born`
 
     def is_gone(self) -> bool | None:
         """True or False for processes of this machine and namespace, None for others."""
         if self.place != this_process().place:
             return None
-        return _born(self.pid) != self.born
-
-    @staticmethod
-    def of(saved: Any) -> "Process":
-        """From the values of `as_dict`. Raises TypeError, LookupError or ValueError for others."""
-        return Process(
-            host=str(saved["host"]),
-            place=str(saved["place"]),
-            pid=int(saved["pid"]),
-            born=str(saved["born"]),
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
+        return born(self.pid) != self.born
 
 
 def this_process() -> Process:
     """The calling process."""
-    return Process(host=socket.gethostname(), place=_place(), pid=os.getpid(), born=_born("self"))
+    return Process(host=socket.gethostname(), place=_place(), pid=os.getpid(), born=born("self"))
 
 
 @cache
@@ -55,9 +40,9 @@ def _place() -> str:
     return f"{boot}/{space}"
 
 
-def _born(pid: int | str) -> str:
-    """Field 22 of /proc/PID/stat, empty if there is no such process (or it is a zombie); without
-    /proc only whether it exists.
+def born(pid: int | str) -> str:
+    """When it started, in ticks since boot (field 22 of /proc/PID/stat); empty if there is no such
+    process, or it is a zombie. Without /proc only whether it exists.
     """
     if Path("/proc/self/stat").exists():
         fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()

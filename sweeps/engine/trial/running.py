@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -92,7 +92,7 @@ def running(
     of other machines that are known to be; those of the same launch are if another attempt starts.
     """
     file, now = f"running/{name}-{uuid.uuid4().hex[:8]}.json", datetime.now(UTC)
-    owner = {"process": this_process().as_dict(), "launch": launch}
+    owner = {"process": asdict(this_process()), "launch": launch}
     owner |= {"started_at": now.isoformat(timespec="seconds")}
 
     def write(beat: int) -> None:
@@ -142,10 +142,12 @@ def read_running(folder: Folder, name: str) -> Running | None:
     found = KINDS["marker"].fullmatch(name)
     try:
         saved = parse_json(folder.read(name))
+        process: dict[str, Any] = saved["process"]
+        process["pid"] = int(process["pid"])
         return Running(
             file=name,
             trial_id=found["trial"] if found else "",
-            process=Process.of(saved["process"]),
+            process=Process(**process),
             launch=str(saved["launch"]),
             started_at=str(saved["started_at"]),
             beat=int(saved.get("beat", 0)),

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def make_store(root: Path) -> Store:
         store.write_view([kept | {"data_seed": 0} | cell for cell in cells])
     state = pack_state(CONFIGS[0], {"step": 1, "results": [], "weights": torch.arange(50.0)})
     folder.write(f"checkpoints/{IDS[0]}/state.pt", state)
-    process = this_process().as_dict()
+    process = asdict(this_process())
     marker = {"process": process, "launch": "x", "started_at": "2026-01-01T00:00:00+00:00"}
     folder.write(f"running/{IDS[1]}.json", json.dumps(marker).encode())
     folder.write("mirrored/tiny-smoke.json", json.dumps({"uri": "u", "written": {}}).encode())

@@ -17,8 +17,8 @@ Only this script reads the variables, the engine knows nothing of them:
     FAULT_PATIENCE=8        seconds that the end of a launch waits for a silent mirror
 """
 
-import dataclasses
 import errno
+import functools
 import os
 import signal
 import threading
@@ -30,7 +30,7 @@ import torch
 
 from pcore.config import override
 from sweeps.baseline import addition
-from sweeps.engine.launch import scheduler as runner
+from sweeps.engine.launch import scheduler
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.mirror import target
 from sweeps.engine.spec import Sweep, arms, grid
@@ -73,10 +73,7 @@ def make_sweep() -> Sweep:
 
 def plant() -> None:
     """The faults that the environment asks for."""
-    make_settings, train, starts = runner.make_settings, attempt.train, Counter()
-
-    def settings(*arguments):
-        return dataclasses.replace(make_settings(*arguments), checkpoint_every=0.0)
+    train, starts = attempt.train, Counter()
 
     def slow_train(config, **options):
         rate = config.optim.learning_rate
@@ -90,7 +87,8 @@ def plant() -> None:
                 time.sleep(float(fault("SLOW", "0")))
             yield report
 
-    runner.make_settings, attempt.train = settings, slow_train
+    scheduler.Settings = functools.partial(attempt.Settings, checkpoint_every=0.0)
+    attempt.train = slow_train
     if loose := fault("LOOSE"):
         store.CHUNK = int(loose)
     target.PATIENCE = float(fault("PATIENCE", str(target.PATIENCE)))

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +12,6 @@ from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.spec import Cell, Trial
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Outcome, Settings
-from sweeps.engine.trial.failures import FailurePolicy
 from tests.support.sweeps.tiny import CONFIG
 
 SMALL = override(CONFIG, {"optim.num_steps": 20, "data.num_examples": None})
@@ -39,25 +37,6 @@ def executor(request, tmp_path_factory):
         yield opened
 
 
-class Record:
-    """Notes what it is told."""
-
-    num_slots = 1
-
-    def __init__(self):
-        self.outcomes, self.ended = dict[str, Outcome](), list[str]()
-
-    def finished(self, outcome: Outcome) -> None:
-        self.ended.append(outcome.trial_id)
-        self.outcomes[outcome.trial_id] = outcome
-
-    def say(self, text: str) -> None:
-        raise AssertionError(text)
-
-    def idle_seconds(self) -> float:
-        return 0.0
-
-
 def plan(configs: Sequence[TrialConfig]) -> list[PlannedTrial]:
     cells = [Cell(label=str(i), config=config) for i, config in enumerate(configs)]
     trials = [Trial(cell=c, config=c.config, id=trial_id(c.config)) for c in cells]
@@ -68,18 +47,17 @@ def seeds(count: int, **changes: object) -> list[TrialConfig]:
     return [override(SMALL, {"seed": i, "data_seed": i} | changes) for i in range(count)]
 
 
-def execute(executor: Executor, configs: Sequence[TrialConfig], results, **settings) -> Record:
-    record = Record()
-    executor.run(plan(configs), Settings(results=str(results), **settings), record)
-    return record
+def execute(executor: Executor, configs: Sequence[TrialConfig], results) -> list[tuple[str, str]]:
+    """The trials, and how they ended, in the order that the executor told."""
+    told = list[Outcome]()
+    executor.run(plan(configs), Settings(results=str(results)), told.append)
+    return [(outcome.trial_id, outcome.status) for outcome in told]
 
 
 def test_trials_run_in_order_end_once_and_are_stored(executor, tmp_path):
     configs = seeds(3)
     names = [trial_id(config) for config in configs]
-    record = execute(executor, configs, tmp_path)
-    assert record.ended == names
-    assert {outcome.status for outcome in record.outcomes.values()} == {"ok"}
+    assert execute(executor, configs, tmp_path) == [(name, "ok") for name in names]
     assert {shard.trial_id for shard in Store(tmp_path).shards()} == set(names)
     assert not list((tmp_path / "running").iterdir())
 
@@ -88,17 +66,16 @@ def test_finished_trials_are_not_run_again(executor, tmp_path):
     execute(executor, seeds(2), tmp_path)
     shards = {shard.name for shard in Store(tmp_path).shards()}
     again = execute(executor, seeds(2), tmp_path)
-    assert [outcome.status for outcome in again.outcomes.values()] == ["done", "done"]
+    assert [status for _, status in again] == ["done", "done"]
     assert {shard.name for shard in Store(tmp_path).shards()} == shards
 
 
 def test_the_same_error_twice_stops_the_rest_of_its_cell_and_nothing_else(executor, tmp_path):
     broken = {"position.encoding": f"{__name__}:Raising"}
     configs = [*seeds(4, **broken), *seeds(1)]
-    record = execute(executor, configs, tmp_path)
-    statuses = [record.outcomes[trial_id(config)].status for config in configs]
-    assert statuses == ["error", "error", "stopped", "stopped", "ok"]
-    assert len(record.ended) == len(configs)
+    told = execute(executor, configs, tmp_path)
+    assert [name for name, _ in told] == [trial_id(config) for config in configs]
+    assert [status for _, status in told] == ["error", "error", "stopped", "stopped", "ok"]
     assert len(Store(tmp_path).shards()) == 3
 
 
@@ -108,36 +85,6 @@ def test_the_same_error_twice_stops_the_rest_of_its_cell_and_nothing_else(execut
 def test_an_unknown_name_is_refused(name, hint):
     with pytest.raises(ValueError, match=rf"^--executor '{name}' is unknown\. {hint}"):
         Executor(name=name)
-
-
-def test_failures_of_other_workers_count_after_a_while_and_own_ones_at_once(monkeypatch):
-    from sweeps.engine.executors import ray_tune
-
-    class Actor:
-        """Calls its policy at once; `ray.get` then has nothing to wait for."""
-
-        def __init__(self) -> None:
-            self.policy = FailurePolicy()
-            self.record = SimpleNamespace(remote=self.policy.record)
-            self.current = SimpleNamespace(remote=self.copy)
-
-        def copy(self) -> FailurePolicy:
-            told = FailurePolicy()
-            told.__dict__.update(self.policy.__dict__, stopped_cells={**self.policy.stopped_cells})
-            return told
-
-    now, actor = 100.0, Actor()
-    monkeypatch.setattr(ray_tune, "ray", SimpleNamespace(get=lambda copy: copy))
-    monkeypatch.setattr(ray_tune, "time", SimpleNamespace(monotonic=lambda: now))
-    one, other = ray_tune.SharedPolicy(actor), ray_tune.SharedPolicy(actor)
-    for policy in (one, other):
-        assert not policy.stop_reason("cell")
-    for _ in range(2):
-        one.record("cell", "error", "planted")
-    assert one.stop_reason("cell") == "the same error twice: planted"
-    assert not other.stop_reason("cell")
-    now += ray_tune.ASK_SECONDS + 0.1
-    assert other.stop_reason("cell") == "the same error twice: planted"
 
 
 def test_scratch_folders_of_killed_drivers_go_and_nothing_else(tmp_path, monkeypatch):

@@ -81,10 +81,10 @@ time.sleep(600)
 
 IMPATIENT = """
 from sweeps.depth_ablation import SWEEP
-from sweeps.engine.executors import ray_tune
+from sweeps.engine.launch import progress
 from sweeps.engine.launch.cli import main
 
-ray_tune.SILENCE = 5.0
+progress.SILENCE = 5.0
 raise SystemExit(main(SWEEP))
 """
 

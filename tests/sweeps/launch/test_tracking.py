@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store, 
     def begin(losses: dict[int, float], started: str, **process: str) -> None:
         """The file of an attempt at this trial that has come so far."""
         told = {
-            "process": this_process().as_dict() | process,
+            "process": asdict(this_process()) | process,
             "launch": "x",
             "started_at": f"{started}T00:00:00+00:00",
             "config": json.loads(row["config_json"]),

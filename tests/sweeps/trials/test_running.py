@@ -37,7 +37,11 @@ def claim(folder: Folder, launch: str = "ours", dead: Sequence[str] = ()):
 
 def forge(folder: Folder, process: Process, trial: str = TRIAL, beat: int = 0) -> str:
     """The file of an attempt of this process, as it would have written it."""
-    owner = {"process": process.as_dict(), "launch": "theirs", "started_at": "2026-01-01T00:00:00"}
+    owner = {
+        "process": dataclasses.asdict(process),
+        "launch": "theirs",
+        "started_at": "2026-01-01T00:00:00",
+    }
     name = f"running/{trial}-{'0' * 8}.json"
     folder.write(name, json.dumps(owner | {"beat": beat}).encode())
     return name
