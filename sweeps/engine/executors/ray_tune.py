@@ -172,12 +172,8 @@ class _Driver(tune.Callback, tune.Stopper):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         del iteration, trials, trial, info
-        self.finished(result["outcome"])
-
-    def finished(self, outcome: Outcome) -> None:
-        """A trial ended."""
-        self.ended.add(outcome.trial_id)
-        self.tell(outcome)
+        self.ended.add(result["outcome"].trial_id)
+        self.tell(result["outcome"])
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False  # none is ended alone

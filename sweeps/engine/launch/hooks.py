@@ -21,7 +21,7 @@ from sweeps.engine.spec import Trial
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.schema import REPORT, Record
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Outcome
+from sweeps.engine.trial.attempt import Outcome, outcome_of
 from sweeps.engine.trial.running import Observer, Row
 
 UNTRAINED: Row = dict.fromkeys(REPORT, 0) | {"loss": math.nan}  # a constructed model
@@ -51,11 +51,6 @@ class TrialReport:
     grad_norm: float  # before clipping
     seconds: float  # in training steps so far, of this attempt
     measured: tuple[Measured, ...] = ()  # lengths measured since the report before
-
-    @property
-    def share(self) -> float:
-        """Share of training steps done, 0 to 1."""
-        return self.step / self.num_steps if self.num_steps else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,14 +189,7 @@ class _Listener:
         of = {kind: [row for row in rows if row["record"] == kind] for kind in get_args(Record)}
         self._report(trial, of["report"], of["evaluation"])
         (head,) = of["trial"]
-        outcome = Outcome(
-            trial_id=trial.id,
-            status=head["status"],
-            seconds=head["wall_seconds"] or 0.0,
-            first_step=head["first_step"] or 0,
-            error=head["error"] or "",
-        )
-        self._finish(trial, outcome)
+        self._finish(trial, outcome_of(trial.id, head, of["evaluation"]))
 
     def _interrupt(self, trial: Trial) -> None:
         self._finish(trial, Outcome(trial_id=trial.id, status="interrupted", seconds=0.0))

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import get_args
 
 from pcore.cli.text import format_seconds, plural
@@ -24,7 +23,7 @@ from sweeps.engine.plan import (
     predict_wall,
 )
 from sweeps.engine.spec import Sweep
-from sweeps.engine.store.location import check_not_published, find_reports
+from sweeps.engine.store.location import check_not_published
 from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.views import count_hidden, is_same_sweep
@@ -162,11 +161,6 @@ def view_rows(plan: Plan) -> list[dict[str, object]]:
         }
         for planned in plan.trials
     ]
-
-
-def report_folder(plan: Plan, store: Store) -> Path:
-    """Where table and figure of a sweep are written."""
-    return find_reports(store.folder) / f"{plan.sweep.name}-{plan.scale}"
 
 
 def _report(

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -74,7 +74,6 @@ class Outcome:
     trial_id: str
     status: str
     seconds: float  # wall time
-    first_step: int = 0  # above 0 if it resumed
     summary: str = ""  # exact match, for the progress line
     error: str = ""
 
@@ -281,15 +280,20 @@ class Attempt:
         if status in ("ok", "diverged", "error"):
             self.store.folder.delete(f"{self.folder}/state.pt")
             self.store.folder.remove_if_empty(self.folder)
-        text = _summarise(evaluations) if status == "ok" else ""
-        return Outcome(
-            trial_id=self.name,
-            status=status,
-            seconds=wall,
-            first_step=self.first_step,
-            summary=text,
-            error=error or "",
-        )
+        return outcome_of(self.name, trial | {"status": status}, evaluations)
+
+
+def outcome_of(
+    name: str, trial: Mapping[str, Any], evaluations: Sequence[Mapping[str, Any]]
+) -> Outcome:
+    """How the attempt ended whose shard has these rows."""
+    return Outcome(
+        trial_id=name,
+        status=trial["status"],
+        seconds=trial["wall_seconds"] or 0.0,
+        summary=_summarise(evaluations) if trial["status"] == "ok" else "",
+        error=trial["error"] or "",
+    )
 
 
 def _evaluation_row(result: LengthResult) -> dict[str, Any]:
@@ -319,7 +323,7 @@ def _device_name(device: str) -> str:
     return torch.cuda.get_device_name() if device.startswith("cuda") else "cpu"
 
 
-def _summarise(evaluations: list[dict[str, Any]]) -> str:
+def _summarise(evaluations: Sequence[Mapping[str, Any]]) -> str:
     """Exact match pooled over the train and the near range, for the progress line. Never the test
     range.
     """

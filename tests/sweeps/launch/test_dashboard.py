@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.commands.dashboard import show_dashboard
-from sweeps.engine.launch.launch import report_folder
-from sweeps.engine.launch.mirror.target import find_home, local_uri
-from sweeps.engine.plan import make_plan
+from sweeps.engine.launch.mirror.target import find_home, find_shown, local_uri, report_of
 from sweeps.engine.store.store import Store
 from tests.support.services.servers import free_ports
 from tests.support.sweeps.processes import wait_until
@@ -74,15 +72,15 @@ def test_nothing_is_written_beside_rows_that_git_tracks(tmp_path, monkeypatch):
     store = Store(tmp_path / "published" / "laptop")
     assert run(make_sweep(one={}), store.folder.local, "--seeds", "1") == 0
     assert find_home(store) is None
-    plan = make_plan(make_sweep(one={}), "smoke", "1", store, priced=False)
-    assert report_folder(plan, store) == store.folder.local / "reports" / "tiny-smoke"
+    (shown,) = find_shown(store, [("tiny", "smoke")])
+    assert report_of(store, shown) == store.folder.local / "reports" / "tiny-smoke"
     for words in (["init", "-q"], ["add", "published"]):
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
     home = tmp_path / "results" / "dashboard" / "published-laptop"
     assert find_home(store) == home
     assert local_uri(store, home) == f"sqlite:///{home}/mlflow.db"
     reports = tmp_path / "results" / "reports" / "published-laptop"  # where `analysis table` writes
-    assert report_folder(plan, store) == reports / "tiny-smoke"
+    assert report_of(store, shown) == reports / "tiny-smoke"
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_is_mirrored(tmp_path):

@@ -29,6 +29,7 @@ class Diary(Hook):
 
     def __init__(self):
         self.heard: list[tuple[str, object]] = []
+        self.summaries = list[str]()
 
     def on_launch(self, launch: Launch) -> None:
         self.heard.append(("launch", launch.title))
@@ -41,6 +42,7 @@ class Diary(Hook):
 
     def on_finish(self, trial: Trial, outcome: Outcome) -> None:
         self.heard.append(("finish", (trial.id, outcome.status)))
+        self.summaries.append(outcome.summary)
 
     def on_end(self, launch: Launch, code: int | None) -> None:
         self.heard.append(("end", code))
@@ -84,6 +86,9 @@ def test_a_hook_hears_of_every_trial_from_its_start_to_its_end(tmp_path):
     assert (kinds[0], kinds[-1]) == ("launch", "end")
     assert diary.heard[0][1] == "tiny [smoke]"
     assert diary.heard[-1][1] == 0
+    assert [text.partition(":")[0] for text in diary.summaries] == 2 * [
+        "exact match over all lengths"
+    ]
     for name in {trial for kind, trial in diary.heard if kind == "start"}:
         mine = [(k, f) for k, f in diary.heard if f == name or (k in FACTS and f[0] == name)]
         assert [kind for kind, _ in mine][:: len(mine) - 1] == ["start", "finish"]

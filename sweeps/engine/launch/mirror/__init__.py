@@ -1,1 +1,1 @@
-"""The MLflow mirror: a separate process that a launch feeds with events."""
+"""MLflow as a mirror of a store: what it shows, and the process that keeps it up to date."""

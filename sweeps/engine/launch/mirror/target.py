@@ -8,16 +8,15 @@ import contextlib
 import hashlib
 import json
 import os
-import queue
+import select
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-from sweeps.engine.store.folder import Folder, parse_json
+from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_apart, find_reports
 from sweeps.engine.store.names import Shard, Views
 from sweeps.engine.store.store import Store
@@ -88,26 +87,23 @@ class Target:
         """Whether MLflow shows all rows of a sweep and its report, according to its note."""
         if self.database and not self.database.exists():
             return False
-        try:
-            note = parse_json(Folder(self.home).read(_note_file(shown)))
-            return note == self._note(shown, visible, report)
-        except (OSError, ValueError):
-            return False
+        with contextlib.suppress(OSError, ValueError):
+            return Folder(self.home).read(_note_of(shown)) == self._digest(shown, visible, report)
+        return False
 
     def note(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> None:
         """Note that MLflow shows this, so that a launch without trials need not ask."""
         if not self.shows(shown, visible, report):
-            text = json.dumps(self._note(shown, visible, report))
             with contextlib.suppress(OSError):
-                Folder(self.home).write(_note_file(shown), text.encode())
+                Folder(self.home).write(_note_of(shown), self._digest(shown, visible, report))
 
-    def _note(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> dict[str, str]:
+    def _digest(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> bytes:
         names = [visible[name].name for name in sorted(shown.labels) if name in visible]
-        digest = hashlib.sha256("\n".join([*names, stamp(report)]).encode()).hexdigest()
-        return {"uri": self.uri, "home": self.home, "shown": digest}
+        text = "\n".join([self.uri, self.home, *names, stamp(report)])
+        return json.dumps(hashlib.sha256(text.encode()).hexdigest()).encode()
 
 
-def _note_file(shown: Shown) -> str:
+def _note_of(shown: Shown) -> str:
     return f"mirrored/{shown.view}.json"
 
 
@@ -129,7 +125,12 @@ def find_home(store: Store) -> Path | None:
 def local_uri(store: Store, home: Path | None = None) -> str:
     """The tracking URI of a store without a server."""
     folder = home or (Path.cwd() if store.folder.remote else store.folder.local)
-    return "sqlite:///" + str(folder / "mlflow.db").translate(str.maketrans(ESCAPED))
+    return sqlite_uri(folder / "mlflow.db")
+
+
+def sqlite_uri(file: Path) -> str:
+    """The tracking URI of a database."""
+    return "sqlite:///" + str(file).translate(str.maketrans(ESCAPED))
 
 
 def report_of(store: Store, shown: Shown) -> Path:
@@ -158,13 +159,12 @@ class Follower:
         self.target = target
         paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
         order = json.dumps({"target": asdict(target), "views": views})
-        self.process: subprocess.Popen[str] = subprocess.Popen(
+        self.process: subprocess.Popen[bytes] = subprocess.Popen(
             [sys.executable, "-m", "sweeps.engine.launch.mirror.process", order],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            text=True,
             start_new_session=True,
         )
 
@@ -199,19 +199,11 @@ class Follower:
             pass
 
     def _last_words(self) -> str | None:
-        """The last line of its output; None if it is silent for too long."""
-        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-
-        def read() -> None:
-            out: Any = self.process.stdout
-            for line in out:
-                lines.put(line.strip())
-            lines.put(None)
-
-        threading.Thread(target=read, daemon=True).start()
-        last = ""
-        with contextlib.suppress(queue.Empty):
-            while (line := lines.get(timeout=PATIENCE)) is not None:
-                last = line
-            return last
+        """What it said but for signs of life; None if it is silent for too long."""
+        said, out = b"", self.process.stdout
+        assert out is not None
+        while select.select([out], [], [], PATIENCE)[0]:
+            if not (data := os.read(out.fileno(), 1 << 16)):
+                return said.decode(errors="replace").strip()
+            said += data
         return None

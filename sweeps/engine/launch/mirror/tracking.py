@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from pcore.cli.parser import first_line
 from pcore.config import SEEDS, TrialConfig, flatten
-from sweeps.engine.launch.mirror.target import Shown, Target, stamp
+from sweeps.engine.launch.mirror.target import Shown, Target, sqlite_uri, stamp
 from sweeps.engine.spec import seeds_text
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.score import near_score, pooled_matches
@@ -72,19 +72,14 @@ def connect(target: Target) -> Any:
     if not file.exists():
         # Under another name first: one that is half made would be neither broken nor whole.
         new = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.tmp")
-        uri = target.uri.replace(_escaped(file), _escaped(new))
         try:
-            _client(uri).search_experiments(max_results=1)
+            _client(sqlite_uri(new)).search_experiments(max_results=1)
             if not file.exists():
                 new.replace(file)
         finally:
             for left in new.parent.glob(f"{new.name}*"):
                 left.unlink()
     return _client(target.uri)
-
-
-def _escaped(file: Path) -> str:
-    return str(file).replace("%", "%25").replace("?", "%3F")
 
 
 def _client(uri: str) -> Any:
@@ -294,7 +289,9 @@ class Experiment:
         """
         title, place = self.shown.title, artifact_location(target, self.shown.view)
         found = self.client.get_experiment_by_name(title)
-        if found and (found.lifecycle_stage == "deleted" or place not in (None, _place(found))):
+        if found and (
+            found.lifecycle_stage == "deleted" or place not in (None, found.artifact_location)
+        ):
             if found.lifecycle_stage == "deleted":
                 self.client.restore_experiment(found.experiment_id)
             aside = f"{title}, set aside {uuid.uuid4().hex[:8]}"
@@ -422,10 +419,6 @@ def _milliseconds(started_at: str | None) -> int:
         return int(1000 * datetime.fromisoformat(started_at or "").timestamp())
     except (ValueError, OverflowError):
         return int(1000 * time.time())
-
-
-def _place(experiment: Any) -> str:
-    return str(experiment.artifact_location)
 
 
 def artifact_location(target: Target, view: str) -> str | None:
