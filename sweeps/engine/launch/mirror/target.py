@@ -199,11 +199,11 @@ class Follower:
             pass
 
     def _last_words(self) -> str | None:
-        """What it said but for signs of life; None if it is silent for too long."""
+        """The last line of its output; None if it is silent for too long."""
         said, out = b"", self.process.stdout
         assert out is not None
         while select.select([out], [], [], PATIENCE)[0]:
             if not (data := os.read(out.fileno(), 1 << 16)):
-                return said.decode(errors="replace").strip()
+                return "".join(said.decode(errors="replace").splitlines()[-1:])
             said += data
         return None
