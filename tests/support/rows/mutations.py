@@ -21,7 +21,7 @@ from sweeps.baseline import addition
 from sweeps.engine.store import mechanisms, packs
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import this_process
-from tests.support.damage import cut, extend, flip_bits, splice
+from tests.support.damage import KINDS
 
 CONFIGS = [override(addition("smoke"), {"seed": seed}) for seed in range(3)]
 IDS = [trial_id(config) for config in CONFIGS]
@@ -97,7 +97,7 @@ class Mutator:
         return self.rng.choice(files)
 
     def damage(self, root: Path) -> str:
-        file, kind = self._file(root), self.rng.choice((flip_bits, cut, splice, extend))
+        file, kind = self._file(root), self.rng.choice(KINDS)
         file.write_bytes(kind(file.read_bytes(), self.rng))
         return f"{kind.__name__} {file.relative_to(root)}"
 
