@@ -30,7 +30,8 @@ from sweeps.engine.store.packs import CHUNK, SHARD, write_pack
 from sweeps.engine.store.schema import schema
 from sweeps.engine.store.seal import seal
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial import provenance
+from sweeps.engine.trial.provenance import code_provenance
+from tests.support.rows.example_store import NUM_EXAMPLES, make_evaluation, write_trial
 
 ROOT = Path(__file__).parents[2]
 MOST_MB = 1000
@@ -56,7 +57,6 @@ if __name__ == "__main__":
 '''
 CELLS = 100
 VARIED = ("seed", "data_seed", "optim.num_steps", "model.num_heads")
-RANGES = {1: "train", 2: "train", 3: "train", 4: "near", 5: "test", 6: "test"}
 
 
 def main() -> int:
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def fill(folder: Path, count: int, packed: bool) -> None:
-    """Write a sweep of `count` finished trials with 20 reports and 6 evaluations each, unless it
+    """Write a sweep of `count` finished trials with 20 reports and 7 evaluations each, unless it
     is there. packed: their rows are in packs, and under their own names lies one
     shard again and again, since nobody reads it.
     """
@@ -118,20 +118,13 @@ def fill(folder: Path, count: int, packed: bool) -> None:
 def _template(trial: Trial) -> pa.Table:
     """The rows of one trial as the engine writes them."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(folder)
-        counts = {"checkpoint": "last", "num_examples": 50, "num_tokens": 500}
-        counts |= dict.fromkeys(("num_missed_stop", "num_early_stop", "num_wrong_symbol"), 0)
-        counts |= {"num_correct": 0, "num_correct_tokens": 480, "test_set": "0123456789abcdef"}
-        evaluations = [
-            counts | {"range": kind, "length": length, "loss_sum": 0.1, "checkpoint_step": 10}
-            for length, kind in RANGES.items()
-        ]
-        reports = [{"step": i, "loss": 1.0, "grad_norm": 1.0, "seconds": 0.1} for i in range(20)]
-        times = {"wall_seconds": 3.0, "train_seconds": 2.0, "eval_seconds": 1.0, "first_step": 0}
-        place = {"device": "cpu", "num_threads": 1, "started_at": "2026-01-01T00:00:00+00:00"}
-        flops = {"train_flops": count_train_flops(trial.config)}
-        row = {**times, **place, **flops, **provenance.code_provenance()}
-        store.write(trial.config, "ok", row, reports, evaluations)
+        store, places = Store(folder), ("missed_stop", "early_stop", "wrong_symbol")
+        unexplained = {f"num_{place}": 0 for place in places}  # right at random, see `_rows`
+        evaluations = make_evaluation(9, 1.5, 0, **unexplained)[::2]
+        known = code_provenance() | {"train_seconds": 2.0, "eval_seconds": 1.0, "num_threads": 1}
+        known |= {"first_step": 0, "started_at": "2026-01-01T00:00:00+00:00"}
+        flops = count_train_flops(trial.config)
+        write_trial(store, trial.config, "ok", evaluations, **known, train_flops=flops)
         return store.load()
 
 
@@ -145,7 +138,7 @@ def _rows(template: pa.Table, trials: Sequence[Trial], rng: np.random.Generator)
     is_evaluation = np.asarray(rows.column("record")) == "evaluation"
     changed = {name: np.repeat([flat[name] for flat in flats], each) for name in VARIED}
     changed["trial_id"] = np.repeat([trial.id for trial in trials], each)
-    right = rng.integers(0, 51, rows.num_rows)
+    right = rng.integers(0, NUM_EXAMPLES + 1, rows.num_rows)
     masked = {
         "cell_id": (np.repeat([trial.cell.id for trial in trials], each), is_trial),
         "config_json": (texts, is_trial),

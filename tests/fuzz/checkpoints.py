@@ -3,13 +3,14 @@
 import io
 import pickle
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from hypothesis import strategies as st
 
 from pcore.config import TrialConfig, flatten
-from tests.support.damage import cut, extend, flip_bits, splice
+from tests.support.damage import KINDS
 
 SEEDS = st.integers(0, 2**24 - 1)  # of larger numbers Hypothesis draws small ones most often
 VALUES = (
@@ -26,19 +27,18 @@ class _Call:
 
 
 @st.composite
-def damaged(draw: st.DrawFn, whole: bytes, own: bytes) -> bytes:
-    """A damaged file, made of a good one or (rarely) of one of own code."""
+def damaged(draw: st.DrawFn, changes: Sequence[Any], whole: bytes, own: bytes) -> bytes:
+    """A file with damaged bytes or one of these changes, made of a good one or (rarely) of one of
+    own code.
+    """
     rng = random.Random(draw(SEEDS))
-    kinds = (flip_bits, cut, splice, extend, change_setting, change_tensor, replace)
-    return draw(st.sampled_from(kinds))(own if rng.random() < 0.05 else whole, rng)
+    change = draw(st.sampled_from((*KINDS, *changes)))
+    return change(own if rng.random() < 0.05 else whole, rng)
 
 
-@st.composite
-def damaged_states(draw: st.DrawFn, whole: bytes) -> bytes:
-    """A damaged file without a configuration, or what torch wrote of its contents."""
-    rng = random.Random(draw(SEEDS))
-    kinds = (flip_bits, cut, splice, extend, lambda data, _: _save(_load(data)))
-    return draw(st.sampled_from(kinds))(whole, rng)
+def save_again(data: bytes, _: random.Random) -> bytes:
+    """What torch writes of the same contents."""
+    return _save(_load(data))
 
 
 def change_setting(data: bytes, rng: random.Random) -> bytes:
@@ -81,6 +81,9 @@ def replace(data: bytes, rng: random.Random) -> bytes:
     others = ({}, [], None, 3, payload["model"], [payload], {"config": payload}, _Call())
     pickles = map(pickle.dumps, (_Call(), payload["config"]))
     return rng.choice((b"", b"PK\x03\x04", *pickles, *map(_save, others)))
+
+
+CHANGES = (change_setting, change_tensor, replace)
 
 
 def _load(data: bytes) -> dict[str, Any]:

@@ -16,15 +16,8 @@ FINITE = [value for value in VALUES if not isinstance(value, float) or math.isfi
 GOOD = ("1, 2", "2", "'none', 'rotary'", "'copy', 'addition'", "0.5", "True", "'5-9'", "10, 12, 14")
 POINTS = (
     "arms({'a': {}, 'b': {'model.num_layers': 2}})",
-    *(
-        "arms({'': {}})",
-        "arms({'a\\nb': {}})",
-        "arms({1: {}})",
-        "arms({'a': 3})",
-        "()",
-        "3",
-        "None",
-    ),
+    *("arms({'': {}})", "arms({'a\\nb': {}})", "arms({1: {}})", "arms({'a': 3})"),
+    *("()", "3", "None"),
 )
 CELLS = (
     *("grid(BASE{axes})", "zipped(BASE{axes})", "one_at_a_time(BASE, 'base'{axes})"),
@@ -37,9 +30,7 @@ NAMES = ("fuzzed", "fuzzed", "depth_ablation", "", "../x", "a/b", None, 3, "a\nb
 TEXTS = ("", None, "a\nb", 3, "ünïcödé <b>")
 REPLICATES = (
     *({"smoke": text} for text in ("2x2@5", "0", "", "1000000000", "x", 2)),
-    {},
-    None,
-    "2",
+    *({}, None, "2"),
 )
 HEAD = """
 from pcore.config import TrialConfig, override

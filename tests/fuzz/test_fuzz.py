@@ -21,7 +21,7 @@ from pcore.checkpoint import unpack_state
 from pcore.cli import main as pcore
 from pcore.config import TrialConfig, override
 from sweeps.__main__ import main as sweeps
-from tests.fuzz.checkpoints import damaged, damaged_states
+from tests.fuzz.checkpoints import CHANGES, damaged, save_again
 from tests.fuzz.lines import Command, commands, lines, split
 from tests.fuzz.sandbox import nothing_computes, run
 from tests.fuzz.scripts import scripts
@@ -68,7 +68,8 @@ def fuzz_checkpoints(folder: Path, trial: str) -> Checked:
         yield refuses(pcore, ["solve", "damaged.pt", "1+1"], folder)
         yield refuses(pcore, split("explain damaged.pt --length 2 --examples 4"), folder)
 
-    return damaged(*((folder / name).read_bytes() for name in ("model.pt", "own.pt"))), check
+    files = ((folder / name).read_bytes() for name in ("model.pt", "own.pt"))
+    return damaged(CHANGES, *files), check
 
 
 def fuzz_scripts(folder: Path, trial: str) -> Checked:
@@ -91,7 +92,7 @@ def fuzz_states(folder: Path, trial: str) -> Checked:
         assert is_state == (data == whole)
         yield not is_state
 
-    return damaged_states(whole), check
+    return damaged([save_again], whole, whole), check
 
 
 def refuses(main: Callable[[Sequence[str]], Any], words: Sequence[str], folder: Path) -> bool:

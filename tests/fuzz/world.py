@@ -10,12 +10,11 @@ from pcore.model import make_model
 from pcore.training import train
 from sweeps.depth_ablation import SWEEP
 from sweeps.engine.launch.launch import view_rows
-from sweeps.engine.plan import Plan, PlannedTrial
+from sweeps.engine.plan import make_plan
 from sweeps.engine.store.store import Store
+from tests.support.rows.example_store import make_evaluation, write_trial
 from tests.support.tiny_config import TINY
 
-ROW = {"checkpoint": "last", "num_examples": 10, "num_tokens": 50, "test_set": "set00001"}
-ROW |= {"num_missed_stop": 1, "num_early_stop": 1, "num_wrong_symbol": 1, "loss_sum": 1.0}
 SCRIPTS = {
     "good.py": "from sweeps.depth_ablation import SWEEP\n",
     "raises.py": "1 / 0\n",
@@ -94,16 +93,10 @@ def make_world(folder: Path) -> str:
 
 
 def _fill_store(store: Store) -> str:
-    trials = SWEEP.trials("smoke")
-    for number, trial in enumerate(trials[:8]):
-        rows = [
-            ROW | {"range": kind, "length": length, "num_correct": right, "num_correct_tokens": 40}
-            for kind, length, right in (("train", 2, 9), ("test", 5, 5 + number % 3))
-        ]
-        columns = {"train_seconds": 1.0 + number, "eval_seconds": 0.5, "first_step": 0}
-        columns |= {"device": "cpu", "num_threads": 1, "host": "h", "wall_seconds": 2.0}
-        store.write(trial.config, "ok", columns | {"started_at": "2026-01-01"}, [], rows)
-    store.write(trials[8].config, "error", {"error": "planted", "host": "h"})
-    planned = tuple(PlannedTrial(trial=t, state="missing", price=None) for t in trials)
-    store.write_view(view_rows(Plan(sweep=SWEEP, scale="smoke", trials=planned)))
-    return trials[0].id
+    plan = make_plan(SWEEP, "smoke", None, store, priced=False)
+    configs = [planned.trial.config for planned in plan.trials]
+    for place, config in enumerate(configs[:8]):
+        write_trial(store, config, "ok", make_evaluation(9 + place % 3, 1.5, place))
+    write_trial(store, configs[8], "error", error="planted")
+    store.write_view(view_rows(plan))
+    return plan.trials[0].trial.id

@@ -1,7 +1,8 @@
 """What the published store says, as text: tables, numbers drawn, verdicts, rows, ids, refusals.
 
 Each part is a generator of (file name, text). Where it can it gives commands, so that it outlives
-the modules behind them. No paths, times, hosts or pixels are kept.
+the modules behind them. A line that begins with "$" is such a command, and is read from the file
+itself: to add one, write it there. No paths, times, hosts or pixels are kept.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import hashlib
 import importlib
 import io
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -25,7 +27,6 @@ from matplotlib.figure import Figure
 
 from analysis.findings import VerdictRow
 from sweeps.engine.store.store import Store
-from tests.snapshots.commands import OPTIONS, PRINTED, REFUSED
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
@@ -37,9 +38,21 @@ MOST_POINTS = 40  # of a line whose points are listed; of longer ones, a hash
 Described = Iterator[tuple[str, str]]
 
 
+def read_commands(file: Path) -> list[list[str]]:
+    """The words of every command of a file, of which the first is a package."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
+
+
+def replay(file: Path) -> tuple[str, str]:
+    """Every command of a file with what it answers now."""
+    return file.stem, "\n".join(f"$ {shlex.join(w)}\n{run(*w)}" for w in read_commands(file))
+
+
 def run(program: str, *words: str) -> str:
     """What a command prints and its exit code, in this process."""
-    main = importlib.import_module(program).main
+    module = "pcore.cli" if program == "pcore" else f"{program}.__main__"
+    main = importlib.import_module(module).main
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
@@ -60,9 +73,11 @@ def describe_tables() -> Described:
     for view in views():
         yield "-".join(view[:2]), describe_view(*view)[0]
     with drawing_nothing():
-        for name, words in OPTIONS.items():
-            yield f"option-{name}", table_files("laptop", *words)
-    yield "printed", "\n".join(f"$ {' '.join(w)}\n{run(*w)}" for w in PRINTED)
+        for file in (FOLDER / "tables").glob("option-*.txt"):
+            ((_, _, *words),) = read_commands(file)
+            said = table_files("laptop", *words)
+            yield file.stem, f"$ {shlex.join(['analysis', 'table', *words])}\n{said}"
+    yield replay(FOLDER / "tables" / "printed.txt")
 
 
 def describe_figures() -> Described:
@@ -84,7 +99,7 @@ def table_files(store: str, sweep: str, *options: str) -> str:
     """What `analysis table` prints before it names files, and the tables among these."""
     with tempfile.TemporaryDirectory() as place:
         words = (sweep, "--results", str(PUBLISHED / store), "--out", f"{place}/out", *options)
-        said = run("analysis.__main__", "table", *words).partition("written:")[0]
+        said = run("analysis", "table", *words).partition("written:")[0]
         files = [file for file in sorted(Path(place).rglob("*")) if file.suffix in TABLES]
         parts = [f"== {file.name}\n{read_table(file)}" for file in files]
         return "\n".join([f"== printed\n{said.replace(place, 'OUT')}", *parts])
@@ -230,9 +245,7 @@ def describe_ids() -> Described:
 
 def describe_refusals() -> Described:
     """What command lines are answered that are refused."""
-    for program, lines in REFUSED.items():
-        texts = [f"$ {' '.join(words)}\n{run(program, *words)}" for words in lines]
-        yield program.partition(".")[0], "\n".join(texts)
+    yield from map(replay, (FOLDER / "refusals").glob("*.txt"))
 
 
 def hash_text(*texts: str) -> str:

@@ -28,3 +28,6 @@ def splice(data: bytes, rng: random.Random) -> bytes:
 def extend(data: bytes, rng: random.Random) -> bytes:
     """Something behind the end."""
     return data + rng.randbytes(rng.randrange(1, 99))
+
+
+KINDS = (flip_bits, cut, splice, extend)

@@ -19,10 +19,7 @@ from sweeps.engine.spec import Cell
 from sweeps.engine.store.store import Status, Store
 
 TRAIN, NEAR, TEST = tuple(range(1, 9)), (9, 10), (12, 14, 16, 20)
-
-
 NUM_EXAMPLES = 2000
-
 
 # label: (changes, length at which half of the answers are wrong, how fast that happens)
 CELLS = {
@@ -33,8 +30,6 @@ CELLS = {
     "APE, 3 layers": ({"model.num_layers": 3, "position.ids": "sequential"}, 9.3, 0.3),
     "RoPE, 3 layers": ({"model.num_layers": 3, "position.encoding": "rotary"}, 10.6, 0.5),
 }
-
-
 PROVENANCE = {
     "num_parameters": 123_456,
     "wall_seconds": 61.5,

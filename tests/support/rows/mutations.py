@@ -21,7 +21,8 @@ from sweeps.baseline import addition
 from sweeps.engine.store import mechanisms, packs
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.processes import this_process
-from tests.support.damage import cut, extend, flip_bits, splice
+from tests.support.damage import KINDS
+from tests.support.rows.example_store import view_rows
 
 CONFIGS = [override(addition("smoke"), {"seed": seed}) for seed in range(3)]
 IDS = [trial_id(config) for config in CONFIGS]
@@ -62,12 +63,8 @@ def make_store(root: Path) -> Store:
         mechanisms.write(folder, IDS[seed], [{"kind": "cause", "length": 5, "strength": 0.5}])
     packs.Packs(folder).add([store.shards_of(name)[0] for name in IDS[:2]])
     for sweep in SWEEPS:
-        cells = [
-            {"cell": f"{sweep} {i}", "cell_order": i, "trial_id": name}
-            for i, name in enumerate(IDS)
-        ]
-        kept = {"sweep": sweep, "scale": "smoke", "title": "T", "claim": "C", "seed": 0}
-        store.write_view([kept | {"data_seed": 0} | cell for cell in cells])
+        cells = {f"{sweep} {i}": [config] for i, config in enumerate(CONFIGS)}
+        store.write_view(view_rows(cells, sweep, "smoke"))
     state = pack_state(CONFIGS[0], {"step": 1, "results": [], "weights": torch.arange(50.0)})
     folder.write(f"checkpoints/{IDS[0]}/state.pt", state)
     process = asdict(this_process())
@@ -97,7 +94,7 @@ class Mutator:
         return self.rng.choice(files)
 
     def damage(self, root: Path) -> str:
-        file, kind = self._file(root), self.rng.choice((flip_bits, cut, splice, extend))
+        file, kind = self._file(root), self.rng.choice(KINDS)
         file.write_bytes(kind(file.read_bytes(), self.rng))
         return f"{kind.__name__} {file.relative_to(root)}"
 
