@@ -8,10 +8,11 @@ import pytest
 
 from tests.snapshots.write import FOLDER, PARTS
 
-SLOW = dict.fromkeys(("tables", "figures", "rows", "verdicts"), pytest.mark.slow)
+SLOW = ("tables", "figures", "rows", "verdicts")
+MARKS = {part: (pytest.mark.slow, pytest.mark.timeout(900)) for part in SLOW}  # all of the store
 
 
-@pytest.mark.parametrize("part", [pytest.param(p, marks=SLOW.get(p, ())) for p in PARTS])
+@pytest.mark.parametrize("part", [pytest.param(p, marks=MARKS.get(p, ())) for p in PARTS])
 def test_the_published_store_says_what_it_said(part: str):
     kept = {file.stem: file.read_text(encoding="utf-8") for file in (FOLDER / part).glob("*.txt")}
     now = dict(PARTS[part]())
@@ -20,8 +21,9 @@ def test_the_published_store_says_what_it_said(part: str):
         assert text.splitlines() == kept[name].splitlines(), f"{part}/{name}.txt"
 
 
-def test_a_refusal_is_one_sentence():
-    text = (FOLDER / "refusals" / "pcore.txt").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("program", "number"), [("analysis", 30), ("pcore", 100), ("sweeps", 60)])
+def test_a_refusal_is_one_sentence(program: str, number: int):
+    text = (FOLDER / "refusals" / f"{program}.txt").read_text(encoding="utf-8")
     answers = [answer.splitlines() for answer in text.split("\n\n$ ") if "usage:" not in answer]
-    assert len(answers) > 100
+    assert len(answers) > number
     assert [lines[2:] for lines in answers] == [["exit 2"]] * len(answers)
