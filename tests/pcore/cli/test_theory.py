@@ -5,12 +5,6 @@ import re
 import pytest
 
 
-@pytest.fixture
-def run(pcore):
-    """Run a command line: (exit code, standard output, standard error)."""
-    return lambda line: pcore(*line.split())
-
-
 @pytest.mark.parametrize(
     ("name", "numbers"),
     [
@@ -19,8 +13,8 @@ def run(pcore):
         ("addition --moduli 2,3,5", "moduli 2,3,5, d = 27"),
     ],
 )
-def test_construct_proves_a_length_with_the_least_number_of_bits(run, name, numbers):
-    code, out, err = run(f"construct {name} --digits 15 --examples 20")
+def test_construct_proves_a_length_with_the_least_number_of_bits(pcore, name, numbers):
+    code, out, err = pcore(*f"construct {name} --digits 15 --examples 20".split())
     assert (code, err) == (0, "")
     assert numbers in out
     assert "20 of 20 random examples of 15 digits: all right" in out

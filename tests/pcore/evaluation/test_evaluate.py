@@ -47,19 +47,6 @@ def test_every_arm_and_seed_has_the_same_test_sets(tiny_config):
             assert hash_batch(make_test_set(override(tiny_config, changes), length)) == expected
 
 
-def test_formats_of_a_task_are_tested_on_the_same_numbers(tiny_config):
-    def numbers(changes):
-        task = (config := override(tiny_config, changes)).task
-        tokens = make_test_set(config, 4).tokens
-        queries = [task.decode(row)[0].split("+") for row in tokens]
-        turn = -1 if config.task.reverse_query else 1
-        return [tuple(int(part[::turn]) for part in query) for query in queries]
-
-    plain = numbers({})
-    assert numbers({"task.zero_pad": False}) == plain
-    assert numbers({"task.reverse_query": True}) == plain
-
-
 def test_test_sets_of_lengths_and_sizes_differ(tiny_config):
     hashes = {hash_batch(make_test_set(tiny_config, length)) for length in range(2, 12)}
     assert len(hashes) == 10

@@ -74,13 +74,6 @@ def test_of_what_is_decoded_the_parallel_pass_predicts_every_token(tiny_config, 
     assert len(seen) > 2
 
 
-def test_decoding_reads_only_the_query(tiny_config):
-    config = override(tiny_config, {"position.encoding": "rotary"})
-    model, batch = make_model(config), config.task.encode("653+049")
-    noisy = batch._replace(tokens=torch.where(batch.response_mask, 5, batch.tokens))
-    assert decode_freely(model, batch, config) == decode_freely(model, noisy, config)
-
-
 def test_nothing_follows_a_stop(tiny_config):
     model = make_model(tiny_config)
     eos = tiny_config.task.vocab.index["$"]

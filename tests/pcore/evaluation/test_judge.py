@@ -57,7 +57,11 @@ def test_counts_and_outcomes_are_those_of_the_obvious_version(
     ids = evaluation_ids(batch, config)
     expected, loss, wrong = judge_plainly(model, config, batch, ids)
     with memory(part, shared):
-        judged = judge(model, batch, config)
+        judged, answers = judge(model, batch, config), predict_targets(model, batch, ids, config)
+    is_wrong = (answers.predicted != answers.targets) & answers.real
+    assert [row.nonzero().flatten().tolist() for row in is_wrong] == wrong
+    assert not answers.losses[~answers.real].any()
+    assert float(answers.losses.sum()) == pytest.approx(loss, rel=1e-5)
     counts = judged.counts
     assert {name: getattr(counts, f"num_{name}") for name in expected} == expected
     assert counts.num_tokens == int(batch.response_mask.sum())
@@ -72,28 +76,6 @@ def test_counts_and_outcomes_are_those_of_the_obvious_version(
     for sample in judged.samples:
         row = right.index(sample.right)
         assert (sample.query, sample.answer) == config.task.decode(batch.tokens[row])
-
-
-@pytest.mark.parametrize("policy", ["fixed", "random"])
-def test_answers_stand_in_the_order_of_the_set(tiny_config, policy):
-    """Each row by itself, with the IDs that it has in the whole set."""
-    config = override(tiny_config, {"position.test_policy": policy, "task.zero_pad": False})
-    model = make_model(config)
-    batch = config.task.sample_mixture(20, 1, 4, make_generator("order"))
-    ids = evaluation_ids(batch, config)
-    with memory(2**14, 2**15):
-        answers = predict_targets(model, batch, ids, config)
-    places, real = target_places(batch.response_mask)
-    assert torch.equal(answers.real, real)
-    for row in range(20):
-        count = int(real[row].sum())
-        at = places[row : row + 1, :count]
-        logits = model(batch.tokens[row : row + 1, :-1], ids[row : row + 1, :-1], at)[0]
-        assert answers.predicted[row, :count].tolist() == logits.argmax(dim=1).tolist()
-        assert answers.targets[row, :count].tolist() == batch.tokens[row, at[0] + 1].tolist()
-        losses = logits.logsumexp(1) - logits.gather(1, answers.targets[row, :count, None])[:, 0]
-        torch.testing.assert_close(answers.losses[row, :count], losses.detach(), atol=1e-4, rtol=0)
-    assert not answers.losses[~real].any()
 
 
 def test_a_part_is_as_wide_as_its_longest_example_and_fits_into_memory(tiny_config, monkeypatch):

@@ -282,8 +282,11 @@ def test_ranges_of_ids_in_a_row_keep_apart_on_every_level(tiny_config, name):
                     assert min(gaps) >= GAP
 
 
-def test_a_fixed_start_is_that_of_every_problem(tiny_config):
-    config = override(packed(tiny_config), {"position.start": "fixed", "position.max_position": 9})
+@pytest.mark.parametrize("per_row", [1, 4])
+def test_a_fixed_start_is_that_of_every_problem(tiny_config, per_row):
+    changes = {"data.problems_per_row": per_row, "data.num_examples": 48}
+    changes |= {"position.start": "fixed", "position.max_position": 9}
+    config = override(packed(tiny_config), changes)
     validate(config)
     for row in problems_of(TrainingData(config).next_batch(), config.task.vocab):
         for tokens, ids, _ in row:

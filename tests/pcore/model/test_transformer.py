@@ -63,22 +63,11 @@ def test_logits_and_gradients_are_those_of_the_obvious_model(tiny_config, change
 
 
 @pytest.mark.parametrize(
-    ("changes", "millions"),
-    [
-        ({"model.num_layers": 1, "model.num_heads": 4, "model.d_model": 512}, 4.3),
-        (
-            {
-                "model.num_layers": 6,
-                "model.num_heads": 8,
-                "model.d_model": 1024,
-                "model.d_head": 128,
-                "model.d_ff": 2048,
-            },
-            63.2,
-        ),
-    ],
+    ("sizes", "millions"), [((1, 4, 512, 128, 2048), 4.3), ((6, 8, 1024, 128, 2048), 63.2)]
 )
-def test_parameter_counts_are_the_published_ones(changes, millions):
+def test_parameter_counts_are_the_published_ones(sizes, millions):
+    names = ("num_layers", "num_heads", "d_model", "d_head", "d_ff")
+    changes = {f"model.{name}": size for name, size in zip(names, sizes, strict=True)}
     model = make_model(override(TrialConfig(), changes))
     count = sum(p.numel() for p in model.parameters())
     assert count / 1e6 == pytest.approx(millions, abs=0.051)

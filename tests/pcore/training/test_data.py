@@ -46,12 +46,6 @@ def test_the_start_is_drawn_anew_at_every_visit(fixed_config):
     assert max(starts) > 14
 
 
-def test_a_fixed_start_is_one(fixed_config):
-    config = override(fixed_config, {"position.start": "fixed"})
-    for tokens, ids, _ in read(config, 50):
-        assert ids[tokens.index(config.task.vocab.index["="])] == (1,)
-
-
 def test_fresh_examples_do_not_repeat(tiny_config):
     config = override(tiny_config, {"data.min_length": 9, "data.max_length": 12})
     rows = [row[0] for row in read(config, 320)]
