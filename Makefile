@@ -51,7 +51,7 @@ test-long: .venv/services  ## both of these at once: many services are waited fo
 # What differs between Pythons: syntax trees and their hash, argparse, tracebacks, sqlite, and torch's versions.
 SMOKE = tests/project tests/snapshots tests/pcore/cli tests/pcore/test_config.py tests/sweeps/store tests/sweeps/commands
 test-second: .venv/second/installed  ## a sweep and the tests that a Python can break, with another one and an older torch
-	results=$$(mktemp -d) && .venv/second/bin/python sweeps/quickstart.py --results $$results && rm -r $$results
+	results=$$(mktemp -d) && .venv/second/bin/python sweeps/quickstart.py --scale smoke --results $$results && rm -r $$results
 	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile -p no:cacheprovider $(SMOKE) \
 	  --deselect tests/project/test_package.py::test_torch_is_locked_apart_from_its_hash \
 	  --deselect tests/sweeps/commands/test_commands.py::test_doctor_names_each_problem_with_its_fix
