@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # they import torch and pandas, which --help does not need
     from sweeps.engine.store.store import Store
     from sweeps.engine.trial.attempt import Compile
 
-FAILED, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes of commands that run trials
 MAX_EXAMPLES = 1_000_000  # for analysing a model
 MAX_DEVICES = 1024  # CPUs or GPUs of one trial
 

@@ -7,13 +7,18 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pcore.cli.parser import Parser, close_output, find_own_code, first_line
+from pcore.cli.parser import (
+    FAILED,
+    INTERRUPTED,
+    WRONG_USE,
+    Parser,
+    close_output,
+    find_own_code,
+    first_line,
+)
 from pcore.cli.text import plain_output
 from sweeps.engine.changes import change_sweeps, given_changes
 from sweeps.engine.options import (
-    FAILED,
-    INTERRUPTED,
-    REFUSED,
     LaunchOptions,
     add_results,
     add_run,
@@ -124,4 +129,4 @@ def exit_code(name: str, error: BaseException) -> int:
     if field := OPTION_OF_PCORE.search(text):
         text += f"; a field is changed with --set {field[1]}=VALUE"
     print(f"{name}: {text}", file=sys.stderr)
-    return REFUSED
+    return WRONG_USE

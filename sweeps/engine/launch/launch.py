@@ -10,11 +10,12 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import get_args
 
+from pcore.cli.parser import FAILED
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, load_hook
 from sweeps.engine.launch.mirror.target import Follower, find_target, is_shown
 from sweeps.engine.launch.scheduler import Scheduler
-from sweeps.engine.options import FAILED, LaunchOptions
+from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import (
     Plan,
     count_states,

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pcore.cli.parser import Parser, find_own_code
+from pcore.cli.parser import FAILED, Parser, find_own_code
 from pcore.cli.text import format_seconds, plain_output, plural
 from pcore.config import TrialConfig, trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import (
-    FAILED,
     LaunchOptions,
     add_executor,
     add_hooks,
