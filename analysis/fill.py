@@ -66,17 +66,14 @@ def fill(file: Path, draw: bool = True) -> str:
 
 
 def _fill_block(words: Sequence[str], file: Path, draw: bool, read: Callable[..., Results]) -> str:
-    kind, sweep, *rest = *words, "", ""
-    rest = rest[:-2]
-    extra = EXTRA.get(kind)
-    if extra is None:
+    kind, *rest = words or [""]
+    if (extra := EXTRA.get(kind)) is None:
         raise ValueError(f"no kind of block {kind!r}; there are {', '.join(EXTRA)}")
-    where = rest[: len(rest) - extra]
-    if len(where) not in (0, 2) or len(rest) < extra:
+    if len(rest) - extra not in (1, 3):
         raise ValueError(f"{kind} has a sweep, a scale and a folder or neither, and {extra} words")
+    sweep, *where = rest[:-extra]
     scale, place = where or PUBLISHED
-    results = read(place, sweep, scale)
-    given = rest[len(where) :]
+    results, given = read(place, sweep, scale), rest[-extra:]
     match kind:
         case "figure":
             return _figure(results, given[0], given[1], file, draw)

@@ -278,7 +278,9 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
     if any(search.rpartition("-")[0] == sweep for search in _searches(store.folder)):
         raise ValueError(f"{sweep} is a search: python -m analysis search {sweep}")
     if not names:
-        raise ValueError(f"no sweep has been run in {store.root} yet: it holds no views")
+        inside = [] if store.folder.remote else sorted(Path(store.root).glob("*/views"))
+        hint = f"; did you mean {inside[0].parent}?" if inside else ""
+        raise ValueError(f"no sweep has been run in {store.root} yet: it holds no views{hint}")
     others = sorted({name for name, _ in names} - {sweep})
     raise ValueError(f"no sweep {sweep!r} in {store.root}; {suggest(sweep, others)}")
 
@@ -348,16 +350,14 @@ def _name_asked(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.Series:
     ones; else the test set.
     """
     names = dict[str, str]()
-    code = trials["code_hash"].map(version_of, na_action="ignore")
+    trials = trials.assign(code=trials["code_hash"].map(version_of, na_action="ignore"))
     for task, formats in FORMATS.items():
         own = [c for c in trials.columns if c.startswith("task.") and c not in formats]
-        asked = trials.assign(code=code).loc[
-            trials["task.name"] == task, ["trial_id", "code", *own]
-        ]
-        for row in asked.to_dict("records"):
-            trial = row.pop("trial_id")
-            text = repr({name: value for name, value in row.items() if pd.notna(value)})
-            names[trial] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        asked = trials[trials["task.name"] == task]
+        for values, ids in asked.groupby(["code", *own], dropna=False)["trial_id"]:
+            known = [pair for pair in zip(["code", *own], values, strict=True) if pd.notna(pair[1])]
+            name = hashlib.sha256(repr(known).encode()).hexdigest()[:16]
+            names |= dict.fromkeys(ids, name)
     count = rows["num_examples"].astype("str")
     return (rows["trial_id"].map(names).astype("str") + " n=" + count).fillna(rows["test_set"])
 

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.load import CELL, KEYS, Results, cell_axes, load_sweep
+from analysis.load import CELL, KEYS, Results, cell_axes, check_view, load_sweep
+from pcore.config import SEEDS
+from sweeps.engine.store.location import find_existing
 from sweeps.engine.store.store import Store
 
 COUNTS = ["num_examples", "num_correct", "num_tokens", "num_correct_tokens", "exact_match"]
-SEEDS = ["seed", "data_seed"]
 # Columns of a trial that say how it ran; those of its configuration have a dot in their names.
 TRIAL = ["num_parameters", "train_seconds", "wall_seconds", "train_flops", "device", "git_commit"]
 
@@ -69,8 +70,9 @@ def _load(
     scale: str | None,
     checkpoint: str = "last",
 ) -> list[Results]:
+    store = Store(find_existing(str(results)))
+    views = list(store.views())
     names = [sweeps] if isinstance(sweeps, str) else sweeps
-    views = list(Store(results).views())
     chosen = [v for v in views if (not names or v[0] in names) and scale in (None, "all", v[1])]
     scales = sorted({size for _, size in chosen})
     if scale is None and len(scales) > 1:  # a median over both would mean nothing
@@ -78,14 +80,10 @@ def _load(
             f"{results} has rows at {' and '.join(scales)} scale: choose scale={scales[0]!r} or "
             "another, or 'all' for every one"
         )
-    if not chosen:
-        there = ", ".join(f"{name} [{size}]" for name, size in views) or "none"
-        if not views and "://" not in str(results):
-            inside = sorted(str(f.parent) for f in Path(results).glob("*/views"))
-            there += f"; did you mean {inside[0]}?" if inside else ""
-            there += "" if Path(results).is_dir() else "; there is no such folder"
-        raise ValueError(f"{results} has no such sweep; there: {there}")
-    return [load_sweep(results, *view, checkpoint) for view in chosen]
+    names = names or ([] if chosen else [*dict(views), ""])
+    for name in set(names) - set(dict(chosen)):
+        check_view(store, name, scale or "laptop")
+    return [load_sweep(store, *view, checkpoint) for view in chosen]
 
 
 def _tidy(results: Results, rows: pd.DataFrame) -> pd.DataFrame:

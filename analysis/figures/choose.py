@@ -13,6 +13,7 @@ from analysis.load import Results
 from analysis.tables.sweep_tables import choose_lengths
 
 MOST_CURVES = 8  # of cells in one panel; more are a map of cells by lengths, without losses
+MOST_PANELS = 12  # of curves; with more, too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +28,8 @@ class SweepFigure:
 def draw_figures(results: Results) -> Iterator[SweepFigure]:
     """All figures in which the rows of a sweep show something, drawn one at a time."""
     facets = find_facets(results)
-    are_many = facets is None and len(results.cells) > MOST_CURVES
+    most = MOST_PANELS if facets else MOST_CURVES
+    are_many = len(facets.values[0] if facets else results.cells) > most
     if len(results.evaluation):
         per = "a line per cell" if facets is None else f"a panel per {facets.names[0]}"
         beyond = (results.evaluation["range"] != "train").any()

@@ -4,7 +4,7 @@ cells would cover each other; over the axes of a sweep; over two lengths, for ta
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,12 @@ def plot_cells(results: Results) -> Figure:
 
     Lengths of the near range, which are no results, are left out where not all numbers would fit.
     """
-    rows = results.evaluation[results.evaluation["range"] != "train"]
+    rows = results.evaluation[["cell", "length", "range"]].drop_duplicates()
+    rows = rows[rows["range"] != "train"]
     width = style.WIDTH - BESIDE - LETTER * rows["cell"].str.len().max()
     if width < NUMBER * (1 + rows["length"].nunique()) and (rows["range"] == "test").any():
         rows = rows[rows["range"] == "test"]
-    cells, places = cells_of(results), rows[["cell", "length"]].drop_duplicates()
+    cells, places = cells_of(results), rows.drop(columns="range").drop_duplicates()
     curves = cells.curves.merge(places, on=["cell", "length"])
     values = curves.pivot_table(index="cell", columns="length", values="median")
     train = cells.train["median"]
@@ -58,7 +59,6 @@ def plot_cells(results: Results) -> Figure:
     notes = ["median over runs of exact match in %, sorted by the sum over lengths"]
     notes += ["train: all trained lengths"]
     notes += [f"{NEAR}: near range, on which recipes are tuned"] if near else []
-    notes += ["grey: not tested"] if values.isna().any(axis=None) else []
     notes += [describe_factor(results), describe_counts(curves["n"])]
     with style.apply():
         names = (length_label(results), "")
@@ -88,21 +88,16 @@ def plot_grid(results: Results, facets: Facets) -> Figure:
     maps = maps or {"": _grid_map(facets, at, ())}
     grid = next(iter(maps.values()))
     is_long = min(ACROSS, len(maps)) * sum(map(len, grid.columns)) > TICK_LETTERS
-    is_whole = len(at.reindex(list(facets.cells.values())).dropna()) == sum(
-        map(np.size, maps.values())
-    )
     notes = [f"median over runs of exact match (%) at length {shown.label(shown.solve)}"]
-    notes += [] if is_whole else ["grey: not tested"]
-    notes += [describe_counts(curves["n"])]
     notes += [f"not on these axes: {facets.reference}"] if facets.reference else []
+    notes += [describe_counts(curves["n"])]
     names = list(facets.names)[1 if firsts else 0 :]
     with style.apply():
         height = 0.65 + 0.3 * len(grid) + 0.55 * is_long
         labels = (", ".join(names[1:]), names[0])
         figure = _draw_maps(results, maps, labels, height, True, notes)
-        for tick in (t for axes in figure.axes for t in axes.get_xticklabels()):
-            tick.set_rotation(30 if is_long else 0)
-            tick.set(ha="right" if is_long else "center", rotation_mode="anchor")
+        for tick in (t for axes in figure.axes * is_long for t in axes.get_xticklabels()):
+            tick.set(rotation=30, ha="right", rotation_mode="anchor")
     return figure
 
 
@@ -129,9 +124,8 @@ def plot_second_lengths(results: Results) -> Figure:
     maps = {c: m.reindex(index=seconds[::-1], columns=lengths) for c, m in by_cell.items()}
     across = min(ACROSS, len(cells))
     height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.55
-    notes = ["median over runs of exact match in %", "outlined: trained"]
-    notes += ["grey: not tested"] if any(m.isna().any(axis=None) for m in maps.values()) else []
-    notes += [describe_counts(rows.groupby("cell")["trial_id"].nunique())]
+    counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
+    notes = ["median over runs of exact match in %", "outlined: trained", counts]
     with style.apply():
         is_printed = len(lengths) <= MOST_COLUMNS[across]
         figure = _draw_maps(results, maps, size_names(results), float(height), is_printed, notes)
@@ -150,22 +144,25 @@ def _draw_maps(
     names: tuple[str, str],
     height: float,
     is_printed: bool,
-    notes: Iterable[str],
+    notes: Sequence[str],
 ) -> Figure:
     """A map of fractions for each title. names: of the outer axes, x and y; is_printed: numbers fit
-    into the squares, and no bar has to explain the colours."""
+    into the squares, and no bar has to explain the colours; notes: the counts last."""
     across = min(ACROSS, len(maps))
     figure, panels = style.new_panels(height, len(maps), across)
     for axes, fractions in zip(panels, maps.values(), strict=True):
         values = 100 * fractions.astype(float)
-        values.index = values.index.map(lambda name: plain(str(name)))
         printed: Any = fractions.map(percent_text).to_numpy() if is_printed else None
         look: dict[str, Any] = {"annot": printed, "fmt": "", "annot_kws": {"fontsize": 5.8}}
         style.draw_squares(axes, values, style.MAP, 100, linewidths=0.4, **look)
+        for put, ticks in ((axes.set_xticks, values.columns), (axes.set_yticks, values.index)):
+            put([place + 0.5 for place in range(len(ticks))], [plain(str(tick)) for tick in ticks])
     style.label_panels(panels, across, maps, *names)
     if not is_printed:
         style.add_bar(figure, panels, "exact match (%)")
-    add_small_print(figure, results, notes)
+    has_gaps = any(fractions.isna().any(axis=None) for fractions in maps.values())
+    gaps = ["grey: not tested"] * has_gaps
+    add_small_print(figure, results, [*notes[:-1], *gaps, notes[-1]])
     return figure
 
 

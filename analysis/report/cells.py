@@ -155,9 +155,8 @@ def pick_samples(evaluation: pd.DataFrame) -> list[dict[str, Any]]:
         second = longest["second_length"].max()
         longest = longest[longest["second_length"].fillna(0) == (0 if pd.isna(second) else second)]
         samples = list(_unpack(zip(longest["seed"], longest["samples"], strict=True)))
-        shown = [s for right in (True, False) for s in samples if s["right"] is right]
-        counts = [sum(s["right"] is right for s in shown) for right in (True, False)]
-        shown = shown[: min(counts[0], MOST_SAMPLES)] + shown[counts[0] :][:MOST_SAMPLES]
+        by_right = ([s for s in samples if s["right"] is right] for right in (True, False))
+        shown = [sample for group in by_right for sample in group[:MOST_SAMPLES]]
         size = str(longest["length"].iloc[0]) + ("" if pd.isna(second) else f" × {second}")
         picked += [{"cell": cell, "size": size, "samples": shown}] if shown else []
     return picked

@@ -197,15 +197,12 @@ def _judge(loaded: Iterable[Results], sweeps: set[str]) -> dict[str, dict[str, l
     by what came out.
     """
     rows = judge((finding for finding in load_findings() if finding.sweep in sweeps), loaded)
-    groups = {
-        "Findings of the papers": [row for row in rows if not row.finding.is_ours],
-        "Our own findings": [row for row in rows if row.finding.is_ours],
-    }
     kinds = {
         name: {
-            kind: [row for row in group if row.verdict in words] for kind, words in KINDS.items()
+            kind: [row for row in rows if row.finding.is_ours == is_ours and row.verdict in words]
+            for kind, words in KINDS.items()
         }
-        for name, group in groups.items()
+        for name, is_ours in (("Findings of the papers", False), ("Our own findings", True))
     }
     return {name: group for name, group in kinds.items() if any(group.values())}
 

@@ -24,8 +24,9 @@ import pandas as pd
 
 from analysis.load import RUN
 from analysis.statistics.intervals import LEVEL, Seeds, interval_kind, median_interval
+from pcore import config
 
-SEEDS = ["seed", "data_seed"]
+SEEDS = list(config.SEEDS)
 SOLVED = 0.95  # exact match above which a length counts as solved
 
 

@@ -109,13 +109,15 @@ def test_rows_in_hand_have_axes_configuration_and_counts(tmp_path: Path):
     assert rows["model.num_layers"].nunique() == 1
     assert rows["exact_match"].equals(rows["num_correct"] / rows["num_examples"])
     assert len(rows.drop_duplicates(["trial_id", "length"])) == len(rows)
+    with pytest.raises(ValueError, match="no sweep 'gird'"):
+        read_rows(tmp_path, ["grid", "gird"])
     store.write_view([row | {"scale": "smoke"} for row in view])
     assert len(read_rows(tmp_path, "grid", "all")) == 2 * len(read_rows(tmp_path, "grid", "smoke"))
     for folder, sweep, message in (
-        (tmp_path, "gird", r"no such sweep; there: grid \[laptop\]"),
+        (tmp_path, "gird", "no sweep 'gird' in .*; did you mean 'grid'"),
         (tmp_path, "grid", "has rows at laptop and smoke scale: choose scale="),
-        (tmp_path.parent, None, rf"there: none; did you mean {tmp_path.parent}/\w+\?"),
-        (tmp_path / "nowhere", None, "there: none; there is no such folder"),
+        (tmp_path.parent, None, rf"no views; did you mean {tmp_path.parent}/\w+\?"),
+        (tmp_path / "nowhere", None, "there is no results folder"),
     ):
         with pytest.raises(ValueError, match=message):
             read_rows(folder, sweep)
