@@ -355,8 +355,8 @@ def _name_asked(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.Series:
         own = [c for c in trials.columns if c.startswith("task.") and c not in formats]
         asked = trials[trials["task.name"] == task]
         for values, ids in asked.groupby(["code", *own], dropna=False)["trial_id"]:
-            known = [pair for pair in zip(["code", *own], values, strict=True) if pd.notna(pair[1])]
-            name = hashlib.sha256(repr(known).encode()).hexdigest()[:16]
+            known = pd.Series(values, ["code", *own], dtype=object).dropna()
+            name = hashlib.sha256(repr(known.to_dict()).encode()).hexdigest()[:16]
             names |= dict.fromkeys(ids, name)
     count = rows["num_examples"].astype("str")
     return (rows["trial_id"].map(names).astype("str") + " n=" + count).fillna(rows["test_set"])
