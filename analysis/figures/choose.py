@@ -28,8 +28,7 @@ class SweepFigure:
 def draw_figures(results: Results) -> Iterator[SweepFigure]:
     """All figures in which the rows of a sweep show something, drawn one at a time."""
     facets = find_facets(results)
-    most = MOST_PANELS if facets else MOST_CURVES
-    are_many = len(facets.values[0] if facets else results.cells) > most
+    are_many = len(facets.values[0]) > MOST_PANELS if facets else len(results.cells) > MOST_CURVES
     if len(results.evaluation):
         per = "a line per cell" if facets is None else f"a panel per {facets.names[0]}"
         beyond = (results.evaluation["range"] != "train").any()

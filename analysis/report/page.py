@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -64,8 +65,9 @@ SVG_ID = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
 SVG_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
 SVG_SIZE = re.compile(r'\s(width|height|version|xmlns(:\w+)?)="[^"]*"')
 SVG_WASTE = re.compile(r' +(?=\n)|(?<=\n) +|(?<=<g) id="[^"]*"| transform="rotate\(-0 [^"]*"')
-SVG_TAG = re.compile(r"<[^>]*>")
+SVG_PLACE = re.compile(r'(?<= )(d|x|y|transform)="[^"]*"')
 SVG_DIGITS = re.compile(r"(\d\.\d)\d+")  # of a point: a tenth is finer than a pixel
+SVG_LINES = re.compile(r'(?<= d=")[MLz\d\s.-]*(?=")')  # of a path without curves
 
 
 def make_page(
@@ -226,7 +228,7 @@ def _make_section(results: Results) -> dict[str, Any]:
         "cells": describe_cells(results, table),
         "comparisons": compare_cells(results),
         "figures": [
-            (f.name, f.caption, _inline_svg(style.render(f.figure, ("svg",))["svg"], name, f.name))
+            (f.name, f.caption, inline_svg(style.render(f.figure, ("svg",))["svg"], name + f.name))
             for f in draw_figures(results)
         ],
         "samples": pick_samples(results.evaluation),
@@ -248,11 +250,13 @@ def _say_cost(results: Results) -> str:
     return f"{plural(len(ran), 'trial')}, {took} of wall time in all; {names}"
 
 
-def _inline_svg(data: bytes, section: str, figure: str) -> Markup:
-    """An SVG file as part of the page: ids made unique, size left to the page, points rounded."""
+def inline_svg(data: bytes, name: str) -> Markup:
+    """An SVG file as part of the page: ids made unique by its name, size left to the page, points
+    rounded."""
     text = SVG_HEAD.sub("", data.decode())
-    text = SVG_ID.sub(rf"\g<1>{section}-{figure}-\g<2>", text)
+    text = SVG_ID.sub(rf"\g<1>{zlib.crc32(name.encode()):x}-\g<2>", text)
     head, rest = text.split(">", 1)
     rest = SVG_WASTE.sub("", rest.replace("xlink:href", "href").strip())
-    rest = SVG_TAG.sub(lambda tag: SVG_DIGITS.sub(r"\1", tag[0]), rest)  # not the labels
+    rest = SVG_PLACE.sub(lambda place: SVG_DIGITS.sub(r"\1", place[0]), rest)
+    rest = SVG_LINES.sub(lambda path: path[0].replace("\nL", "").replace("\n", " "), rest)
     return Markup(f'{SVG_SIZE.sub("", head)} role="img">{rest}')

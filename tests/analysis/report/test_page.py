@@ -13,7 +13,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.load import load_sweep
-from analysis.report.page import make_page
+from analysis.report.page import inline_svg, make_page
 from analysis.statistics import runs as statistics
 from analysis.tables.sweep_tables import ablation_table
 from sweeps.engine.store.store import Store
@@ -143,6 +143,12 @@ def test_what_holds_comes_first_and_nothing_that_was_not_run_is_listed(published
     assert "up to length 200, the longest tested" in headline
     assert "(17× in length, 1.9× in tokens of the longest training row)" in headline
     assert found.all("h1") == ["Length generalization of Transformers: ablations"]
+
+
+def test_figures_are_shortened_and_look_as_they_do():
+    data = b'<svg><path d="M 1.234 5\nL 2.55 -6.78\nz\n" style="fill-opacity: 0.066"/></svg>'
+    short = '<svg role="img"><path d="M 1.2 5 2.5 -6.7 z " style="fill-opacity: 0.066"/></svg>'
+    assert inline_svg(data, "name") == short
 
 
 def test_failed_runs_are_counted_and_listed(page: Path):
