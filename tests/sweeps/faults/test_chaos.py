@@ -6,7 +6,6 @@ its three moments instead of one of them in turn.
 
 import contextlib
 import itertools
-import json
 import os
 import random
 import shutil
@@ -27,17 +26,14 @@ from tests.support.sweeps.processes import (
     ROOT,
     Child,
     check_once,
-    depth_ablation,
     end,
     environment,
-    is_trainer,
     mentions,
     ok_shards,
     rows,
     run,
     start,
     start_whole,
-    wait_until,
 )
 
 KILLS = int(os.environ.get("KILLS", "0"))
@@ -61,7 +57,6 @@ class Watch:
 
     def __init__(self, results: Path):
         self.results, self.kills = results, 0
-        self.beside = 0  # trials that died with another one, by one kill
         self.kept: dict[str, bytes] = {}
 
     def look(self) -> None:
@@ -76,7 +71,7 @@ class Watch:
         check_once(self.results, count)
         statuses = [shard.status for shard in Store(self.results).shards()]
         assert set(statuses) <= {"ok", "lost"}
-        assert statuses.count("lost") <= self.kills + self.beside
+        assert statuses.count("lost") <= self.kills
         folder = Folder(self.results)
         cut_short = [entry for entry in folder.walk() if entry.is_hidden]  # unseen by readers
         assert len(cut_short) <= self.kills
@@ -195,107 +190,3 @@ def mirrors(launch: Child) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         found = psutil.Process(launch.pid).children()
     return [process for process in found if mentions(process, name)]
-
-
-def test_kills_of_workers_drivers_and_raylets_on_ray(tmp_path):
-    """The same with the Ray executor: now a process that trains, which costs one attempt; now the
-    driver, after which nothing goes on training; now the raylet, with which its driver ends.
-    """
-    rng, watch = random.Random(2), Watch(tmp_path / "killed")
-    victims = ["worker", "driver", "raylet"]  # one of each, then by chance
-    count, killed = KILLS or len(victims), Counter[str]()
-    seeds, log = max(2, count), tmp_path / "log"  # each kill lets one or two trials finish
-    command = depth_ablation("--seeds", str(seeds), "--no-mlflow", "--no-report")
-    command += ["--name", "longer", "--set", "optim.num_steps=100"]  # else most hit what starts
-    command += ["--results", str(watch.results)]
-    while watch.kills < count:
-        done = len(ok_shards(watch.results))
-        assert done < 6 * seeds, f"all finished after {watch.kills} of {count} kills"
-        driver, tree = start_on_ray(command, log), list[psutil.Process]()
-        try:
-            while watch.kills < count and wait_for_shards(watch.results, rng.randint(1, 2), driver):
-                first = watch.kills < len(victims)
-                victim = victims[watch.kills] if first else rng.choice(victims)
-                died = len(list((watch.results / "running").glob("*.json")))
-                tree = psutil.Process(driver.pid).children(recursive=True)
-                hit = kill_on_ray(victim, watch.results, driver, tree)
-                watch.beside += max(0, died - 1) if victim != "worker" else 0
-                watch.kills += hit
-                killed[victim] += hit
-                watch.look()
-        finally:
-            if driver.poll() is None:  # the last kill left it alive: one more
-                tree = psutil.Process(driver.pid).children(recursive=True)
-                driver.kill()
-                driver.wait()
-                watch.beside += 2
-            end(tree)
-        watch.look()
-    print(
-        f"Ray: {dict(killed)} killed, {len(watch.kept)} of {6 * seeds} trials finished under them"
-    )
-    for _ in range(3):  # what lost its workers three times is left to the next launch
-        code = start_on_ray(command, log).wait(timeout=1200)
-        if code == 0:
-            break
-    assert code == 0, log.read_text()
-    watch.check_end(6 * seeds)
-    print("Ray: 0 lost, 0 doubled")
-    command[command.index("--results") + 1] = str(tmp_path / "whole")
-    inline = subprocess.run([*command, "--executor", "inline"], cwd=ROOT, env=environment())
-    assert inline.returncode == 0
-    assert rows(watch.results) == rows(tmp_path / "whole")
-
-
-def start_on_ray(command: list[str], log: Path) -> subprocess.Popen:
-    command, variables = [*command, "--executor", "ray"], environment(RAY_worker_niceness=0)
-    with log.open("wb") as out:
-        return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=out, stderr=out)
-
-
-def wait_for_shards(results: Path, more: int, driver: subprocess.Popen) -> bool:
-    """Wait for so many more finished trials; False if the driver ended first."""
-    store = Store(results)  # what it has checked is not read again
-
-    def count() -> int:
-        time.sleep(0.05)
-        return sum(shard.status == "ok" for shard in store.shards())
-
-    have = count()
-    wait_until(lambda: count() >= have + more or driver.poll() is not None, 600)
-    return driver.poll() is None
-
-
-def kill_on_ray(
-    victim: str, results: Path, driver: subprocess.Popen, tree: list[psutil.Process]
-) -> int:
-    """SIGKILL a process that trains, the driver or its raylet; 0 if there was none."""
-    if victim == "driver":
-        trainers = [p for p in tree if p.is_running() and is_trainer(" ".join(p.cmdline()))]
-        assert trainers
-        driver.kill()
-        driver.wait()
-        _, alive = psutil.wait_procs(trainers, timeout=60)
-        assert not alive, f"still training after the driver died: {alive}"
-        return 1
-    if victim == "raylet":
-        raylets = [p for p in tree if p.is_running() and p.name() == "raylet"]
-        end(raylets)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            driver.wait(timeout=10)
-        driver.kill()  # Ray may leave it waiting
-        driver.wait()
-        return len(raylets)
-    return kill_a_worker(results)
-
-
-def kill_a_worker(results: Path) -> int:
-    """SIGKILL the process that a marker names; 0 if none trains any more."""
-    for marker in (results / "running").glob("*.json"):
-        try:
-            pid = json.loads(marker.read_text())["process"]["pid"]
-            psutil.Process(pid).kill()
-        except (OSError, ValueError, psutil.NoSuchProcess):
-            continue
-        return 1
-    return 0

@@ -37,7 +37,9 @@ from tests.support.sweeps.processes import (
     depth_ablation,
     end,
     finish,
+    is_trainer,
     ok_shards,
+    rows,
     start,
     start_fresh,
     start_whole,
@@ -51,44 +53,51 @@ INCOMPLETE = "MLflow mirror incomplete ("
 # Ray
 
 
-def on_ray(results: Path, *flags: str) -> subprocess.Popen:
-    quiet = ("--no-mlflow", "--no-report", "--executor", "ray", "--results", str(results))
-    return start_fresh(depth_ablation(*quiet, *flags))
-
-
-def test_an_interrupted_driver_on_ray_stops_and_says_how_to_go_on(tmp_path):
-    """What ran is continued from its state. SIGTERM, which has the same handler, is what Slurm
-    sends (tests/cluster/test_slurm.py).
+def test_killed_workers_a_killed_driver_and_an_interrupt_on_ray_leave_the_same_rows(tmp_path):
+    """A trial loses its worker as often as it is tried and is left to the next launch, which is
+    killed; the third is interrupted (SIGTERM, which has the same handler, is what Slurm sends); one
+    without Ray ends the sweep.
     """
-    longer = ["--name", "longer", "--set", "optim.num_steps=600", "--only", "coupling*"]
-    driver = on_ray(tmp_path, *longer)
-    tree: list[psutil.Process] = []
-    try:
-        wait_until(lambda: ok_shards(tmp_path) or driver.poll() is not None, 300)
-        assert driver.poll() is None, finish(driver)
-        tree = psutil.Process(driver.pid).children(recursive=True)
-        driver.send_signal(signal.SIGINT)
-        code, output = finish(driver, 100)
-    finally:
-        driver.kill()
-        end(tree)
+    results = tmp_path / "ray"
+    command = depth_ablation("--name", "longer", "--except", "*2 layers*", "--no-mlflow")
+    command += ["--no-report", "--set", "optim.num_steps=1500", "--results", str(results)]
+    driver = start_fresh([*command, "--seeds", "1", "--executor", "ray"])
+    victim = kill_workers(results, driver)
+    code, output = finish(driver)
+    assert code == 1, output
+    assert f"({victim})" in output[output.index("lost: ") :]
+    assert f"its worker died {MAX_TRIES} times" in output
+    statuses = Counter(shard.status for shard in Store(results).shards())
+    assert statuses["lost"] == MAX_TRIES
+    assert statuses["ok"]
+
+    command += ["--seeds", "3"]
+    code, output = stop_on_ray(results, command, signal.SIGKILL)
+    assert code == -signal.SIGKILL, output
+    code, output = stop_on_ray(results, command, signal.SIGINT)
     assert code == 130, output
     assert "interrupted; finished trials are stored, the same command resumes" in output
     assert "Traceback" not in output
-    assert not list((tmp_path / "running").iterdir())
-    states = {file.parent.name for file in tmp_path.glob("checkpoints/*/state.pt")}
+    states = {file.parent.name for file in results.glob("checkpoints/*/state.pt")}
     assert states
-    code, output = finish(on_ray(tmp_path, *longer, "--executor", "inline"))
+
+    code, output = finish(start_fresh([*command, "--executor", "inline"]))
     assert code == 0, output
-    rows = Store(tmp_path).load(states, "trial", ["status", "first_step"]).to_pylist()
-    assert all(row["status"] == "ok" and row["first_step"] > 0 for row in rows)
+    assert not list((results / "running").iterdir())
+    continued = Store(results).load(states, "trial", ["status", "first_step"]).to_pylist()
+    assert all(row["status"] == "ok" and row["first_step"] > 0 for row in continued)
+    command[command.index("--results") + 1] = str(tmp_path / "whole")
+    code, output = finish(start_fresh([*command, "--executor", "inline"]))
+    assert code == 0, output
+    assert rows(results) == rows(tmp_path / "whole")
 
 
-def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_next_launch(tmp_path):
-    """Its worker is killed as often as it claims the trial; all others are finished meanwhile."""
-    driver, victim, kills = on_ray(tmp_path, "--seeds", "1"), "", set[int]()
-    while driver.poll() is None:
-        for marker in sorted((tmp_path / "running").glob("*.json")):
+def kill_workers(results: Path, driver: subprocess.Popen) -> str:
+    """SIGKILL every worker that claims the trial which is claimed first, until the driver ends or
+    gives that trial up; its id."""
+    victim, kills = "", set[int]()
+    while driver.poll() is None and len(kills) < MAX_TRIES:
+        for marker in sorted((results / "running").glob("*.json")):
             victim = victim or marker.stem[:16]
             with contextlib.suppress(OSError, ValueError, psutil.Error):
                 pid = json.loads(marker.read_text())["process"]["pid"]
@@ -96,16 +105,31 @@ def test_a_trial_that_takes_every_worker_with_it_is_given_up_and_tried_by_the_ne
                     psutil.Process(pid).kill()
                     kills.add(pid)
         time.sleep(0.002)
-    code, output = finish(driver)
-    assert code == 1, output
-    assert f"({victim})" in output[output.index("lost: ") :]
-    assert f"its worker died {MAX_TRIES} times" in output
-    statuses = Counter(shard.status for shard in Store(tmp_path).shards())
-    assert statuses == {"ok": 5, "lost": len(kills)}
-    assert len(kills) == MAX_TRIES
-    code, output = finish(on_ray(tmp_path, "--seeds", "1", "--executor", "inline"))
-    assert code == 0, output
-    check_once(tmp_path, 6)
+    return victim
+
+
+def stop_on_ray(results: Path, command: list[str], number: int) -> tuple[int, str]:
+    """Run a sweep on Ray, and end its driver by this signal as soon as a trial is finished. What it
+    says; nothing goes on training.
+    """
+    have = len(ok_shards(results))
+    driver = start_fresh([*command, "--executor", "ray"])
+    tree = list[psutil.Process]()
+    try:
+        wait_until(lambda: len(ok_shards(results)) > have or driver.poll() is not None, 300, 0.05)
+        time.sleep(1.0)  # the next one is in the middle of its training
+        assert driver.poll() is None, finish(driver)
+        tree = psutil.Process(driver.pid).children(recursive=True)
+        trainers = [p for p in tree if p.is_running() and is_trainer(" ".join(p.cmdline()))]
+        assert trainers
+        driver.send_signal(number)
+        code, output = finish(driver, 100)
+        _, alive = psutil.wait_procs(trainers, timeout=60)
+        assert not alive, f"still training after the driver ended: {alive}"
+    finally:
+        driver.kill()
+        end(tree)
+    return code, output
 
 
 # The tracking server and its database
