@@ -31,7 +31,7 @@ from sweeps.engine.store.store import Store
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 PUBLISHED = ROOT / "results" / "published"
-STORES = ("laptop", "replication", "rounding", "twice_the_steps")
+STORES = ("laptop", "equal_flops", "replication", "rounding", "twice_the_steps")
 TABLES = (".txt", ".md", ".tex", ".csv")
 UNTESTED = ("not run", "not run at paper scale")
 MOST_POINTS = 40  # of a line whose points are listed; of longer ones, a hash
