@@ -17,9 +17,8 @@ from analysis.tables.table import Table, TableCell, percent, times, value_text
 from tests.support.rows.example_store import example
 
 EXPECTED = Path(__file__).parents[2] / "fixtures"
-RENDERINGS = {
+RENDERINGS = {  # Markdown is in tests/snapshots/tables
     "txt": render.render_text,
-    "md": render.render_markdown,
     "tex": render.render_latex,
     "csv": render.render_csv,
 }
