@@ -48,13 +48,12 @@ test-services: .venv/services  ## tests that need Slurm, PostgreSQL, an S3 serve
 test-long: .venv/services  ## both of these at once: many services are waited for
 	$(PYTEST) -m "slow or services" --dist loadgroup --durations=20
 
-# What differs between Pythons: syntax trees and their hash, argparse, tracebacks, sqlite, and torch's versions.
-SMOKE = tests/project tests/snapshots tests/pcore/cli tests/pcore/test_config.py tests/sweeps/store tests/sweeps/commands
+# What differs between Pythons: syntax trees and their hash, argparse, tracebacks, and torch's versions.
+SMOKE = tests/project tests/snapshots tests/pcore/cli tests/pcore/test_config.py tests/sweeps/store/test_sources.py
 test-second: .venv/second/installed  ## a sweep and the tests that a Python can break, with another one and an older torch
 	results=$$(mktemp -d) && .venv/second/bin/python sweeps/quickstart.py --scale smoke --results $$results && rm -r $$results
 	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile -p no:cacheprovider $(SMOKE) \
-	  --deselect tests/project/test_package.py::test_torch_is_locked_apart_from_its_hash \
-	  --deselect tests/sweeps/commands/test_commands.py::test_doctor_names_each_problem_with_its_fix
+	  --deselect tests/project/test_package.py::test_torch_is_locked_apart_from_its_hash
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

@@ -33,7 +33,7 @@ def draw_figures(results: Results) -> Iterator[SweepFigure]:
         per = "a line per cell" if facets is None else f"a panel per {facets.names[0]}"
         beyond = (results.evaluation["range"] != "train").any()
         if are_many and beyond:
-            text = "Exact match of every cell at every length."
+            text = "Median exact match of every cell at each tested length."
             yield SweepFigure(name="cells", caption=text, figure=maps.plot_cells(results))
         else:
             text = f"Exact match against length, {per}."
