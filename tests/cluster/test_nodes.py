@@ -118,7 +118,9 @@ def test_a_stranger_without_the_token_is_refused(cluster):
 def test_a_node_with_other_own_code_is_named_before_the_first_trial(cluster, tmp_path):
     (head, *_), users = cluster
     own = ["--set", "position.encoding=mine:Mine", "--name", "own", "--only", "coupling, 1 layer"]
-    code, output = finish(_submit(head, users, tmp_path / "results", *own), 300)
+    own += ["--executor", "ray", "--no-mlflow", "--results", str(tmp_path / "results")]
+    address = {"RAY_ADDRESS": f"{head.address}:{PORT}"}
+    code, output = finish(start_fresh(head.command(*depth_ablation(*own)), **users | address), 300)
     assert code != 0, output
     assert "own code differs: mine on node right is another file than here" in output
     assert not Store(tmp_path / "results").shards()
@@ -138,10 +140,10 @@ def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
     check_complete(results, output)
 
 
-def _submit(head: Machine, users: dict[str, str], results: Path, *flags: str) -> subprocess.Popen:
+def _submit(head: Machine, users: dict[str, str], results: Path) -> subprocess.Popen:
     """`ray job submit` of the sweep."""
     command = [str(BIN / "ray"), "job", "submit", "--runtime-env-json", job_environment(results)]
-    command += ["--", *depth_ablation("--executor", "ray", "--no-mlflow", *flags)[1:]]
+    command += ["--", *depth_ablation("--executor", "ray", "--no-mlflow")[1:]]
     return start_fresh(head.command(*command), **users)
 
 

@@ -394,9 +394,6 @@ def test_an_s3_server_that_dies_ends_the_sweep_with_a_sentence(server, tmp_path)
     assert code == 1, output
     assert f"{results} cannot be read or written: " in output
     assert "Traceback" not in output
-    code, output = finish(sweep(results, "--no-mlflow", "--no-report", **server.environment))
-    assert code == 0, output
-    check_once(results, 12)
 
 
 @s3_test
@@ -417,7 +414,8 @@ def test_mlflow_keeps_its_artifacts_on_s3(server, tmp_path):
         "MLFLOW_S3_ENDPOINT_URL": server.environment["AWS_ENDPOINT_URL"]
     }
     database = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    code, output = finish(sweep(results, "--tracking-uri", database, **variables))
+    few = ("--only", "coupling, 1*", "--name", "few", "--tracking-uri", database)
+    code, output = finish(sweep(results, *few, **variables))
     assert code == 0, output
     assert "mirror incomplete" not in output
     names = {entry.name for entry in Folder(results).list("mlartifacts")}
