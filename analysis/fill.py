@@ -23,7 +23,7 @@ import pandas as pd
 
 from analysis import load
 from analysis.figures import style
-from analysis.figures.choose import draw_figures
+from analysis.figures.choose import choose_figures
 from analysis.load import Results
 from analysis.statistics.cells import cells_of
 from analysis.tables import table
@@ -115,18 +115,14 @@ def _ends(shares: pd.Series) -> str:
 
 
 def _figure(results: Results, name: str, target: str, file: Path, draw: bool) -> str:
-    others = list[str]()
-    for drawn in draw_figures(results):  # no further than to the one that is asked for
-        if drawn.name == name:
-            break
-        others.append(drawn.name)
-    else:
-        existing = ", ".join(others) or "none"
+    figures = {figure.name: figure for figure in choose_figures(results)}
+    if name not in figures:
+        existing = ", ".join(figures) or "none"
         raise ValueError(f"{results.sweep} has no figure {name!r}; there: {existing}")
     stem = file.parent / target
     if not stem.resolve().is_relative_to(file.parent.resolve()):
         raise ValueError(f"the figure {target} would be outside of {file.parent}")
     if draw:
-        style.save(drawn.figure, stem, kinds=("png",))
+        style.save(figures[name].draw(), stem, kinds=("png",))
     title = results.title if results.title.endswith(("?", "!", ".")) else f"{results.title}."
-    return f"![{results.title}]({target}.png)\n\n*{title} {drawn.caption}*\n"
+    return f"![{results.title}]({target}.png)\n\n*{title} {figures[name].caption}*\n"

@@ -1,7 +1,8 @@
 """Chooses the figures of a sweep, those in which its rows show something, and writes captions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -18,45 +19,47 @@ MOST_PANELS = 12  # of curves; with more, too
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepFigure:
-    """A figure that has been drawn, not yet saved."""
+    """A figure that can be drawn."""
 
     name: str  # of its files, without the extension
     caption: str  # a sentence for the page; the marks are explained in the figure
-    figure: Figure
+    draw: Callable[[], Figure]
 
 
-def draw_figures(results: Results) -> Iterator[SweepFigure]:
-    """All figures in which the rows of a sweep show something, drawn one at a time."""
+def choose_figures(results: Results) -> Iterator[SweepFigure]:
+    """All figures in which the rows of a sweep show something."""
+    for name, caption, plot in _choose(results):
+        yield SweepFigure(name=name, caption=caption, draw=partial(plot, results))
+
+
+def _choose(results: Results) -> Iterator[tuple[str, str, Callable[[Results], Figure]]]:
     facets = find_facets(results)
     are_many = len(facets.values[0]) > MOST_PANELS if facets else len(results.cells) > MOST_CURVES
     if len(results.evaluation):
         per = "a line per cell" if facets is None else f"a panel per {facets.names[0]}"
-        beyond = (results.evaluation["range"] != "train").any()
-        if are_many and beyond:
-            text = "Median exact match of every cell at each tested length."
-            yield SweepFigure(name="cells", caption=text, figure=maps.plot_cells(results))
+        if are_many and (results.evaluation["range"] != "train").any():
+            yield (
+                "cells",
+                "Median exact match of every cell at each tested length.",
+                maps.plot_cells,
+            )
         else:
-            text = f"Exact match against length, {per}."
-            yield SweepFigure(name="lengths", caption=text, figure=curves.plot_lengths(results))
+            yield "lengths", f"Exact match against length, {per}.", curves.plot_lengths
         if facets and choose_lengths(results).solve is not None:
-            text = f"Exact match beyond the trained lengths over {', '.join(facets.names)}."
-            yield SweepFigure(name="grid", caption=text, figure=maps.plot_grid(results, facets))
+            over = f"Exact match beyond the trained lengths over {', '.join(facets.names)}."
+            yield "grid", over, partial(maps.plot_grid, facets=facets)
         if has_second_lengths(results):
-            first, second = size_names(results)
-            text = f"Exact match over {first} and {second}, a panel per cell."
-            yield SweepFigure(name="map", caption=text, figure=maps.plot_second_lengths(results))
+            sizes = " and ".join(size_names(results))
+            yield "map", f"Exact match over {sizes}, a panel per cell.", maps.plot_second_lengths
     if bars.has_failures(results):
-        text = "How and why answers fail beyond the trained lengths."
-        yield SweepFigure(name="failures", caption=text, figure=bars.plot_failures(results))
+        yield "failures", "How and why answers fail beyond the trained lengths.", bars.plot_failures
     if bars.has_patterns(results):
-        text = "Attention on the keys of the theorem."
-        yield SweepFigure(name="patterns", caption=text, figure=bars.plot_patterns(results))
+        yield "patterns", "Attention on the keys of the theorem.", bars.plot_patterns
     if curves.has_losses(results) and not are_many:
-        text = "Training loss against step."
-        yield SweepFigure(name="losses", caption=text, figure=curves.plot_losses(results))
+        yield "losses", "Training loss against step.", curves.plot_losses
 
 
 def draw_files(results: Results, folder: Path) -> Iterator[Path]:
     """Draw and write every figure of a sweep, one at a time."""
-    for drawn in draw_figures(results):
-        yield from style.save(drawn.figure, folder / drawn.name)
+    for chosen in choose_figures(results):
+        yield from style.save(chosen.draw(), folder / chosen.name)

@@ -160,8 +160,7 @@ def _draw_maps(
     style.label_panels(panels, across, maps, *names)
     if not is_printed:
         style.add_bar(figure, panels, "exact match (%)")
-    has_gaps = any(fractions.isna().any(axis=None) for fractions in maps.values())
-    gaps = ["grey: not tested"] * has_gaps
+    gaps = ["grey: not tested"] * any(m.isna().any(axis=None) for m in maps.values())
     add_small_print(figure, results, [*notes[:-1], *gaps, notes[-1]])
     return figure
 

@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from analysis.figures import style
 from analysis.figures.captions import factor_text
-from analysis.figures.choose import draw_figures
+from analysis.figures.choose import choose_figures
 from analysis.findings import VerdictRow, judge, load_findings
 from analysis.load import COUNTED, Results, cell_configs, differences, load_sweep
 from analysis.report.cells import LENGTHS, completeness, describe_cells, pick_samples
@@ -122,9 +122,8 @@ def _hash(script: str) -> str:
 def _palette() -> str:
     """The colours of the figures, for the style sheet."""
     names = ("blue", "red", "green", "pink", "orange", "black", "sky", "olive")
-    colors = dict(zip(names, style.COLORS, strict=True))
-    colors |= {"grey": style.GREY, "light": style.LIGHT}
-    colors |= {"faint": style.FAINT, "fainter": style.FAINTER}
+    greys = {"grey": style.GREY, "light": style.LIGHT, "faint": style.FAINT}
+    colors = dict(zip(names, style.COLORS, strict=True)) | greys | {"fainter": style.FAINTER}
     return ":root{" + "".join(f"--{name}:{value};" for name, value in colors.items()) + "}\n"
 
 
@@ -228,8 +227,8 @@ def _make_section(results: Results) -> dict[str, Any]:
         "cells": describe_cells(results, table),
         "comparisons": compare_cells(results),
         "figures": [
-            (f.name, f.caption, inline_svg(style.render(f.figure, ("svg",))["svg"], name + f.name))
-            for f in draw_figures(results)
+            (f.name, f.caption, inline_svg(style.render(f.draw(), ("svg",))["svg"], name + f.name))
+            for f in choose_figures(results)
         ],
         "samples": pick_samples(results.evaluation),
         "varied": varied,
@@ -251,8 +250,7 @@ def _say_cost(results: Results) -> str:
 
 
 def inline_svg(data: bytes, name: str) -> Markup:
-    """An SVG file as part of the page: ids made unique by its name, size left to the page, points
-    rounded."""
+    """An SVG file as part of the page: ids of its own, points rounded, the page sets its size."""
     text = SVG_HEAD.sub("", data.decode())
     text = SVG_ID.sub(rf"\g<1>{zlib.crc32(name.encode()):x}-\g<2>", text)
     head, rest = text.split(">", 1)

@@ -58,7 +58,7 @@ def test_a_table_is_printed_before_anything_is_written_or_drawn_and_never_behind
     words = ["table", "depth_ablation", "--results", str(build_store(tmp_path).root)]
     for place, stop, error in (
         ("pathlib.Path.mkdir", refuse, "Read-only file system"),
-        ("analysis.figures.choose.draw_figures", draw_none, "no figure today"),
+        ("analysis.figures.choose.choose_figures", draw_none, "no figure today"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(place, stop)

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from analysis.figures import bars, captions, curves, maps, style
-from analysis.figures.choose import SweepFigure, draw_figures
+from analysis.figures.choose import SweepFigure, choose_figures
 from analysis.load import Results, load_sweep
 from analysis.statistics import runs as statistics
 from sweeps.engine.spec import Cell
@@ -137,9 +137,9 @@ def test_losses_mark_where_a_run_diverged_and_are_drawn_if_a_run_reported_twice(
     assert list(lines_of(figure.axes[0])) == list(CELLS)
     (end,) = [line for line in figure.axes[0].get_lines() if line.get_label() == "_end"]
     assert end.get_xdata()[0] == 350
-    assert "losses" in names_of(draw_figures(example()))
+    assert "losses" in names_of(choose_figures(example()))
     once = example().reports.drop_duplicates("trial_id")
-    assert "losses" not in names_of(draw_figures(dataclasses.replace(example(), reports=once)))
+    assert "losses" not in names_of(choose_figures(dataclasses.replace(example(), reports=once)))
 
 
 def test_a_map_prints_what_the_table_prints_as_short_as_it_may():
@@ -161,7 +161,7 @@ def test_bars_are_drawn_where_several_runs_show_something(tmp_path: Path):
         (with_heads(example(), masses, num_runs=1), "patterns", False),
         (with_heads(example(), {"coupling, 1 layer": 0.9}), "patterns", False),
     ):
-        assert (name in names_of(draw_figures(results))) == is_drawn
+        assert (name in names_of(choose_figures(results))) == is_drawn
     axes = bars.plot_failures(with_failures(example(), {"NoPE, 3 layers": 0.3})).axes[0]
     assert sorted(bar.get_width() for bar in axes.patches)[-1] == pytest.approx(30)
     assert [text.get_text().strip() for text in axes.texts] == ["0"] * (len(CELLS) - 1)
@@ -181,41 +181,41 @@ def shown_texts(figure: Figure) -> Iterator[Text]:
     yield from (text for text in figure.findobj(Text) if text not in outside)
 
 
-def all_figures() -> Iterator[tuple[Results, SweepFigure]]:
-    """Every kind of figure."""
+def all_figures() -> Iterator[tuple[Results, str, Figure]]:
+    """Every kind of figure, with its name."""
     sweeps = ("scratchpad_addition", "packing_ablation", "rope_ablation")
     made = [load_sweep(PUBLISHED, sweep, "laptop") for sweep in sweeps]
     failing = with_failures(example(), {"NoPE, 3 layers": 0.3})
     made += [with_heads(failing, dict.fromkeys(list(CELLS)[:2], 0.5))]
     for results in made:
-        yield from ((results, drawn) for drawn in draw_figures(results))
+        yield from ((results, one.name, one.draw()) for one in choose_figures(results))
 
 
 def test_every_figure_says_where_it_is_from_and_no_text_lies_on_another_or_outside():
     seen = set[str]()
-    for results, drawn in all_figures():
-        seen.add(drawn.name)
+    for results, name, figure in all_figures():
+        seen.add(name)
         tasks = ", ".join(results.trials["task.name"].dropna().unique())
         said = f"{tasks}, sweep {results.sweep}, {results.scale} scale; "
-        assert print_of(drawn.figure).startswith(said)
-        style.render(drawn.figure, ("png",))
-        page = drawn.figure.bbox.padded(1)
-        texts = [text for text in shown_texts(drawn.figure) if text.get_text().strip()]
+        assert print_of(figure).startswith(said)
+        style.render(figure, ("png",))
+        page = figure.bbox.padded(1)
+        texts = [text for text in shown_texts(figure) if text.get_text().strip()]
         boxes = [(text.get_window_extent(), text) for text in texts if text.get_visible()]
         for box, text in boxes:
-            assert page.contains(box.x0, box.y0), (drawn.name, text)
-            assert page.contains(box.x1, box.y1), (drawn.name, text)
+            assert page.contains(box.x0, box.y0), (name, text)
+            assert page.contains(box.x1, box.y1), (name, text)
         boxes = [(box.padded(-1), text) for box, text in boxes]
         for (a, first), (b, second) in itertools.combinations(boxes, 2):
             turned = first.get_rotation() % 90 or second.get_rotation() % 90
-            assert turned or not a.overlaps(b), (drawn.name, first, second)
+            assert turned or not a.overlaps(b), (name, first, second)
     assert seen == {"lengths", "map", "cells", "grid", "failures", "patterns", "losses"}
 
 
 def test_smoke_scale_is_marked_across_every_figure():
     for scale, count in (("laptop", 0), ("smoke", 1)):
-        for drawn in draw_figures(dataclasses.replace(example(), scale=scale)):
-            found = [text.get_text() for text in drawn.figure.texts]
+        for chosen in choose_figures(dataclasses.replace(example(), scale=scale)):
+            found = [text.get_text() for text in chosen.draw().texts]
             assert found.count(captions.SMOKE) == count
 
 
@@ -223,7 +223,7 @@ def test_smoke_scale_is_marked_across_every_figure():
 def test_labels_of_any_signs_are_drawn_as_they_are(tmp_path: Path):
     results = build_sweep(tmp_path, cells_named(*HOSTILE))
     results = with_heads(with_failures(results, dict.fromkeys(HOSTILE, 0.5)), {HOSTILE[0]: 0.5})
-    figures = [drawn.figure for drawn in draw_figures(results)]
+    figures = [chosen.draw() for chosen in choose_figures(results)]
     figures += [maps.plot_cells(results)]
     for figure in figures:
         root = ElementTree.fromstring(style.render(figure, ("svg",))["svg"])

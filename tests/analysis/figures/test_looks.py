@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from analysis.figures import style
-from analysis.figures.choose import draw_figures
+from analysis.figures.choose import choose_figures
 from analysis.figures.curves import plot_lengths
 from analysis.figures.looks import cell_looks, find_facets, have_order, method_color
 from analysis.figures.maps import plot_grid
@@ -97,9 +97,9 @@ def test_three_axes_are_a_panel_per_value_of_the_first_and_as_many_maps(tmp_path
 def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_path: Path):
     reference = Cell(label="reference", config=override(BASE, {"model.num_layers": 6}))
     results = build_sweep(tmp_path, [reference, *grid(BASE, method=METHODS, norm=NORMS)])
-    figures = {figure.name: figure for figure in draw_figures(results)}
+    figures = {figure.name: figure for figure in choose_figures(results)}
     assert "a panel per method" in figures["lengths"].caption
-    for axes in figures["lengths"].figure.axes:
+    for axes in figures["lengths"].draw().axes:
         assert list(lines_of(axes)) == ["reference", "RMSNorm", "LayerNorm"]
         colors = [line.get_color() for line in lines_of(axes).values()][1:]
         assert colors == list(style.OTHER_COLORS[:2]), "norms have no order"
@@ -112,7 +112,7 @@ def test_two_axes_are_one_map_and_a_cell_without_a_place_is_in_every_panel(tmp_p
         shades = [line.get_color().upper() for line in lines_of(axes).values()]
         assert [shades[0], shades[3]] == colors, "each in two shades, of black the lighter first"
         assert len(set(shades)) == 4
-    (axes,) = figures["grid"].figure.axes
+    (axes,) = figures["grid"].draw().axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["coupling", "NoPE"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["RMSNorm", "LayerNorm"]
 
