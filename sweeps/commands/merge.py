@@ -1,8 +1,9 @@
 """`python -m sweeps merge FROM INTO`: copies what INTO lacks of another store.
 
 No file of INTO is changed, so a merge can be repeated at any time; only of two states of an
-unfinished trial the further one is kept, so that the next launch resumes anywhere. A trial that
-both ran keeps both attempts; readers see one. Only undamaged files with known names are copied, and
+unfinished trial the further one is kept, so that the next launch resumes anywhere. Of a trial that
+INTO has finished by another attempt nothing is copied, so that no merge changes a number; on
+another CPU a rerun of the same seeds differs. Only undamaged files with known names are copied, and
 no link is followed. Not copied: packs (rebuilt), what says who runs a trial, MLflow, reports.
 """
 
@@ -36,13 +37,14 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
     if target.folder.list():  # not a new folder: perhaps a typo
         target = open_existing(into_results)
     target.prepare()
-    both = (*source.visible().items(), *target.visible().items())
-    finished = {name for name, shard in both if shard.finished}
+    ours, theirs = target.visible(), source.visible()
+    finished = {name for name, shard in (*ours.items(), *theirs.items()) if shard.finished}
+    settled = {n for n, shard in ours.items() if shard.finished and theirs.get(n, shard) != shard}
     for folder, kind in SHOWN.items():
         if folder == "checkpoints" and not weights:
             continue
         there = {entry.name for entry in target.folder.list(folder)}
-        found = [s for s in walk(source.folder, [folder]) if _is_wanted(s, finished)]
+        found = [s for s in walk(source.folder, [folder]) if _is_wanted(s, finished, settled)]
         copied = sum(_copy(source, target, s, s.entry.name in there) for s in found)
         print(f"{kind}: {copied} copied, {len(found) - copied} were there")
     print(f"views: {_join_views(source, target)} grew")
@@ -52,11 +54,11 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
     return 0
 
 
-def _is_wanted(stored: Stored, finished: set[str]) -> bool:
+def _is_wanted(stored: Stored, finished: set[str], settled: set[str]) -> bool:
     """Whether a file is copied if it is undamaged: no view, no state of a trial that is finished on
-    either side.
+    either side, nothing of one that is settled in INTO.
     """
-    is_over = stored.kind == "state" and stored.said["trial"] in finished
+    is_over = stored.said.get("trial") in (finished if stored.kind == "state" else settled)
     return stored.kind in KINDS and stored.kind != "search view" and not is_over
 
 
