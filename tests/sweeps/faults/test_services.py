@@ -53,6 +53,7 @@ INCOMPLETE = "MLflow mirror incomplete ("
 # Ray
 
 
+@pytest.mark.timeout(1500)  # it starts Ray three times
 def test_killed_workers_a_killed_driver_and_an_interrupt_on_ray_leave_the_same_rows(tmp_path):
     """A trial loses its worker as often as it is tried and is left to the next launch, which is
     killed; the third is interrupted (SIGTERM, which has the same handler, is what Slurm sends); one
@@ -60,7 +61,7 @@ def test_killed_workers_a_killed_driver_and_an_interrupt_on_ray_leave_the_same_r
     """
     results = tmp_path / "ray"
     command = depth_ablation("--name", "longer", "--except", "*2 layers*", "--no-mlflow")
-    command += ["--no-report", "--set", "optim.num_steps=1500", "--results", str(results)]
+    command += ["--no-report", "--set", "optim.num_steps=800", "--results", str(results)]
     driver = start_fresh([*command, "--seeds", "1", "--executor", "ray"])
     victim = kill_workers(results, driver)
     code, output = finish(driver)
