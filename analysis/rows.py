@@ -80,9 +80,10 @@ def _load(
             f"{results} has rows at {' and '.join(scales)} scale: choose scale={scales[0]!r} or "
             "another, or 'all' for every one"
         )
-    names = names or ([] if chosen else [*dict(views), ""])
-    for name in set(names) - set(dict(chosen)):
-        check_view(store, name, scale or "laptop")
+    found = dict(chosen)
+    for name in names or ([] if found else [*dict(views), ""]):
+        if name not in found:
+            check_view(store, name, scale or "laptop")
     return [load_sweep(store, *view, checkpoint) for view in chosen]
 
 

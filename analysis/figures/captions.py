@@ -40,11 +40,13 @@ def length_label(results: Results) -> str:
 
 def size_names(results: Results) -> tuple[str, str]:
     """What length and second length count, each where all tasks of the sweep count the same."""
-    usual = ("length", "second length")
     sizes = [TASKS[task].size_names if task in TASKS else () for task in _tasks(results)]
-    named = [{(*names, *usual[len(names) :])[i] for names in sizes} for i in (0, 1)]
-    first, second = (names.pop() if len(names) == 1 else usual[i] for i, names in enumerate(named))
-    return first, second
+    first = {names[0] if names else "length" for names in sizes}
+    second = {names[1] if len(names) > 1 else "second length" for names in sizes}
+    return (
+        first.pop() if len(first) == 1 else "length",
+        second.pop() if len(second) == 1 else "second length",
+    )
 
 
 def has_second_lengths(results: Results) -> bool:

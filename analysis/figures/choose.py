@@ -14,7 +14,7 @@ from analysis.load import Results
 from analysis.tables.sweep_tables import choose_lengths
 
 MOST_CURVES = 8  # of cells in one panel; more are a map of cells by lengths, without losses
-MOST_PANELS = 12  # of curves; with more, too
+MOST_PANELS = 12  # of curves; more are such a map too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

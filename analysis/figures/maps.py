@@ -62,15 +62,13 @@ def plot_cells(results: Results) -> Figure:
     notes += [describe_factor(results), describe_counts(curves["n"])]
     with style.apply():
         names = (length_label(results), "")
-        height = 0.6 + 0.19 * len(values)
+        height, apart = 0.6 + 0.19 * len(values), (math.ceil(NUMBER / square), 1)
         figure = _draw_maps(
-            results, {"": values.loc[order]}, names, height, square >= NUMBER, notes
+            results, {"": values.loc[order]}, names, height, square >= NUMBER, notes, apart
         )
         axes = figure.axes[0]
         axes.axvline(1, label="_train", color="white", linewidth=3)
-        shown = range(0, len(values.columns), math.ceil(NUMBER / square))
-        turned = 0 if square > WORD else 60
-        axes.set_xticks([i + 0.5 for i in shown], values.columns[list(shown)], rotation=turned)
+        axes.tick_params("x", rotation=0 if square > WORD else 60)
     return figure
 
 
@@ -126,15 +124,14 @@ def plot_second_lengths(results: Results) -> Figure:
     height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.55
     counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
     notes = ["median over runs of exact match in %", "outlined: trained", counts]
+    apart = (-(-len(lengths) // MOST_TICKS), -(-len(seconds) // MOST_TICKS))
     with style.apply():
         is_printed = len(lengths) <= MOST_COLUMNS[across]
-        figure = _draw_maps(results, maps, size_names(results), float(height), is_printed, notes)
+        names = size_names(results)
+        figure = _draw_maps(results, maps, names, float(height), is_printed, notes, apart)
         for axes, cell in zip(figure.axes, cells, strict=False):
             trained = rows[(rows["cell"] == cell) & (rows["range"] == "train")]
             _outline(axes, trained, lengths, seconds[::-1])
-            for put, values in ((axes.set_xticks, lengths), (axes.set_yticks, seconds[::-1])):
-                places = range(0, len(values), -(-len(values) // MOST_TICKS))
-                put([place + 0.5 for place in places], [str(values[place]) for place in places])
     return figure
 
 
@@ -145,9 +142,11 @@ def _draw_maps(
     height: float,
     is_printed: bool,
     notes: Sequence[str],
+    apart: tuple[int, int] = (1, 1),
 ) -> Figure:
     """A map of fractions for each title. names: of the outer axes, x and y; is_printed: numbers fit
-    into the squares, and no bar has to explain the colours; notes: the counts last."""
+    into the squares, and no bar has to explain the colours; notes: the counts last; apart: every
+    how many columns and rows one is named."""
     across = min(ACROSS, len(maps))
     figure, panels = style.new_panels(height, len(maps), across)
     for axes, fractions in zip(panels, maps.values(), strict=True):
@@ -155,8 +154,10 @@ def _draw_maps(
         printed: Any = fractions.map(percent_text).to_numpy() if is_printed else None
         look: dict[str, Any] = {"annot": printed, "fmt": "", "annot_kws": {"fontsize": 5.8}}
         style.draw_squares(axes, values, style.MAP, 100, linewidths=0.4, **look)
-        for put, ticks in ((axes.set_xticks, values.columns), (axes.set_yticks, values.index)):
-            put([place + 0.5 for place in range(len(ticks))], [plain(str(tick)) for tick in ticks])
+        ticks = (axes.set_xticks, values.columns), (axes.set_yticks, values.index)
+        for (put, labels), gap in zip(ticks, apart, strict=True):
+            places = range(0, len(labels), gap)
+            put([place + 0.5 for place in places], [plain(str(labels[i])) for i in places])
     style.label_panels(panels, across, maps, *names)
     if not is_printed:
         style.add_bar(figure, panels, "exact match (%)")
