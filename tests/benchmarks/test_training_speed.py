@@ -91,7 +91,7 @@ def test_training_steps_per_second(name):
     fast, slow, generation, multiplied = alternate(
         [
             lambda: float(run.update(next(mine), rate)[0]),
-            lambda: obvious.update(next(other), rate),
+            lambda: obvious.update(next(other), rate, config.optim.weight_decay),
             run.data.next_batch,
             multiply(),
         ],

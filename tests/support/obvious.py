@@ -33,22 +33,21 @@ class ObviousTrainer:
             lr=o.learning_rate,
             betas=(o.beta1, o.beta2),
             eps=o.eps,
-            weight_decay=o.weight_decay,
             foreach=False,
             fused=False,
         )
 
-    def update(self, batch: TrainingBatch, rate: float) -> float:
-        """One step; its mean loss."""
+    def update(self, batch: TrainingBatch, rate: float, decay: float) -> tuple[float, float]:
+        """One step; its mean loss and the norm of its gradient before clipping."""
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group.update(lr=rate, weight_decay=decay)
         self.optimizer.zero_grad()
         loss = mean_loss(self.model, self.config, batch)
         loss.backward()
         limit = self.config.optim.grad_clip or math.inf
-        torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=False)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit, foreach=False)
         self.optimizer.step()
-        return loss.item()
+        return loss.item(), norm.item()
 
 
 def mean_loss(model: Transformer, config: TrialConfig, batch: TrainingBatch) -> Tensor:

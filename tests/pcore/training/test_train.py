@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import math
 
 import pytest
 import torch
@@ -38,13 +37,6 @@ def test_going_on_from_every_report_equals_the_uninterrupted_run(tiny_config):
     assert_same([facts(r) for r in train(config, state=states[-1])], whole[-1:])
 
 
-def test_reports_of_another_rhythm_train_the_same_weights(tiny_config):
-    *_, often = train(tiny_config, report_every=1)
-    *_, seldom = train(tiny_config, report_every=1000)
-    assert_same(often.checkpoints, seldom.checkpoints)
-    assert often.results == seldom.results
-
-
 def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config):
     whole = pack_state(tiny_config, next(train(tiny_config, report_every=5)).state())
     assert unpack_state(whole, tiny_config) is not None
@@ -76,13 +68,6 @@ def batches(config, count=4):
     return [tuple(data.next_batch()) for _ in range(count)]
 
 
-def test_a_data_seed_does_not_change_the_initial_weights(tiny_config):
-    weights = dict(make_model(tiny_config).state_dict())
-    assert_same(weights, dict(make_model(override(tiny_config, {"data_seed": 7})).state_dict()))
-    other = make_model(override(tiny_config, {"seed": 7})).state_dict()
-    assert all(not torch.equal(weights[n], other[n]) for n in weights if "norm" not in n)
-
-
 @pytest.mark.parametrize(
     ("changes", "own"),
     [
@@ -90,6 +75,7 @@ def test_a_data_seed_does_not_change_the_initial_weights(tiny_config):
         ({"model.attention_sink": "learned"}, "attention.sink"),
         ({"model.attention": "learned-scale"}, "attention.weigh."),
         ({"model.query_init": "zero"}, "attention.q"),
+        ({"data_seed": 7}, "nothing"),
     ],
     ids=str,
 )
@@ -99,6 +85,8 @@ def test_all_arms_start_from_the_same_backbone(tiny_config, changes, own):
     backbone = {name: weight for name, weight in arm.items() if own not in name}
     assert_same(backbone, {name: plain[name] for name in backbone})
     assert not any(weight.any() for name, weight in arm.items() if own == "attention.q" in name)
+    other = make_model(override(config, changes | {"seed": 7})).state_dict()
+    assert not torch.equal(other["embedding"], arm["embedding"])
 
 
 @pytest.mark.parametrize("num_examples", [None, 40])
@@ -113,16 +101,6 @@ def test_all_arms_see_the_same_examples_in_the_same_order(tiny_config, num_examp
     ):
         assert_same([b[0] for b in batches(override(config, changes))], expected)
     assert not torch.equal(batches(override(config, {"data_seed": 7}))[0][0], expected[0])
-
-
-def test_the_global_generator_is_neither_read_nor_moved(tiny_config):
-    torch.manual_seed(0)
-    before = torch.get_rng_state()
-    *_, first = train(tiny_config)
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(1)
-    *_, second = train(tiny_config)
-    assert_same(facts(first), facts(second))
 
 
 # The loop -------------------------------------------------------------------------------------
@@ -153,44 +131,16 @@ def test_weight_decay_is_constant_or_falls_by_a_cosine():
     assert decays == pytest.approx([0.3, 0.3 * 0.55, 0.03])
 
 
-def test_each_step_decays_the_weights_by_its_own_amount(tiny_config, monkeypatch):
-    """With gradients of 0 AdamW only shrinks the weights: by 1 - rate * decay in every step."""
-    changes = {"optim.weight_decay": 0.3, "optim.final_decay_fraction": 0.0}
-    config = override(tiny_config, changes | {"optim.num_steps": 4})
-    run = Run(config, "cpu")
-    for parameter in run.parameters:
-        parameter.grad = torch.zeros_like(parameter)
-    monkeypatch.setattr(run, "backward", lambda *_: torch.zeros(()))
-    before = run.model.embedding.detach().clone()
-    factor = 1.0
-    for step in range(4):
-        run.update(run.data.next_batch(), 0.01)
-        run.step += 1
-        factor *= 1 - 0.01 * weight_decay(config.optim, step)
-    torch.testing.assert_close(run.model.embedding.detach(), before * factor)
-
-
-def test_gradients_are_clipped_by_their_global_norm(tiny_config):
-    def gradient(clip):
-        run = Run(override(tiny_config, {"optim.grad_clip": clip}), "cpu")
-        _, norm = run.update(run.data.next_batch(), 1e-3)
-        return float(norm), math.sqrt(sum(float((p.grad**2).sum()) for p in run.parameters))
-
-    free, unclipped = gradient(0.0)
-    assert free == pytest.approx(unclipped, rel=1e-5)
-    measured, clipped = gradient(free / 10)
-    assert measured == pytest.approx(free), "the report shows the norm before clipping"
-    assert clipped == pytest.approx(free / 10, rel=1e-4)
-
-
 # Reports and checkpoints ----------------------------------------------------------------------
 
 
-def test_losses_of_reports_are_means_since_the_last_report(tiny_config):
-    each = [r.loss for r in train(tiny_config, report_every=1) if not r.results]
-    means = [r.loss for r in train(tiny_config, report_every=5) if not r.results]
-    chunks = [each[:5], each[5:10], each[10:]]
-    assert means == pytest.approx([sum(c) / len(c) for c in chunks], rel=1e-5)
+def test_reports_of_another_rhythm_are_means_of_the_same_training(tiny_config):
+    each, means = (list(train(tiny_config, report_every=steps)) for steps in (1, 5))
+    assert_same(means[-1].checkpoints, each[-1].checkpoints)
+    losses = [r.loss for r in each if not r.results]
+    chunks = [losses[:5], losses[5:10], losses[10:]]
+    expected = [sum(c) / len(c) for c in chunks]
+    assert [r.loss for r in means if not r.results] == pytest.approx(expected, rel=1e-5)
 
 
 def test_best_and_oracle_keep_the_least_loss_of_four_checks(tiny_config, monkeypatch):
@@ -211,20 +161,6 @@ def test_best_and_oracle_keep_the_least_loss_of_four_checks(tiny_config, monkeyp
         assert (candidate.loss, candidate.step) == min(offers)
 
 
-def test_chosen_checkpoints_carry_their_step_and_weights(tiny_config):
-    config = override(tiny_config, ALL_POLICIES)
-    *_, last = train(config)
-    steps = {r.checkpoint: r.checkpoint_step for r in last.results}
-    assert set(steps) == set(last.checkpoints) == {"last", "best", "oracle"}
-    assert steps["last"] == 12
-    for name, step in steps.items():
-        same = all(
-            torch.equal(w, last.checkpoints["last"][n]) for n, w in last.checkpoints[name].items()
-        )
-        assert same == (step == 12)
-    assert len(last.results) == 3 * 5
-
-
 def test_seconds_are_those_of_training_not_of_whoever_reads_reports(tiny_config, monkeypatch):
     clock = itertools.count()  # a second passes whenever somebody looks
     monkeypatch.setattr("pcore.training.time.perf_counter", lambda: float(next(clock)))
@@ -240,14 +176,20 @@ def test_best_and_oracle_are_chosen_as_they_are_evaluated(tiny_config):
     """With the attention factor of evaluation, and oracle on the very examples of its length."""
     changes = {
         **{"task.name": "minesweeper", "data.min_length": 2, "eval.train_lengths": "2"},
-        **{"eval.checkpoints": "best,oracle", "eval.num_checks": 1, "eval.attention_factor": 3.0},
+        **{"eval.checkpoints": "best,oracle", "eval.attention_factor": 3.0},
+        # so that the last step is not the best
+        **{"optim.learning_rate": 0.3, "optim.final_lr_fraction": 1},
     }
     config = override(tiny_config, changes)
     *_, before, last = train(config)
-    losses = {name: kept["loss"] for name, kept in before.state()["candidates"].items()}
+    candidates = before.state()["candidates"]
+    losses = {name: kept["loss"] for name, kept in candidates.items()}
     longest = max(config.eval.test_lengths)
     (oracle,) = [r.counts for r in last.results if r.key == ("oracle", longest, longest)]
     assert losses["oracle"] == oracle.loss_sum / oracle.num_tokens
+    steps = {r.checkpoint: r.checkpoint_step for r in last.results}
+    assert steps == {name: kept["step"] for name, kept in candidates.items()}
+    assert max(steps.values()) < 12
     model = make_model(config)
     model.load_state_dict(last.checkpoints["best"])
     best = judge(model, make_held_out_set(config), config).counts
