@@ -131,15 +131,6 @@ def test_a_model_that_looks_at_values_is_compiled_in_pieces(tiny_config):
     assert float(loss) == pytest.approx(float(expected), **CLOSE)
 
 
-def test_a_compiler_that_fails_is_an_error(tiny_config, monkeypatch):
-    def broken(graph, inputs):
-        raise RuntimeError("no C++ compiler here")
-
-    monkeypatch.setattr("pcore.training.BACKEND", broken)
-    with pytest.raises(Exception, match=r"no C\+\+ compiler here"):
-        next(train(tiny_config, compile=True))
-
-
 def test_all_batches_of_all_seeds_share_one_compilation(tiny_config, counter):
     """Though plain batches differ in width."""
     changes = {"data.num_examples": 40, "task.zero_pad": False, "optim.batch_size": 4}
@@ -216,12 +207,3 @@ def test_rows_say_what_was_compiled_and_equal_plain_ones(tiny_config, tmp_path):
         counts[how] = store.load(record="evaluation").select(keys).sort_by("trial_id").to_pylist()
     assert rows == {"on": [True], "off": [False], "auto": [False]}
     assert counts["on"] == counts["off"] == counts["auto"]
-
-
-def test_auto_compiles_on_a_gpu_only():
-    asked = {device: Settings(results="r", device=device) for device in ("cpu", "cuda", "cuda:1")}
-    assert {device: s.compiled for device, s in asked.items()} == {
-        "cpu": False,
-        "cuda": True,
-        "cuda:1": True,
-    }

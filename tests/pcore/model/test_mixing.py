@@ -14,7 +14,6 @@ from pcore.data import TrainingData
 from pcore.diagnosis.attention import attention_weights
 from pcore.diagnosis.mechanism import mechanism_rows
 from pcore.encodings import NoPE
-from pcore.flops import count_flops
 from pcore.mixing import (
     ATTENTIONS,
     Attention,
@@ -89,20 +88,15 @@ def test_weights_are_those_of_the_formula(name):
         torch.testing.assert_close(weights[example, head, row], expected, atol=1e-6, rtol=1e-5)
 
 
+def test_a_learned_scale_begins_as_log_length():
+    assert (find_attention("learned-scale")(SMALL, 0, torch.Generator()).scale == 1).all()
+
+
 def test_entmax_has_the_gradient_of_its_definition():
     attention, rng = make_attention("entmax")
     scores = torch.randn(1, 1, 3, 6, generator=rng, dtype=torch.float64, requires_grad=True)
     visible = torch.ones(1, 1, 3, 6, dtype=torch.bool)
     assert torch.autograd.gradcheck(lambda s: attention(s, visible, s), scores)
-
-
-def test_a_learned_scale_begins_as_log_length(tiny_config):
-    learned = make_model(override(tiny_config, {"model.attention": "learned-scale"}))
-    fixed = make_model(override(tiny_config, {"model.attention_scale": "log-length"}))
-    _, unexpected = fixed.load_state_dict(learned.state_dict(), strict=False)
-    assert unexpected == [f"blocks.{layer}.attention.weigh.scale" for layer in (0, 1)]
-    batch = TrainingData(tiny_config).next_batch()
-    torch.testing.assert_close(learned(*batch[:2]), fixed(*batch[:2]), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 128])
@@ -147,11 +141,6 @@ def test_loops_are_layers_that_share_their_weights(tiny_config, injection):
     assert same is not injection
 
 
-def test_loops_cost_operations_and_no_parameters(tiny_config):
-    looped = override(tiny_config, {"model.num_layers": 1, "model.num_loops": 2})
-    assert count_flops(looped) == count_flops(override(tiny_config, {"model.num_layers": 2}))
-
-
 # Paths --------------------------------------------------------------------------------------------
 
 
@@ -160,11 +149,8 @@ def test_loops_cost_operations_and_no_parameters(tiny_config):
     [
         LOOPS,
         HYBRID,
-        {"model.mixer": "gated-linear"},
         {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
         {"position.encoding": "t5", "model.attention_sink": "learned"},
-        {"position.encoding": "rotary", "model.num_layers": 3},
-        {"position.encoding": "fire", "model.norm_placement": "pre"},
     ],
     ids=str,
 )
@@ -242,9 +228,6 @@ def test_attention_weights_are_those_of_the_rule(tiny_config):
 
 def test_own_attention_and_mixers_are_part_of_the_identity():
     default = TrialConfig()
-    assert canonical(default) == canonical(
-        override(default, {"model.attention": "softmax", "model.mixer": "attention"})
-    )
     changes = {"model.attention": f"{HERE}:Undeclared", "model.mixer": f"{HERE}:Mean,attention"}
     own = override(default, {"model.num_layers": 2} | changes)
     assert '"model.attention.source":"' in canonical(own)

@@ -12,13 +12,11 @@ from pcore.batch import NO_TARGET, cut_batch
 from pcore.config import make_generator, override
 from pcore.data import TrainingData
 from pcore.encodings.apart import GAP, draw_apart, needed_ids
-from pcore.flops import count_train_flops
 from pcore.model import make_model
 from pcore.packing import find_rows, phases
 from pcore.training import mean_loss
 from pcore.validation import validate
 from tests.support.obvious import mean_loss as obvious_loss
-from tests.support.same import assert_same
 
 PACKED = {
     "data.problems_per_row": "4",
@@ -26,7 +24,6 @@ PACKED = {
     "position.max_position": 60,
     "position.start": "wrapped",
 }
-SCHEDULE = PACKED | {"data.problems_per_row": "1,2,4", "data.packing_begins": "0.25,0.6"}
 EXPECTED = 150  # draws of each set of starts
 VARIANTS = {
     "coupled": {},
@@ -179,28 +176,6 @@ def test_ragged_static_and_padded_rows_have_one_loss_and_one_gradient(
         torch.testing.assert_close(losses[0], plain.detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_tokens_are_shared_where_many_are_equal(tiny_config):
-    """Or the test above would compare one way with itself."""
-    shared = {}
-    for name in ("coupled, alone", "NoPE, alone", "randomized, alone"):
-        config = packed(tiny_config, name)
-        batch, model = cut_batch(TrainingData(config).next_batch()), make_model(config)
-        shared[name.partition(",")[0]] = model.share(batch.tokens, batch.ids) is not None
-    assert shared == {"coupled": True, "NoPE": True, "randomized": False}
-
-
-def test_one_problem_in_each_row_is_today_s_batch(tiny_config):
-    """Bit for bit, through a change of the number of problems per row that has not come yet."""
-    config = override(tiny_config, SCHEDULE | {"optim.num_steps": 40})
-    later, plain = (
-        TrainingData(config),
-        TrainingData(override(config, {"data.problems_per_row": "1", "data.packing_begins": ""})),
-    )
-    for _ in range(10):
-        assert_same(later.next_batch(), plain.next_batch())
-    assert later.next_batch().tokens.shape[0] == 8
-
-
 # Schedule ---------------------------------------------------------------------------------------
 
 
@@ -294,24 +269,3 @@ def test_a_fixed_start_is_that_of_every_problem(tiny_config, per_row):
 
 
 # Refusals, identity and cost --------------------------------------------------------------------
-
-
-def test_exactly_as_many_ids_as_needed_are_accepted(tiny_config):
-    for start, needed in (("wrapped", 28), ("random", 26)):
-        config = override(
-            packed(tiny_config), {"position.start": start, "position.max_position": needed}
-        )
-        validate(config)
-        TrainingData(config).next_batch()
-
-
-def test_packed_rows_are_counted_as_rows(tiny_config):
-    base = override(tiny_config, {"data.max_length": 12, "eval.test_lengths": "13"})
-    base = override(base, {"position.max_position": 200, "optim.num_steps": 100})
-    schedule = {"data.problems_per_row": "1,4", "data.packing_begins": 0.5}
-    plain, whole, half = (
-        count_train_flops(config)
-        for config in (base, packed(base), override(packed(base), schedule))
-    )
-    assert whole > plain, "more keys for each query"
-    assert half == pytest.approx((plain + whole) / 2, rel=0.01)

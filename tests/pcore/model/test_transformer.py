@@ -15,18 +15,13 @@ from tests.support.obvious import forward
 from tests.support.obvious import mean_loss as obvious_loss
 
 VARIANTS = [
-    {"model.num_layers": 1},
     {"model.num_layers": 2},
     {"model.num_layers": 3, "position.encoding": "none"},
-    {"model.num_layers": 2, "position.encoding": "rotary"},
     {"model.num_layers": 1, "position.encoding": "rotary", "position.ids": "sequential"},
     {"model.norm_placement": "pre"},
     {"model.norm_placement": "post", "model.num_layers": 3},
-    {"model.norm": "layer"},
     {"model.norm": "layer", "model.norm_placement": "pre", "model.num_layers": 1},
-    {"model.attention_scale": "log-length", "model.num_layers": 2},
     {"model.attention_scale": "log-length", "model.log_base": 7, "model.num_layers": 1},
-    {"model.attention_sink": "learned", "model.num_layers": 1},
     {"model.attention_sink": "learned", "model.attention_scale": "log-length"},
     {"task.scratchpad": True, "model.num_layers": 2},
     {"task.zero_pad": False, "model.num_layers": 2},
@@ -60,17 +55,6 @@ def test_logits_and_gradients_are_those_of_the_obvious_model(tiny_config, change
     for (name, parameter), other in zip(model.named_parameters(), plain.parameters(), strict=True):
         expected = torch.zeros_like(parameter) if other.grad is None else other.grad
         torch.testing.assert_close(parameter.grad, expected, atol=2e-5, rtol=1e-3, msg=name)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "millions"), [((1, 4, 512, 128, 2048), 4.3), ((6, 8, 1024, 128, 2048), 63.2)]
-)
-def test_parameter_counts_are_the_published_ones(sizes, millions):
-    names = ("num_layers", "num_heads", "d_model", "d_head", "d_ff")
-    changes = {f"model.{name}": size for name, size in zip(names, sizes, strict=True)}
-    model = make_model(override(TrialConfig(), changes))
-    count = sum(p.numel() for p in model.parameters())
-    assert count / 1e6 == pytest.approx(millions, abs=0.051)
 
 
 def test_initial_weights_have_the_published_variances(tiny_config):
