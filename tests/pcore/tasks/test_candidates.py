@@ -22,11 +22,8 @@ from tests.support.task_oracles import VARIANTS, make_rng
 DESIGNED = [
     (Addition(), "backward-up"),
     (Addition(zero_pad=False), "backward-up"),
-    (Addition(num_operands=3), "backward-up"),
-    (Addition(reverse_query=True), "forward-up"),
     (Addition(zero_pad=False, reverse_query=True), "forward-up"),
     (Multiplication(second_length=2), "backward-up"),
-    (Multiplication(second_length=3, reverse_query=True), "forward-up"),
     (Copy(), "forward-up"),
     (Reverse(), "forward-down"),
     (Parity(scratchpad=True), "forward-up"),
