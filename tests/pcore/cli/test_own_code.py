@@ -54,18 +54,19 @@ UNFIT = {  # the same, of contents that do not fit the layout
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
+    (tmp_path / "package").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 @pytest.mark.parametrize("kind", CELLS)
 def test_what_new_writes_is_called_as_asked_and_passes_its_checks(pcore, tmp_path, kind):
-    name = f"new_{kind}:Mine"
+    name = f"package.new_{kind}:Mine"
     code, out, _ = pcore("new", kind, name)
     assert code == 0
     row = "python -m sweeps run encoding_ablation --name Mine --scale smoke"
     assert f"  {row} {CELLS[kind].format(name)}  # its row in a table\n" in out
-    assert "class Mine(" in (tmp_path / f"new_{kind}.py").read_text()
+    assert "class Mine(" in (tmp_path / "package" / f"new_{kind}.py").read_text()
     code, out, _ = pcore(f"check-{kind}", name)
     assert (code, "FAIL" in out) == (0, False)
 
@@ -115,12 +116,9 @@ def test_answers_are_compared_with_those_expected(pcore):
     assert "expected 2381, but 8 is no symbol of the task\n" in wrong
     one_length = "needs 2 x 0123456, of one length, as in 01+01 (answered.py, line "
     assert one_length in wrong
-
-
-def test_what_the_model_sees_of_a_query_is_shown_if_it_was_typed_otherwise(pcore):
-    code, out, _ = pcore("check-task", "addition", "653+49=2070")
+    code, typed_otherwise, _ = pcore("check-task", "addition", "653+49=2070")
     assert code == 0
-    assert "  as expected; the model sees 653+049=2070\n" in out
+    assert "  as expected; the model sees 653+049=2070\n" in typed_otherwise
 
 
 def test_an_equals_sign_with_an_id_of_the_answer_is_noticed(pcore, tmp_path):
@@ -154,17 +152,11 @@ def test_of_a_misspelt_class_the_classes_of_its_module_are_named(pcore, tmp_path
     assert hint in out.splitlines()[0]
 
 
-def test_new_writes_into_a_package_that_exists(pcore, tmp_path):
-    (tmp_path / "mine").mkdir()
-    assert pcore("new", "mixer", "mine.mixers:Mine")[0] == 0
-    assert (tmp_path / "mine" / "mixers.py").is_file()
-
-
 def test_new_refuses_and_changes_nothing(pcore, tmp_path):
     """Of other refusals: tests/snapshots/refusals/pcore.txt."""
     (tmp_path / "there.py").write_text("mine = 1\n")
     code, out, err = pcore("new", "mixer", "there:Mine")
     assert (code, out) == (2, "")
     assert "there.py exists, and stays as it is; name another module: trials know a class by" in err
-    assert [path.name for path in tmp_path.iterdir()] == ["there.py"]
+    assert {path.name for path in tmp_path.iterdir()} == {"package", "there.py"}
     assert (tmp_path / "there.py").read_text() == "mine = 1\n"
