@@ -65,7 +65,7 @@ def unpack_model(
     config = unflatten(payload["config"], trust_code=trust_code, file=name)
     check_bounds(config)
     if config.model.kind == "constructed":
-        raise ValueError(f"{name} is a constructed model: see `pcore construct`")
+        raise ValueError(f"{name} is a constructed model, which only its own trial evaluates")
     try:
         _check_size(config, len(data), name)
         model = make_model(config)

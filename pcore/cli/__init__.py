@@ -1,9 +1,9 @@
-"""The `pcore` command: show examples, train, query and explain models, check code and theorems.
+"""The `pcore` command: show examples, train, query and explain models, check code.
 
     pcore show addition 653+49                     pcore train --preset small
     pcore show addition 653+49 --no-zero-pad       pcore train --model.num_layers 2 --out m.pt
     pcore show addition 653+49 --picture a.png     pcore solve m.pt 12+34 5+678
-    pcore explain m.pt --length 20                 pcore construct addition --digits 100
+    pcore explain m.pt --length 20
 
 Options of tasks and trials are made from the fields of their configuration (`pcore.cli.parser`).
 The module of a command is imported when it is given, so that `pcore --help` answers without torch.

@@ -34,7 +34,6 @@ COMMANDS = {
     "check-task": Command("own_code", "Check a task of your own against the rules."),
     "check-attention": Command("own_code", "Check an attention of your own against the rules."),
     "check-mixer": Command("own_code", "Check a mixer of your own against the rules."),
-    "construct": Command("theory", "Build the model of a theorem and check that it is exact."),
 }
 
 

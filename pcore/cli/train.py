@@ -30,6 +30,7 @@ from pcore.evaluation import LengthResult, evaluation_lengths
 from pcore.model import make_model
 from pcore.registry import describe_error, nearest
 from pcore.tasks import Task
+from pcore.theory.exactness import make_constructed
 from pcore.training import Diverged, Report
 from pcore.training import train as train_trial
 from pcore.validation import validate
@@ -107,10 +108,7 @@ def _read(words: list[str]) -> tuple[argparse.Namespace, TrialConfig]:
         raise ValueError(f"unknown preset {args.preset!r}.{nearest(args.preset, PRESETS)}")
     if args.task:
         changes["task.name"] = args.task
-    config = override(override(TrialConfig(), PRESETS[args.preset]), changes)
-    if config.model.kind == "constructed":
-        raise ValueError("model.kind=constructed is not trained: see `pcore construct`")
-    return args, config
+    return args, override(override(TrialConfig(), PRESETS[args.preset]), changes)
 
 
 def _find_task(words: list[str]) -> type[Task]:
@@ -194,7 +192,8 @@ def format_trial(config: TrialConfig, device: torch.device) -> str:
     for name, value in flatten(config).items():
         group, _, leaf = name.rpartition(".")
         groups[group or "seeds"].append(f"{leaf}={value}")
-    num_parameters = sum(p.numel() for p in make_model(config).parameters())
+    make = make_constructed if config.model.kind == "constructed" else make_model
+    num_parameters = sum(p.numel() for p in make(config).parameters())
     lines = [f"trial {trial_id(config)}: {num_parameters:,} parameters, on {device}"]
     return "\n".join([*lines, *(f"  {group:<9} {' '.join(v)}" for group, v in groups.items())])
 

@@ -1,5 +1,5 @@
 """Models of the papers' theorems with hand-written weights, and upper bounds without positions.
 
 `addition` and `multiplication` are constructions, `formal` the Transformer they run through;
-`exactness` checks them; `ceilings` is what one layer without positions cannot exceed.
+`exactness` makes trials of them; `ceilings` is what one layer without positions cannot exceed.
 """

@@ -1,35 +1,26 @@
-"""The constructions, and checks that each is exact: on the hardest cases and as evaluation does.
+"""The constructions, and trials of their models.
 
-Teacher-forced arg-max at every target, which is free-running exactness by induction.
-
-A constructed model is a trial too: `model.kind=constructed` with `model.num_bits` = P;
+A constructed model is a trial like others: `model.kind=constructed` with `model.num_bits` = P;
 `optim.num_steps` is 0, for nothing is trained, and seeds change nothing. It is right up to the
 length that the theorem gives for P (`Construction.max_digits`) and may be tested beyond it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from pcore.batch import target_places
-from pcore.config import TrialConfig, make_generator
-from pcore.encodings.position_ids import test_position_ids
+from pcore.config import TrialConfig
 from pcore.registry import name_of
-from pcore.settings import PositionConfig
 from pcore.tasks import TASKS
 from pcore.tasks.addition import Addition
-from pcore.tasks.base import Batch, Task
+from pcore.tasks.base import Task
 from pcore.tasks.multiplication import Multiplication
 from pcore.theory import addition, multiplication
 from pcore.theory.formal import FormalTransformer
 
 MAX_BITS = 14  # position vectors of 16,384 IDs
 MIN_BITS = 2  # with one bit the vectors of different IDs are not told apart from "no ID"
-TOKENS_PER_BATCH = 2**14  # bounds memory, nothing else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +41,6 @@ class Construction:
         return bits
 
 
-def addition_with_rings(moduli: Sequence[int]) -> Construction:
-    """The construction with residue rings, which are what they are: P does nothing."""
-    return Construction(
-        claim="Addition with residue rings: 1 layer with 2 heads",
-        task=Addition(),
-        make=partial(addition.make_addition, moduli=moduli),
-        max_digits=partial(addition.max_digits, moduli=moduli),
-        hard_queries=addition.hard_queries,
-    )
-
-
 CONSTRUCTIONS: Mapping[str, Construction] = {
     "addition": Construction(
         claim="Theorem 5.1 of arXiv 2405.20671: addition with 1 layer and 2 heads",
@@ -77,44 +57,6 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
         hard_queries=multiplication.hard_queries,
     ),
 }
-
-
-def check_random(
-    model: FormalTransformer, task: Task, length: int, num_examples: int
-) -> Float[Tensor, " B"]:
-    """Random examples of a length, drawn as evaluation draws them."""
-    rng = make_generator("construct", type(task).__name__, length, "")
-    at_once = max(1, TOKENS_PER_BATCH // task.num_tokens(length))
-    sizes = [min(at_once, num_examples - first) for first in range(0, num_examples, at_once)]
-    leads = (check(model, task.sample_length(size, length, rng)) for size in sizes)
-    return torch.cat([torch.zeros(0), *leads])
-
-
-def check_hard(
-    model: FormalTransformer, construction: Construction, length: int
-) -> Float[Tensor, " B"]:
-    """The hard cases of a length."""
-    queries = construction.hard_queries(length)
-    return torch.cat([check(model, construction.task.encode(query)) for query in queries])
-
-
-def check(model: FormalTransformer, batch: Batch, start: int = 1) -> Float[Tensor, " B"]:
-    """By example: the least lead of a right token's logit over the best wrong one, under teacher
-    forcing. Above 0 the example is right in every token; equal logits count as wrong.
-    """
-    device = model.embedding.device
-    places, real = target_places(batch.response_mask)
-    targets = batch.tokens.gather(1, places + 1).unsqueeze(2).to(device)
-    ids = test_position_ids(batch.relative_ids, PositionConfig(test_start=start))
-    inputs = (batch.tokens[:, :-1], ids[:, :-1], places)
-    logits = model(*(t.to(device) for t in inputs)).double()
-    right = logits.gather(2, targets)
-    wrong = logits.scatter(2, targets, -torch.inf).amax(dim=2, keepdim=True)
-    leads = (right - wrong).squeeze(2).cpu().nan_to_num(-torch.inf, torch.inf, -torch.inf)
-    return leads.where(real, torch.inf).amin(dim=1)
-
-
-# As trials ----------------------------------------------------------------------------------------
 
 
 def find_construction(task: Task) -> Construction:

@@ -31,7 +31,6 @@ COMPUTES = (
     "sweeps.engine.launch.launch.Follower",
     "sweeps.commands.dashboard._server",
     "pcore.cli.train.train_trial",
-    "pcore.cli.theory.check_hard",
     "pcore.cli.trained.analyse_failures",
     "pcore.diagnosis.attention.attention_weights",
     "pcore.conformance.tasks.train_tiny",

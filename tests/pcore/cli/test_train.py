@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pcore.cli import train
+from pcore.theory.addition import make_addition
 
 SHORT = ("--preset", "small", "--num-steps", 20, "--batch-size", 8, "--eval.num-examples", 10)
 
@@ -43,6 +44,15 @@ def test_other_policies_are_written_beside_the_first(pcore, tmp_path):
     assert all(told in text for told in ("zero_pad=False", "d_ff=16"))
     assert sorted(os.listdir(tmp_path)) == ["m.best.pt", "m.pt"]
     assert "checkpoint policy best" in text
+
+
+def test_the_model_of_a_theorem_is_evaluated_without_training(pcore, tmp_path):
+    words = "--model.kind constructed --model.num_bits 2 --optim.num_steps 0 --max-position 16"
+    code, out, err = pcore("train", *SHORT, *words.split(), "--out", tmp_path / "m.pt")
+    assert (code, err) == (0, "")
+    assert f" {make_addition(2, num_ids=16).num_parameters:,} parameters" in out
+    rates = {line.split()[1]: line.split()[2] for line in out.splitlines() if " of 10" in line}
+    assert rates == {"1": "100", "2": "100", "3": "0", "4": "0", "5": "0"}  # P = 2: to 2 digits
 
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(trained, pcore, monkeypatch):

@@ -60,7 +60,9 @@ def test_a_constructed_trial_leaves_ordinary_rows(tmp_path, capfd):
     store.write_view(view_rows({"theory": [config]}, "tiny", "smoke"))
     assert main(["measure", "--results", str(tmp_path)]) == 0
     assert "0 trained models" in capfd.readouterr().out
-    with pytest.raises(ValueError, match="is a constructed model: see `pcore construct`"):
+    with pytest.raises(
+        ValueError, match="is a constructed model, which only its own trial evaluates"
+    ):
         load_model(tmp_path / f"checkpoints/{trial_id(config)}/last.pt")
 
 
