@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.load import KINDS, RUN, Results
 
-CAUSES = {  # breakdowns and findings of pcore.diagnosis.causes: how figures name them
+CAUSES = {  # breakdowns and findings of stored rows: how figures name them
     "place": "place in answer",
     "first wrong place": "place in answer",
     "significance": "significance",

@@ -33,7 +33,7 @@ from pcore.validation import task_name
 WINDOW = 60  # characters of a wrong answer's truth that are shown
 LEAST_FAILURES = 20  # fewer say nothing about their causes
 EXPLAIN_HELP = """\
-Failures by kind, and what explains them: position in the response, carry, position ID, operand
+Failures by kind, and what explains them: position in the response, position ID, operand
 lengths; then weights of the levels of IDs."""
 
 
@@ -153,7 +153,7 @@ def format_diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"- {cause.sentence}" for cause in causes)
         if all(cause.name in KINDS for cause in causes):
             yield (
-                "- No cause was found: place, carry, position ID and operand lengths each explain "
+                "- No cause was found: place, position ID and operand lengths each explain "
                 f"less than {percent(LEAST)} of the variance."
             )
 

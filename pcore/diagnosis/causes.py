@@ -10,9 +10,7 @@ LEAST = 0.1  # explained variance below which a breakdown is not a cause
 # What a sentence says of the cases of a breakdown, by its name; "{}" stands for the keys. Of causes
 # that explain equally much the first one here comes first: it is more specific.
 PHRASES = {
-    "run of the carry": "where the carry into the digit has travelled {} digits",
     "difference of operand lengths": "when the shortest operand lacks {} digits of the longest",
-    "longest carry chain": "when the longest carry chain is {} digits",
     "position ID": "at position ID {}",
     "position ID at the stop": "when it must stop at position ID {}",
     "place": "at symbol {} of the response",

@@ -1,4 +1,4 @@
-"""Counts of where a trained model fails at one length: by index, carry, position ID, operands.
+"""Counts of where a trained model fails at one length: by index, position ID, operands.
 
 Counts only, divided later, like `pcore.evaluation`; `pcore.diagnosis.causes` puts them into
 words. The model is asked up to three times, because some causes cannot be told apart as tested:
@@ -12,10 +12,6 @@ Predictions are teacher-forced: an error causes no others after it.
 
 Names of breakdowns are stored in rows: there "place" is the index of a target in the response, from
 1.
-
-The run of a digit is the number of digits that the carry into it has travelled: 1 if the digit
-before made it (5 + 7), one more for every digit in between that passes it on (a 9 as the sum of two
-digits), 0 without a carry. In 95 + 7 = 102 the digits of the sum have runs 0, 1, 2.
 """
 
 import dataclasses
@@ -124,7 +120,7 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
     batch = make_test_set(config, length, config.task.default_second(length))
     ids = evaluation_ids(batch, config)
     answers = predict_targets(model, batch, ids, config)
-    breakdowns = [*_by_digit(batch, answers, config), *_by_carry(batch, answers, config)]
+    breakdowns = list(_by_digit(batch, answers, config))
     elsewhere = None
     if (spread := _other_starts(config)) is None:
         breakdowns += _by_position_id(batch, answers, ids, config, "as tested")
@@ -153,24 +149,6 @@ def _by_digit(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[B
     for level, name in enumerate(config.task.levels):
         keys = _ids_at(batch.relative_ids[:, :, level], answers.places + 1, answers)
         yield break_down(name, "as tested", "predictions", keys, answers.wrong, "symbols")
-
-
-def _by_carry(batch: Batch, answers: Answers, config: TrialConfig) -> Iterator[Breakdown]:
-    """By the run of the carry into a digit, and by the longest run of an example, for sums of two
-    numbers that are written at once.
-    """
-    task = config.task
-    if not isinstance(task, Addition) or task.scratchpad or task.index_hints:
-        return
-    if task.num_operands != 2:
-        return
-    runs = carry_runs(batch, task)
-    digits = _ids_at(batch.relative_ids[:, :, 0], answers.places + 1, answers)
-    keys = runs.gather(1, (digits - 1).clamp(min=0)).where(digits != NO_ID, NOT_COUNTED)
-    wrong = answers.wrong
-    yield break_down("run of the carry", "as tested", "predictions", keys, wrong, "symbols")
-    longest, failed = runs.amax(dim=1), wrong.any(dim=1)
-    yield break_down("longest carry chain", "as tested", "examples", longest, failed)
 
 
 def _by_position_id(
@@ -226,23 +204,3 @@ def _ids_at(
     """The IDs of the tokens at these indices; NOT_COUNTED beside targets and without an ID."""
     assert NOT_COUNTED == NO_ID
     return ids.gather(1, indices).where(answers.real, NOT_COUNTED)
-
-
-def carry_runs(batch: Batch, task: Addition) -> Int[Tensor, "B W"]:
-    """The run of every digit of the sum, ones digit first; 0 after the last digit."""
-    rows: list[list[int]] = []
-    for tokens in batch.tokens:
-        operands = task.decode(tokens)[0].split("+")
-        rows.append(_runs(*(o if task.reverse_query else o[::-1] for o in operands)))
-    width = max(map(len, rows))
-    return torch.tensor([row + [0] * (width - len(row)) for row in rows])
-
-
-def _runs(a: str, b: str) -> list[int]:
-    """The runs of a sum; both numbers ones digit first."""
-    runs = [0]
-    for k in range(max(len(a), len(b))):
-        total = sum(int(digits[k]) for digits in (a, b) if k < len(digits))
-        passed_on = runs[-1] + 1 if total == 9 and runs[-1] else 0
-        runs.append(1 if total > 9 else passed_on)
-    return runs

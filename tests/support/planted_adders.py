@@ -70,24 +70,6 @@ def never_stops(moment: Moment) -> str:
     return "0" if moment.right == "$" else moment.right
 
 
-def drops_carries(moment: Moment) -> str:
-    """Digit by digit, without any carry."""
-    if moment.right == "$":
-        return "$"
-    at = moment.number - 1
-    return str(sum(int(n[at]) for n in (moment.a, moment.b) if at < len(n)) % 10)
-
-
-def drops_passed_carries(moment: Moment) -> str:
-    """A carry arrives only at the place behind the one that made it."""
-    at = moment.number - 1
-    if moment.right == "$" or at == 0:
-        return moment.right
-    before = int(moment.a[at - 1]) + int(moment.b[at - 1])
-    here = sum(int(n[at]) for n in (moment.a, moment.b) if at < len(n))
-    return str((here + (before > 9)) % 10)
-
-
 def confuses_id_7(moment: Moment) -> str:
     return other_digit(moment.right) if moment.reader == 7 else moment.right
 

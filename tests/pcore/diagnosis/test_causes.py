@@ -7,7 +7,6 @@ from pcore.diagnosis.causes import name_causes, percent, worst_keys
 from pcore.diagnosis.failures import (
     Breakdown,
     analyse_failures,
-    carry_runs,
 )
 from pcore.evaluation import judge, make_test_set
 from pcore.model import make_model
@@ -58,28 +57,7 @@ def test_a_missing_stop_is_named(config):
     assert diagnosis.num_missed_stop == 150
     assert causes[0].name == "missed stop"
     assert "at symbol 8 of the response" in causes[1].sentence  # after the 7 digits of the sum
-    assert not wrong_keys(find(diagnosis, "run of the carry"))
-
-
-def test_dropped_carries_are_named_and_neither_places_nor_ids_are(config):
-    diagnosis, causes = diagnose(planted.drops_carries, config)
-    assert diagnosis.num_wrong_symbol == diagnosis.num_failed > 100
-    assert [c.name for c in causes[:3]] == [
-        "wrong symbol",
-        "run of the carry",
-        "longest carry chain",
-    ]
-    assert causes[1].strength == causes[2].strength == 1
-    runs = find(diagnosis, "run of the carry")
-    assert runs.shares == [float(key > 0) for key in runs.keys]
-    assert all(cause.strength < 0.5 for cause in causes[3:])
-
-
-def test_carries_lost_on_the_way_are_told_from_all_carries(config):
-    _, causes = diagnose(planted.drops_passed_carries, override(config, {"eval.num_examples": 600}))
-    assert causes[1].name == "run of the carry"
-    assert "where the carry into the digit has travelled 2" in causes[1].sentence
-    assert "in 0 % of all others" in causes[1].sentence
+    assert not wrong_keys(find(diagnosis, "significance"))
 
 
 def test_a_confused_id_is_named_and_its_digit_is_not(config):
@@ -88,6 +66,7 @@ def test_a_confused_id_is_named_and_its_digit_is_not(config):
     assert wrong_keys(find(diagnosis, "position ID")) == [7]
     assert 0 < diagnosis.num_failed_elsewhere < diagnosis.num_failed == 150
     names = [cause.name for cause in causes]
+    assert names[0] == "wrong symbol"
     assert (
         "At other starts fewer of the same examples fail" in causes[names.index("start")].sentence
     )
@@ -110,7 +89,7 @@ def test_kinds_are_those_of_evaluation_and_cases_add_up(config):
     for name in ("num_examples", "num_missed_stop", "num_early_stop", "num_wrong_symbol"):
         assert getattr(diagnosis, name) == getattr(counts, name)
     totals = {b.name: (sum(b.num_cases), sum(b.num_wrong)) for b in diagnosis.breakdowns}
-    for name in ("significance", "run of the carry", "position ID"):
+    for name in ("significance", "position ID"):
         assert totals[name][0] == 4 * 150
     assert totals["position ID at the stop"][0] == 150
     assert totals["place"][0] == 5 * 150
@@ -124,9 +103,7 @@ def test_kinds_are_those_of_evaluation_and_cases_add_up(config):
         ({"task.name": "copy"}, ["position"]),
         ({"task.name": "minesweeper"}, ["position ID (column)", "position ID (row)"]),
         ({"task.num_operands": 3}, ["difference of operand lengths"]),
-        ({"task.zero_pad": False}, ["run of the carry"]),
-        ({"task.reverse_query": True}, ["run of the carry"]),
-        ({"position.encoding": "none"}, ["longest carry chain"]),
+        ({"position.encoding": "none"}, ["significance"]),
         ({"task.scratchpad": True, "position.max_position": 40}, ["operand"]),
     ],
     ids=str,
@@ -136,31 +113,8 @@ def test_other_tasks_get_what_is_defined_for_them(config, changes, names):
     diagnosis = analyse_failures(make_model(changed), changed, 3)
     found = {breakdown.name for breakdown in diagnosis.breakdowns}
     assert set(names) <= found
-    has_carries = changes.get("task.num_operands", 2) == 2 and not {
-        "task.name",
-        "task.scratchpad",
-    } & set(changes)
-    assert ("longest carry chain" in found) == has_carries
     assert "place" in found
     assert all(share <= 1 for b in diagnosis.breakdowns for share in b.shares)
-
-
-@pytest.mark.parametrize(
-    ("changes", "query", "runs"),
-    [
-        ({}, "95+7", [0, 1, 2]),
-        ({}, "999+1", [0, 1, 2, 3]),
-        ({}, "55+55", [0, 1, 1]),
-        ({}, "45+54", [0, 0, 0]),  # nines without a carry to pass on
-        ({"task.zero_pad": False}, "95+7", [0, 1, 2]),
-        ({"task.reverse_query": True}, "95+7", [0, 1, 2]),
-        ({"task.reverse_response": False}, "95+7", [0, 1, 2]),
-    ],
-    ids=str,
-)
-def test_runs_of_carries_are_those_of_pencil_and_paper(config, changes, query, runs):
-    task = override(config, changes).task
-    assert carry_runs(task.encode(query), task)[0].tolist() == runs
 
 
 def test_a_cause_weighs_as_much_as_the_failures_it_speaks_of(config):
@@ -169,7 +123,7 @@ def test_a_cause_weighs_as_much_as_the_failures_it_speaks_of(config):
     def fault(moment):
         if moment.right == "$":
             return "0" if moment.reader == 9 else "$"  # at start 1 six digits stop at ID 8
-        return planted.drops_carries(moment)
+        return planted.confuses_id_7(moment)
 
     diagnosis, causes = diagnose(fault, config)
     assert find(diagnosis, "position ID at the stop").explained == 1
