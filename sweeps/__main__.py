@@ -155,9 +155,6 @@ COMMANDS = {
         "dashboard:show_dashboard",
         True,
     ),
-    "doctor": Command(
-        "check whether this machine and the cluster can run sweeps; suggest fixes", "doctor:examine"
-    ),
     "gc": Command(
         "list old checkpoints and leftovers of dead processes; --yes removes them",
         "files:collect_garbage",
@@ -245,7 +242,7 @@ def _add_replicate(add: Callable[..., argparse.Action]) -> None:
 
 
 def _add_storage(add: Adders) -> None:
-    for name in ("mirror", "dashboard", "doctor"):
+    for name in ("mirror", "dashboard"):
         add[name]("--tracking-uri", help="default as in `run`")
     add["mirror"]("--missing", action="store_true", help="add only what MLflow lacks")
     add["dashboard"]("--port", type=parse_count, default=5000, help="default: 5000")
@@ -256,7 +253,6 @@ def _add_storage(add: Adders) -> None:
     add["merge"]("from_results", metavar="FROM", help="results folder, or s3://bucket/prefix")
     add["merge"]("into_results", metavar="INTO", help="may be new; nothing in it is overwritten")
     add["merge"]("--no-weights", dest="weights", action="store_false", help="only rows and views")
-    add["doctor"]("--ray-address", help="also check this cluster")
     add["gc"](
         "--older-than",
         metavar="TIME",

@@ -26,7 +26,6 @@ COMPUTES = (
     "sweeps.engine.executors.Executor.session",
     "sweeps.commands.measure.write_diagnosis",
     "sweeps.engine.launch.mirror.process.Mirror",
-    "sweeps.engine.launch.mirror.tracking.check_server",
     "sweeps.engine.launch.mirror.tracking.connect",
     "sweeps.engine.launch.launch.Follower",
     "sweeps.commands.dashboard._server",
@@ -50,7 +49,7 @@ class Hang(BaseException):
 
 @contextlib.contextmanager
 def nothing_computes() -> Iterator[None]:
-    """Everything of COMPUTES ends its line; no cluster is asked."""
+    """Everything of COMPUTES ends its line."""
 
     def accept(*_: Any, **named: Any) -> None:
         raise Accepted
@@ -58,7 +57,6 @@ def nothing_computes() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in COMPUTES:
             stack.enter_context(patch(name, accept))
-        stack.enter_context(patch("sweeps.commands.doctor._cluster", lambda *_: ()))
         yield
 
 
@@ -141,7 +139,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
     path = os.path.abspath(os.fsdecode(name))
     inside, written = _watched[-1]
     if os.path.basename(path).startswith((".probe-", "probe-")):
-        return  # `doctor` asks whether the folder that it was given can be written
+        return  # `merge` asks whether the folder that it was given can be written
     if "__pycache__" in path or path.startswith(sys.pycache_prefix or "\0"):
         return  # Python keeps what it compiled
     own = f"{tempfile.gettempdir()}/tmp"

@@ -183,20 +183,6 @@ def count_slots(resources: Resources, nodes: Sequence[Mapping[str, Any]]) -> int
     raise ValueError(f"one trial needs {wanted} on one node; the nodes have: {have}")
 
 
-def describe_cluster() -> list[str]:
-    """A line per living node: its name, CPUs, GPUs and memory."""
-    lines = list[str]()
-    for node in ray.nodes():
-        if node["Alive"]:
-            have = node["Resources"]
-            memory = have.get("memory", 0.0) / 1e9
-            lines.append(
-                f"{node['NodeManagerHostname']}: {have.get('CPU', 0):g} CPU, "
-                f"{have.get('GPU', 0):g} GPU, {memory:.1f} GB; code and storage agree"
-            )
-    return lines
-
-
 def describe_use() -> str:
     """Free resources of the cluster, and the actors that hold the rest."""
     total, free = ray.cluster_resources(), ray.available_resources()

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from pcore.cli.parser import first_line
 from pcore.config import SEEDS, TrialConfig, flatten
 from sweeps.engine.launch.mirror.target import Shown, Target, sqlite_uri, stamp
 from sweeps.engine.spec import seeds_text
@@ -43,17 +42,6 @@ for name, value in {
     "DO_NOT_TRACK": "true",
 }.items():
     os.environ.setdefault(name, value)
-
-
-def check_server(uri: str) -> str | None:
-    """Why nothing can be written there, in a sentence; None if it can."""
-    if uri.startswith("sqlite:///"):
-        return None  # made on first use, beside the results
-    try:
-        _client(uri).search_experiments(max_results=1)
-    except Exception as error:  # whatever the client raises
-        return f"{uri}: {first_line(error)[:200]}"
-    return None
 
 
 def connect(target: Target) -> Any:
