@@ -21,7 +21,7 @@ from pcore.config import TrialConfig, flatten
 from sweeps.depth_ablation import SWEEP
 from sweeps.engine.launch.cli import main as run_script
 from sweeps.engine.search.rounds import main as run_search
-from sweeps.lr_search import SEARCH
+from sweeps.packing_search import SEARCH
 from tests.fuzz.checkpoints import SEEDS
 
 split = str.split
@@ -40,7 +40,7 @@ PLACES = (
 )
 BUCKETS = ("s3://no-such-bucket-of-pcore/x", "gs://no-such-bucket-of-pcore/x")
 SWEEPS = (
-    *split("depth_ablation lr_search depth_ablatoin good.py raises.py syntax.py nothing.py"),
+    *split("depth_ablation packing_search depth_ablatoin good.py raises.py syntax.py nothing.py"),
     *split("cells.py no.py sweeps/depth_ablation.py ../x .py /"),
     *("", "a\nb"),
 )

@@ -34,7 +34,7 @@ WITHOUT_TORCH = {
     "sweeps --help": "merge",
     "sweeps list": "depth_ablation",
     "sweeps/depth_ablation.py --help": "--axis",
-    "sweeps/lr_search.py --help": "--configurations",
+    "sweeps/packing_search.py --help": "--configurations",
     f"sweeps status --results {PUBLISHED}": "thousand_digits",
     f"sweeps why 8de3c8c7ce08a348 --results {PUBLISHED}": "exact match over all lengths: train",
 }

@@ -144,7 +144,7 @@ def test_the_published_search_gives_the_settings_of_the_packing_ablation():
     questions.
     """
     search, store, begins = packing_search.SEARCH, Store(LAPTOP), packing_search.arms("laptop")
-    replay = Replay(search, "laptop", search.budget_at("laptop"), width=2)
+    replay = Replay(search, "laptop", search.budget_at("laptop"))
     assert not replay.next_cells(store)
     winners, failed = replay.conclude()
     assert not failed

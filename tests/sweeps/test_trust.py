@@ -14,8 +14,6 @@ from pcore.config import override, trial_id, unflatten
 from pcore.model import make_model
 from pcore.training import train
 from sweeps.baseline import addition
-from sweeps.engine.search.results import best_of
-from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import view_rows
 
@@ -114,24 +112,6 @@ def test_weights_import_what_is_trusted_only(store, unseen, capsys, main, name):
     assert not unseen()
     assert main([*words, "--trust-code"]) == 0
     assert unseen()
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("position.encoding", "stranger:Mine"),
-        ("model.mixer", ["attention", "stranger:Mine"]),
-        ("model.mixer", ["os:path,stranger:Mine"]),
-    ],
-)
-def test_winners_of_a_search_are_fields_and_no_code(tmp_path, field, value):
-    winner = {"arm": {field: value, "near_score": 1.0}}
-    text = json.dumps(winner).encode()
-    Folder(tmp_path).write("searches/lr_search-smoke.json", text)
-    with pytest.raises(
-        ValueError, match=rf"lr_search-smoke\.json names own code, {field}|'os:path,stranger:Mine'"
-    ):
-        best_of("lr_search", "smoke", tmp_path)
 
 
 def test_code_that_the_user_named_is_found_in_rows(store):

@@ -7,32 +7,29 @@ run, every study promotes or stops its configurations and starts new ones until 
 import argparse
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pcore.cli.parser import FAILED, Parser, find_own_code
-from pcore.cli.text import format_seconds, plain_output, plural
-from pcore.config import TrialConfig, trial_id
+from pcore.cli.text import plain_output
+from pcore.config import trial_id
 from sweeps.engine.launch.cli import EXPECTED, exit_code
 from sweeps.engine.options import (
     LaunchOptions,
     add_executor,
     add_hooks,
     add_results,
-    parse_count,
     read_options,
 )
 from sweeps.engine.plan import Plan, make_plan
 from sweeps.engine.search.results import read_scores, write_best
 from sweeps.engine.search.space import (
-    HALVING,
     SEED,
     Budget,
     Search,
     format_budget,
     prepare_arms,
-    rung_steps,
 )
 from sweeps.engine.spec import SCALES, Cell, Scale, Sweep
 from sweeps.engine.store.store import Store
@@ -47,21 +44,18 @@ class Replay:
     this one asked for and that is not finished then has failed.
     """
 
-    def __init__(self, search: Search, scale: Scale, budget: Budget, width: int = 1):
-        """width: configurations of each arm under way at once, above 0.
-
-        Raises ValueError for what cannot work.
-        """
+    def __init__(self, search: Search, scale: Scale, budget: Budget):
+        """Raises ValueError for what cannot work."""
         from sweeps.engine.search.study import Arm  # not needed for a plan
 
         configs = prepare_arms(search, scale, budget)
         self.arms = [Arm(label, config, search.space, budget) for label, config in configs.items()]
-        self.width, self.asked = width, dict[str, Cell]()  # by trial id
+        self.asked = dict[str, Cell]()  # by trial id
         self.tried = set[str]()
 
     def next_cells(self, store: Store) -> list[Cell]:
         """What has to be trained before any arm can go on; nothing at the end."""
-        while sum(arm.start(self.width) for arm in self.arms):
+        while sum(arm.start() for arm in self.arms):
             jobs = {
                 trial_id(job): Cell(label=label, config=job)
                 for arm in self.arms
@@ -115,13 +109,7 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--scale", choices=SCALES, default="laptop", help="size of the search (default: laptop)")
     add("--configurations", type=int, help="of each arm, instead of the budget of the script")
-    add(
-        "--width",
-        type=parse_count,
-        default=2,
-        help="configurations of each arm at once (default: 2)",
-    )
-    add("--plan", action="store_true", help="print budget and predicted time; run nothing")
+    add("--plan", action="store_true", help="print the budget; run nothing")
     add_results(parser)
     add_executor(parser)
     add_hooks(parser)
@@ -134,39 +122,17 @@ def main(search: Search, argv: Sequence[str] | None = None) -> int:
         sweep_of(search, ()).check(options.scale)
         arms = prepare_arms(search, options.scale, budget)
         print(format_budget(search, options.scale, budget, arms), flush=True)
-        print(_predict(arms, budget, options), flush=True)
-        return 0 if given.plan else _run(search, options, budget, given.width)
+        return 0 if given.plan else _run(search, options, budget)
     except EXPECTED as error:
         return exit_code(search.name, error)
 
 
-def _predict(arms: Mapping[str, TrialConfig], budget: Budget, options: LaunchOptions) -> str:
-    """How long a search takes of which nothing is stored; how many go on is not known before."""
-    from sweeps.engine.price import price_cells  # torch: not for --help
-
-    store, halved, most = Store(options.results), 0.0, 0.0
-    prices = price_cells(
-        arms, store, options.device, options.num_threads, options.executor.is_local
-    )
-    for label, price in prices.items():
-        steps = rung_steps(arms[label], budget.rungs)
-        seconds = [budget.configurations * price.seconds * s / steps[-1] for s in steps]
-        halved += sum(s / HALVING**rung for rung, s in enumerate(seconds))
-        most += sum(seconds)
-    num_slots = options.executor.num_slots
-    return (
-        f"predicted, what is stored included: about {format_seconds(halved / num_slots)} on "
-        f"{plural(num_slots, 'slot')} if a third of each rung goes on, at most "
-        f"{format_seconds(most / num_slots)}"
-    )
-
-
-def _run(search: Search, options: LaunchOptions, budget: Budget, width: int) -> int:
+def _run(search: Search, options: LaunchOptions, budget: Budget) -> int:
     """Run a search, followed by hooks and the mirror, and keep its winners; its exit code."""
     from sweeps.engine.launch.hooks import Launch, load_hook  # torch: not for --help
     from sweeps.engine.launch.launch import run_sweeps, told, view_rows
 
-    replay, store = Replay(search, options.scale, budget, width), Store(options.results)
+    replay, store = Replay(search, options.scale, budget), Store(options.results)
     plans = [_plan(search, options.scale, replay, store)]
     launch = Launch(plans=plans, store=store)
     of_round = replace(options, mlflow=False, report=False, hooks=(), retry_errors=True)

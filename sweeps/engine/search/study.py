@@ -4,8 +4,8 @@ imports optuna.
 The store decides. A launch replays every study from the start in memory: the same questions in the
 same order, the sampler seeded by the number of the configuration, the scores from the store. A
 killed search therefore resumes with the configurations it had started, and ends as it would have
-without the interruption (at the same `width`). A larger budget continues it: decisions about a
-configuration do not depend on later ones.
+without the interruption. A larger budget continues it: decisions about a configuration do not
+depend on later ones.
 """
 
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ from sweeps.engine.search.space import (
 )
 from sweeps.engine.trial.failures import last_line
 
+WIDTH = 2  # configurations under way at once; another number asks in another order
 STARTUP = 5  # configurations of an arm, its own among them, before TPE takes over from chance
 DIGITS = 4  # of a drawn number: short in tables, and the same trial on every machine
 
@@ -61,11 +62,11 @@ class Arm:
         self.trained: dict[str, int] = {}  # steps by trial id
         self.failed: list[str] = []
 
-    def start(self, width: int) -> bool:
-        """Draw new configurations until `width` are under way or the budget is used; whether any is
+    def start(self) -> bool:
+        """Draw new configurations until WIDTH are under way or the budget is used; whether any is
         under way.
         """
-        while len(self.live) < width and len(self.values) < self.budget.configurations:
+        while len(self.live) < WIDTH and len(self.values) < self.budget.configurations:
             number = len(self.values)
             self.study.sampler = optuna.samplers.TPESampler(
                 seed=derive_seed("search", number) % 2**32,
