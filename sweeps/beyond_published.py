@@ -4,11 +4,12 @@
 Not in the papers. We compare the published run (arXiv 2405.20671: one layer, a table of 202 rows,
 random starts, normal rows) with three changes that helped on the lengths we could train: IDs on a
 ring (wrapped start), rows that are powers of one rotation, and logits times the logarithm of the
-number of visible keys; all together, also on larger rings, tested to 500 and 1,000 digits. For each
-change alone see `start_ablation`, `table_init_ablation` and `attention_scale_ablation`. Coupled
-RoPE has no table that limits its length. To beat: 6.67 times the trained length; goal: 1,000
-digits, 33 times, in the median over seeds. Laptop scale trains on 1-12, with rings of 28 to 52 rows
-and tests to 48 digits. All cells are compared with the first. Cost: see `--plan`.
+number of visible keys; all together, also on larger rings, tested to 500 and 1,000 digits. For the
+starts and rows alone see `start_ablation` and `table_init_ablation`; `packing_ablation` has an arm
+with plain attention. Coupled RoPE has no table that limits its length. To beat: 6.67 times the
+trained length; goal: 1,000 digits, 33 times, in the median over seeds. Laptop scale trains on 1-12,
+with rings of 28 to 52 rows and tests to 48 digits. All cells are compared with the first. Cost: see
+`--plan`.
 """
 
 from typing import Any

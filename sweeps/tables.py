@@ -25,7 +25,6 @@ TABLES: dict[str, tuple[str, ...]] = {
         "start_ablation",
         "norm_ablation",
         "table_init_ablation",
-        "attention_scale_ablation",
         "operand_lengths",
     ),
     "beyond": (
