@@ -151,7 +151,7 @@ COMMANDS = {
     ),
     "mirror": Command("rebuild MLflow from Parquet", "dashboard:rebuild_mirror", True),
     "dashboard": Command(
-        "serve and open MLflow's pages, which show what is stored and what runs",
+        "serve MLflow's pages, which show what is stored and what runs",
         "dashboard:show_dashboard",
         True,
     ),
@@ -246,9 +246,6 @@ def _add_storage(add: Adders) -> None:
         add[name]("--tracking-uri", help="default as in `run`")
     add["mirror"]("--missing", action="store_true", help="add only what MLflow lacks")
     add["dashboard"]("--port", type=parse_count, default=5000, help="default: 5000")
-    add["dashboard"](
-        "--no-browser", dest="browser", action="store_false", help="only print the address"
-    )
     add["verify"]("--repair", action="store_true", help="move bad files to quarantine/")
     add["merge"]("from_results", metavar="FROM", help="results folder, or s3://bucket/prefix")
     add["merge"]("into_results", metavar="INTO", help="may be new; nothing in it is overwritten")

@@ -28,7 +28,6 @@ COMPUTES = (
     "sweeps.engine.launch.mirror.process.Mirror",
     "sweeps.engine.launch.mirror.tracking.connect",
     "sweeps.engine.launch.launch.Follower",
-    "sweeps.commands.dashboard._server",
     "pcore.cli.train.train_trial",
     "pcore.cli.trained.analyse_failures",
     "pcore.diagnosis.attention.attention_weights",

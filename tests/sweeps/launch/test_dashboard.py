@@ -1,5 +1,6 @@
 """The dashboard: what `make dashboard` serves after a sweep."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sweeps.commands.dashboard import show_dashboard
-from sweeps.engine.launch.mirror.target import find_home, find_shown, local_uri, report_of
+from sweeps.engine.launch.cli import main
+from sweeps.engine.launch.mirror.target import find_home, find_shown, find_target, report_of
 from sweeps.engine.store.store import Store
 from tests.support.services.servers import free_ports
 from tests.support.sweeps.processes import wait_until
@@ -20,26 +22,27 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def dashboard(tmp_path):
-    """The address of `make dashboard` over a finished sweep that MLflow knows nothing of yet, and
-    what it opened in the browser of the person.
-    """
+def address(tmp_path):
+    """Of `make dashboard` over a finished sweep that MLflow knows nothing of yet."""
     assert run(make_sweep(), tmp_path, report=True) == 0
     (port,) = free_ports(1)
-    browser, opened, log = tmp_path / "browser", tmp_path / "opened", tmp_path / "printed"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
-    browser.chmod(0o755)
-    command = ["make", "dashboard", f"RESULTS={tmp_path}", f"PORT={port}"]
-    proxy = "http://127.0.0.1:9"  # where nobody answers; its own server is asked without it
-    variables = os.environ | {"BROWSER": str(browser), "http_proxy": proxy, "HTTP_PROXY": proxy}
+    command, log = ["make", "dashboard", f"RESULTS={tmp_path}", f"PORT={port}"], tmp_path / "log"
     with log.open("w") as out:
         server = subprocess.Popen(
-            command, cwd=ROOT, start_new_session=True, stdout=out, stderr=out, env=variables
+            command, cwd=ROOT, start_new_session=True, stdout=out, stderr=subprocess.STDOUT
         )
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+            return True
+        return False
+
     try:
-        wait_until(lambda: server.poll() or (opened.exists() and opened.read_text()), 240)
+        wait_until(lambda: server.poll() is not None or answers(), 240)
         assert server.poll() is None, log.read_text()
-        yield f"http://127.0.0.1:{port}", opened.read_text().strip()
+        assert f"MLflow: http://127.0.0.1:{port}" in log.read_text()
+        yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(server.pid, 15)
         server.wait(timeout=30)
@@ -47,18 +50,22 @@ def dashboard(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of mlflow's own imports
-def test_a_dashboard_fills_mlflow_while_it_serves_its_pages_under_their_own_names_only(
-    dashboard, tmp_path
+def test_a_dashboard_shows_what_is_stored_and_what_a_launch_adds_under_its_own_names_only(
+    address, tmp_path
 ):
     """A page in a browser may point a name of its own at this machine."""
     from mlflow.tracking import MlflowClient
 
-    address, opened = dashboard
-    assert opened == address
-    client = MlflowClient(tracking_uri=local_uri(Store(tmp_path)))
-    wait_until(lambda: client.get_experiment_by_name("tiny [smoke]"))
-    experiment = client.get_experiment_by_name("tiny [smoke]").experiment_id
-    wait_until(lambda: len(client.search_runs([experiment], "status = 'FINISHED'")) == 5)
+    client = MlflowClient(tracking_uri=address)
+
+    def count_shown() -> int:
+        found = client.get_experiment_by_name("tiny [smoke]")
+        return len(client.search_runs([found.experiment_id], "status = 'FINISHED'")) if found else 0
+
+    wait_until(lambda: count_shown() == 5)
+    flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(tmp_path)]
+    assert main(make_sweep(), [*flags, "--seeds", "3"]) == 0
+    assert count_shown() == 7
     url = f"{address}/api/2.0/mlflow/experiments/search?max_results=1"
     assert urllib.request.urlopen(url, timeout=20).status == 200
     for host in ("192.168.1.5", "10.0.0.1:5000", "172.16.0.1", "evil.example"):
@@ -78,7 +85,7 @@ def test_nothing_is_written_beside_rows_that_git_tracks(tmp_path, monkeypatch):
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
     home = tmp_path / "results" / "dashboard" / "published-laptop"
     assert find_home(store) == home
-    assert local_uri(store, home) == f"sqlite:///{home}/mlflow.db"
+    assert find_target(store, None).uri == f"sqlite:///{home}/mlflow.db"
     reports = tmp_path / "results" / "reports" / "published-laptop"  # where `analysis table` writes
     assert report_of(store, shown) == reports / "tiny-smoke"
 
@@ -89,5 +96,5 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_mirrored(tmp_path):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ValueError, match=f"port {port} cannot be used .*choose another"):
-            show_dashboard(str(tmp_path), None, port, browser=False)
+            show_dashboard(str(tmp_path), None, port)
     assert not list(tmp_path.iterdir())

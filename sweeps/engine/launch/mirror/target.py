@@ -107,12 +107,11 @@ def _note_of(shown: Shown) -> str:
     return f"mirrored/{shown.view}.json"
 
 
-def find_target(store: Store, tracking_uri: str | None, home: Path | None = None) -> Target:
+def find_target(store: Store, tracking_uri: str | None) -> Target:
     """The mirror of a store: at the option, $MLFLOW_TRACKING_URI, or in an SQLite file in the
     results folder (in the working folder if the results are remote).
-
-    home: instead of the results folder, for rows that nothing may be written beside.
     """
+    home = find_home(store)
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store, home)
     return Target(results=store.root, uri=uri, home=str(home or store.root))
 
@@ -191,12 +190,6 @@ class Follower:
                 file=sys.stderr,
                 flush=True,
             )
-
-    def end(self) -> None:
-        """Stop following; whoever mirrors next completes what was begun."""
-        self.process.terminate()
-        with self.process:
-            pass
 
     def _last_words(self) -> str | None:
         """The last line of its output; None if it is silent for too long."""
