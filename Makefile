@@ -49,7 +49,7 @@ test-long: .venv/services  ## both of these at once: many services are waited fo
 	$(PYTEST) -m "slow or services" --dist loadgroup --durations=20
 
 # What differs between Pythons: syntax trees and their hash, argparse, tracebacks, and torch's versions.
-SMOKE = tests/project tests/snapshots tests/pcore/cli tests/pcore/test_config.py tests/sweeps/store/test_sources.py
+SMOKE = tests/snapshots tests/pcore/cli tests/pcore/test_config.py tests/sweeps/store/test_sources.py
 test-second: .venv/second/installed  ## a sweep and the tests that a Python can break, with another one and an older torch
 	results=$$(mktemp -d) && .venv/second/bin/python sweeps/quickstart.py --scale smoke --results $$results && rm -r $$results
 	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile -p no:cacheprovider $(SMOKE) \
