@@ -72,12 +72,6 @@ def test_a_measured_cell_costs_its_median_and_others_go_by_the_speed_of_all(tmp_
     assert found.seconds == pytest.approx(21 * typical_trial_seconds(config))
 
 
-def test_with_an_empty_store_a_core_is_typical(tmp_path):
-    found = price(UNSEEN, Store(tmp_path))
-    assert found == Price(seconds=typical_trial_seconds(UNSEEN), source="a typical core")
-    assert price_cells({}, Store(tmp_path)) == {}
-
-
 def test_an_interrupted_trial_counts_for_what_it_ran_itself(tmp_path):
     store, (training, evaluation) = Store(tmp_path), seconds_of(BASE, 1.0)
     write(store, BASE, first_step=500, train_seconds=0.75 * training)
@@ -105,7 +99,7 @@ def test_rows_without_operations_say_only_what_their_cell_took(tmp_path):
     assert price(UNSEEN, Store(tmp_path)).source == "a typical core"
 
 
-def test_the_shortest_trial_starts_first_then_the_longest():
+def test_the_shortest_trial_starts_first_then_the_longest_once_the_executor_has_started():
     trials = [
         PlannedTrial(
             trial=Trial(cell=Cell(label=str(seconds), config=BASE), config=BASE, id=str(seconds)),
@@ -115,16 +109,8 @@ def test_the_shortest_trial_starts_first_then_the_longest():
         for seconds in (30, 10, 40, 20)
     ]
     plan = Plan(sweep=quickstart.SWEEP, scale="smoke", trials=tuple(trials))
-    assert [p.trial.id for p in launch_order([plan], 2)] == ["10", "40", "30", "20"]
+    order = launch_order([plan], 2)
+    assert [p.trial.id for p in order] == ["10", "40", "30", "20"]
     assert [p.trial.id for p in launch_order([plan], 1)] == ["30", "10", "40", "20"]
-    assert launch_order([], 2) == []
-
-
-def test_starting_the_executor_belongs_to_the_wall_time_of_what_runs():
-    cell = Cell(label="a", config=BASE)
-    trial = Trial(cell=cell, config=BASE, id="a")
-    planned = PlannedTrial(
-        trial=trial, state="missing", price=Price(seconds=10.0, source="measured")
-    )
-    assert predict_wall([planned] * 3, 2, 8.0) == 8.0 + 20
-    assert predict_wall([], 2, 8.0) == 0
+    assert predict_wall(order, 2, 8.0) == 8.0 + 10 + 30 + 20
+    assert predict_wall(launch_order([], 2), 2, 8.0) == 0

@@ -1,7 +1,6 @@
 """Data is not code: what rows, views, weights and winners of searches name is not imported."""
 
 import importlib
-import json
 import sys
 
 import pytest
@@ -10,9 +9,8 @@ import analysis.__main__ as analysis
 import sweeps.__main__ as sweeps
 from pcore.checkpoint import pack_model
 from pcore.cli import main as pcore
-from pcore.config import override, trial_id, unflatten
+from pcore.config import override, trial_id
 from pcore.model import make_model
-from pcore.training import train
 from sweeps.baseline import addition
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import view_rows
@@ -112,14 +110,6 @@ def test_weights_import_what_is_trusted_only(store, unseen, capsys, main, name):
     assert not unseen()
     assert main([*words, "--trust-code"]) == 0
     assert unseen()
-
-
-def test_code_that_the_user_named_is_found_in_rows(store):
-    """A sweep script that names the class has imported it: its rows are read as any others."""
-    (row,) = store.load(record="trial", columns=["config_json"]).to_pylist()
-    config = unflatten(json.loads(row["config_json"]))
-    assert type(config.task).__name__ == "Sums"
-    assert list(train(config))[-1].finished
 
 
 def test_what_rows_say_of_themselves_commands_no_terminal(tmp_path, capsys):
