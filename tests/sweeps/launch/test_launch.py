@@ -10,7 +10,6 @@ import torch
 from analysis.__main__ import main as analyse
 from pcore.checkpoint import load_model
 from pcore.config import override, trial_id
-from sweeps.engine.options import parse_duration
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import attempt, provenance
@@ -131,26 +130,16 @@ def test_nothing_is_trained_into_published_rows(tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("90s", 90), ("20m", 1200), ("3h", 10800)]
-)
-def test_durations(text, seconds):
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize(("commit", "told"), [(None, True), ("abc", False)])
 def test_a_launch_without_git_asks_for_the_commit_that_its_rows_will_name(
-    tmp_path, capsys, monkeypatch, commit, told
+    tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(provenance, "_git_state", lambda: (None, None))
     monkeypatch.delenv("PCORE_GIT_COMMIT", raising=False)
-    if commit:
-        monkeypatch.setenv("PCORE_GIT_COMMIT", commit)
     provenance.code_provenance.cache_clear()
     try:
         assert run(make_sweep(one={}), tmp_path, "--scale", "laptop", "--seeds", "1") == 0
     finally:
         provenance.code_provenance.cache_clear()
-    assert ("set PCORE_GIT_COMMIT" in capsys.readouterr().out) == told
+    assert "set PCORE_GIT_COMMIT" in capsys.readouterr().out
     (row,) = Store(tmp_path).load(record="trial").to_pylist()
-    assert (row["git_commit"], row["git_dirty"]) == (commit, None)
+    assert (row["git_commit"], row["git_dirty"]) == (None, None)
