@@ -11,7 +11,6 @@ Only this script reads the variables, the engine knows nothing of them:
     FAULT_OOM=1             attempts at every trial that run out of memory before one does not
     FAULT_FULL=5            the disk is full from the 5th write of a file on
     FAULT_KILL=12,before    SIGKILL itself before (or after, or amid) its 12th write of a file
-    FAULT_CLOCK=86400       the wall clock jumps by so much, forwards and back, twice a second
     FAULT_COUNT=FILE        where the number of writes so far is noted
     FAULT_LOOSE=5           shards from which on they are packed
     FAULT_PATIENCE=8        seconds that the end of a launch waits for a silent mirror
@@ -21,7 +20,6 @@ import errno
 import functools
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -93,8 +91,6 @@ def plant() -> None:
         store.CHUNK = int(loose)
     target.PATIENCE = float(fault("PATIENCE", str(target.PATIENCE)))
     _plant_kill()
-    if jump := float(fault("CLOCK", "0")):
-        threading.Thread(target=_jump, args=(jump,), daemon=True).start()
 
 
 def _plant_kill() -> None:
@@ -123,14 +119,6 @@ def _plant_kill() -> None:
             Path(file).write_text(str(count))
 
     Folder.write = counted
-
-
-def _jump(seconds: float) -> None:
-    real, offset = time.time, 0.0
-    time.time = lambda: real() + offset
-    for i in range(10**9):
-        time.sleep(0.25)
-        offset = (seconds, -seconds, 0.0)[i % 3]
 
 
 def run(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Kills at random moments, many in one run, and at every single write: the table is the same.
+"""Kills at random moments, many in one run, and at every single write: the rows are the same.
 
 KILLS=50 in the environment asks for more kills than CI has time for, and for every write at each of
 its three moments instead of one of them in turn.
@@ -38,18 +38,9 @@ from tests.support.sweeps.processes import (
 
 KILLS = int(os.environ.get("KILLS", "0"))
 pytestmark = [pytest.mark.services, pytest.mark.timeout(0 if KILLS else 1500)]
-MANY: dict[str, object] = {"arms": 20, "steps": 120, "loose": 12}  # forty trials, checkpoints
+
+
 MOMENTS = ("before", "amid", "after")
-
-
-def table(results: Path, sweep: str = "faulty") -> str:
-    """The table as anybody can print it, without its note on code and machine."""
-    command = [PYTHON, "-m", "analysis", "table", sweep, "--scale", "smoke", "--results"]
-    done = subprocess.run(
-        [*command, str(results)], cwd=ROOT, env=environment(), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.split("Code:")[0]
 
 
 class Watch:
@@ -82,39 +73,6 @@ class Watch:
         assert states <= finished
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The sweep without any fault, and how many seconds its trials took."""
-    results = tmp_path_factory.mktemp("undisturbed")
-    began = time.monotonic()
-    code, output = run(results, **MANY)
-    assert code == 0, output
-    return results, time.monotonic() - began
-
-
-def test_kills_at_random_moments_leave_the_same_table(undisturbed, tmp_path):
-    """SIGKILL of the driver, which trains, checkpoints, writes shards and packs."""
-    whole, seconds = undisturbed
-    rng, watch, count = random.Random(0), Watch(tmp_path), KILLS or 15
-    while watch.kills < count:
-        child = start(tmp_path, **MANY)
-        time.sleep(rng.uniform(0.0, 1.2 * seconds / count))  # more, and all finish before the last
-        child.kill()
-        watch.kills += child.wait() == -signal.SIGKILL
-        watch.look()
-    print(f"inline: {watch.kills} kills, {len(watch.kept)} of 40 trials finished under them")
-    assert len(watch.kept) >= 4
-    code, output = run(tmp_path, **MANY)
-    assert code == 0, output
-    watch.check_end(40)
-    print("inline: 0 lost, 0 doubled")
-    code, output = run(tmp_path, **MANY)
-    assert code == 0, output
-    assert "40 trials, 40 finished, 0 to run" in output
-    assert rows(tmp_path) == rows(whole)
-    assert table(tmp_path) == table(whole)
-
-
 def test_a_kill_at_every_single_write_leaves_the_same_rows(tmp_path):
     """Views, markers, states, weights, shards and packs, one after the other."""
     faults: dict[str, object] = {"arms": 5, "steps": 51, "loose": 2}
@@ -143,9 +101,9 @@ def test_a_kill_at_every_single_write_leaves_the_same_rows(tmp_path):
         assert rows(results) == expected, f"{moment} write {n}"
 
 
-def test_kills_of_a_launch_its_mirror_or_both_leave_no_run_open(tmp_path):
-    """After each kill of all, `sweeps mirror` ends what nobody runs; at last every trial is there
-    once, in the rows and in MLflow.
+def test_kills_of_a_launch_its_mirror_or_both_leave_the_same_rows(tmp_path):
+    """At random moments. After each kill of all, `sweeps mirror` ends what nobody runs; at last
+    every trial is there once, in the rows and in MLflow.
     """
     rng, watch, count = random.Random(1), Watch(tmp_path / "results"), KILLS or 3
     faults: dict[str, object] = {"arms": 10 * count, "steps": 51}
@@ -182,6 +140,9 @@ def test_kills_of_a_launch_its_mirror_or_both_leave_no_run_open(tmp_path):
     watch.check_end(10 * count)
     show()
     check_shown(uri, 10 * count)
+    code, output = run(tmp_path / "whole", "--seeds", "1", **faults)
+    assert code == 0, output
+    assert rows(watch.results) == rows(tmp_path / "whole")
 
 
 def mirrors(launch: Child) -> list[psutil.Process]:
