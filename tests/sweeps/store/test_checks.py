@@ -14,7 +14,7 @@ from pcore.config import flatten, override, trial_id, without_seeds
 from sweeps.__main__ import main
 from sweeps.engine.plan import trial_states
 from sweeps.engine.store.folder import Folder, StorageFailed
-from sweeps.engine.store.seal import BadFile, is_sealed, read_parquet, seal
+from sweeps.engine.store.seal import BadFile, read_parquet, seal
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import check_weights
 from sweeps.engine.trial.running import attempts_at
@@ -42,7 +42,6 @@ def states(store: Store) -> list[str]:
 def test_a_seal_holds_for_its_name_and_bytes_only():
     table = pa.table({"a": [1, 2]})
     data = seal(table, "views/x")
-    assert is_sealed(data, "views/x")
     assert read_parquet(data, "views/x").equals(table)
     for other, name in ((data, "views/y"), (data[:30] + b"x" + data[31:], "views/x")):
         with pytest.raises(BadFile, match="do not match the stored hash"):
@@ -98,8 +97,6 @@ def test_ok_without_evaluations_and_rows_under_another_name_are_left_out(store, 
     ("text", "reason"),
     [
         ("[1, 2]", "not a valid configuration"),
-        ("null", "not a valid configuration"),
-        ("{", "not a valid configuration"),
         (None, "not a valid configuration"),
         (json.dumps(flatten(CONFIGS[1])), f"its configuration is that of trial {IDS[1]}"),
     ],
@@ -138,8 +135,6 @@ def test_a_packed_copy_outlives_its_shard(store, capfd):
     assert sorted(map(str, Store(store.root).load().to_pylist())) == rows
     assert states(store) == ["done", "done", "done"]
     assert not capfd.readouterr().err
-    assert main(["verify", "--results", store.root]) == 1
-    assert file.name in capfd.readouterr().out
 
 
 def test_bad_views_stop_no_command(store, capfd):

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import random
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -11,11 +10,11 @@ import pytest
 
 from pcore.checkpoint import unpack_state
 from sweeps.__main__ import main
-from sweeps.engine.store import checks, mechanisms
+from sweeps.engine.store import mechanisms
 from sweeps.engine.store.seal import BadFile
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.running import Observer
-from tests.support.rows.mutations import CONFIGS, IDS, Mutator, evaluation, make_store
+from tests.support.rows.mutations import CONFIGS, IDS, Mutator, make_store
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "0"))  # for more than CI has time for
 STATE = f"checkpoints/{IDS[0]}/state.pt"
@@ -85,26 +84,3 @@ def check_commands(root: Path, done: str) -> None:
     for command in listing:
         assert main([*command, "--results", str(root)]) in (0, 1, 2), done
     assert tree(root) == before, done
-
-
-def test_forty_bit_flips_of_a_shard_are_named_or_without_effect(tmp_path, capfd):
-    """A flip in a store of one trial: its rows are those of before, or there are none and it is
-    named.
-    """
-    store, rng, outcome = Store(tmp_path), random.Random(2), Counter[str]()
-    rows = [evaluation(length, 10 - length, 0) for length in (2, 5)]
-    file = tmp_path / store.write(CONFIGS[0], "ok", {"wall_seconds": 1.0}, [{"step": 1}], rows)
-    whole, expected = file.read_bytes(), Store(tmp_path).load()
-    for _ in range(MUTATIONS or 40):
-        at = rng.randrange(8 * len(whole))
-        data = bytearray(whole)
-        data[at // 8] ^= 1 << at % 8
-        file.write_bytes(data)
-        checks._said.clear()
-        capfd.readouterr()
-        found = Store(tmp_path).load()
-        named = f"left out: {file}: " in capfd.readouterr().err
-        assert found.num_rows == 0 if named else found.equals(expected), at
-        outcome["named" if named else "without effect"] += 1
-    with capfd.disabled():
-        print(f"\n{outcome.total()} flips of one bit: {dict(outcome)}, 0 silent")

@@ -1,7 +1,5 @@
 """The hash of the code: of what training computes, not of how files are arranged."""
 
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import FrameType
@@ -23,7 +21,6 @@ from sweeps.engine.store.sources import (
     reached,
     read_modules,
 )
-from tests.support.sweeps.processes import ROOT
 from tests.support.tiny_config import TINY
 
 MAIN = '''"""About main."""
@@ -70,13 +67,10 @@ def test_hashes_of_fixed_sources_are_golden():
 @pytest.mark.parametrize(
     "same",
     [
-        {"lib.main": MAIN.replace("About main.", "Reworded.")},
         {"lib.main": MAIN.replace("The mass of a disc.", "Reworded.")},
         {"lib.main": MAIN.replace("is negative", "is below 0").replace("no rate", "it is 0")},
-        {"lib.main": MAIN.replace("import math\n", "import math\nimport os\n")},
         {"lib.main": MAIN.replace("radius: float", "radius").replace(" -> float", " -> None")},
         {"lib.main": MAIN.replace("  # of water", "").replace("RATE * 2", "(RATE*2)")},
-        {"lib.main": MAIN.replace("area as circle", "area").replace("circle(", "area(")},
         {
             "lib.main": MAIN.replace(
                 "from lib.rates import RATE, area as circle", "from lib import rates"
@@ -87,12 +81,8 @@ def test_hashes_of_fixed_sources_are_golden():
         {"lib.main": MAIN.replace("import math", "from math import sqrt").replace("math.", "")},
         {"lib.rates": RATES.replace("return x", "return 2 * x")},
         {"lib.rates": "from lib.moved import RATE, area\n", "lib.moved": RATES},
-        {"lib.new": "def train():\n    return 1\n", "lib.new2": "def area():\n    return 2\n"},
     ],
-    ids=(
-        *("title", "docstring", "error", "import", "annotation", "format", "alias", "module"),
-        *("way of import", "not reached", "moved", "not reached, same name"),
-    ),
+    ids=("docstring", "error", "annotation", "format", "module", "import", "not reached", "moved"),
 )
 def test_the_arrangement_of_code_changes_nothing(same):
     assert CODE | same != CODE
@@ -103,12 +93,9 @@ def test_the_arrangement_of_code_changes_nothing(same):
     "other",
     [
         {"lib.rates": RATES.replace("0.5", "0.6")},
-        {"lib.rates": RATES.replace("0.5", "'0.5'")},
         {"lib.rates": RATES.replace("radius**2", "radius**3")},
         {"lib.rates": RATES.replace("}a", "}c")},
-        {"lib.rates": RATES.replace("def area", "@staticmethod\ndef area")},
         {"lib.main": MAIN.replace("import math", "import numpy as math")},
-        {"lib.main": MAIN.replace("radius < 0", "radius < 1")},
         {
             "lib.main": MAIN.replace("import RATE, area", "import area").replace(
                 "import math", "from lib.other import RATE\nimport math"
@@ -116,10 +103,7 @@ def test_the_arrangement_of_code_changes_nothing(same):
         },
         {"lib.main": MAIN + "train.slow = True\n"},
     ],
-    ids=(
-        *("number", "type", "formula", "text", "decorator", "import", "condition"),
-        *("another of the same name", "statement"),
-    ),
+    ids=("number", "formula", "text", "import", "another of the same name", "statement"),
 )
 def test_what_is_computed_decides(other):
     assert CODE | other != CODE
@@ -134,42 +118,6 @@ def test_two_definitions_of_one_name_are_told_apart():
     }
     swapped = {name: text.translate({49: "2", 50: "1"}) for name, text in code.items()}
     assert hash_of(code | main, ROOT_OF_CODE) != hash_of(swapped | main, ROOT_OF_CODE)
-
-
-def test_a_moved_file_of_pcore_keeps_the_hash_and_a_changed_number_does_not():
-    modules = read_modules(Path(pcore.__path__[0]))
-    moved = "pcore.encodings.position_ids"
-    renamed = {name.replace(moved, "pcore.ids"): text for name, text in modules.items()}
-    renamed = {
-        name: text.replace(moved, "pcore.ids").replace(
-            "from pcore.encodings import position_ids", "import pcore.ids as position_ids"
-        )
-        for name, text in renamed.items()
-    }
-    assert hash_of(renamed) == hash_of(modules) == hash_sources()
-    changed = renamed["pcore.training"].replace("(step + 1) / warmup", "(step + 2) / warmup")
-    assert changed != renamed["pcore.training"]
-    assert hash_of(renamed | {"pcore.training": changed}) != hash_sources()
-
-
-def other_pythons() -> list[str]:
-    """Python 3.11 to 3.14 on the path or in pyenv, but the one that runs this."""
-    found = {}
-    for minor in range(11, 15):
-        name = f"python3.{minor}"
-        places = [shutil.which(name), *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/{name}")]
-        for place in filter(None, places):
-            works = subprocess.run([place, "-c", ""], capture_output=True).returncode == 0
-            if works and minor != sys.version_info.minor:
-                found[name] = str(place)
-    return list(found.values())
-
-
-def test_every_python_gives_the_same_hash():
-    code = "from sweeps.engine.store.sources import hash_sources; print(hash_sources())"
-    for python in other_pythons():
-        ran = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
-        assert ran.stdout.strip() == hash_sources(), f"{python}: {ran.stderr}"
 
 
 VARIED: list[dict[str, Any]] = [

@@ -2,11 +2,9 @@
 
 import pytest
 
-from pcore.config import override
-from sweeps.engine.spec import Cell, Sweep
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.views import join_launches
-from tests.support.sweeps.tiny import CONFIG, make_sweep, run
+from tests.support.sweeps.tiny import make_sweep, run
 
 
 def listed(folder) -> list[tuple[str, int]]:
@@ -56,22 +54,12 @@ def test_a_label_stands_for_its_newest_cell_and_a_cell_has_its_newest_label(
     assert {row["title"] for row in found} == {"2026-01-02"}
 
 
-def of_script(file: str) -> Sweep:
-    """A sweep whose cells a script of this name lists."""
-    code = "def cells(scale):\n    return [Cell(label='a', config=CONFIG)]"
-    space = {"Cell": Cell, "CONFIG": override(CONFIG, {"optim.num_steps": 20})}
-    exec(compile(code, f"/home/{file}", "exec"), space)
-    seeds = dict.fromkeys(("smoke", "laptop", "paper"), "1")
-    return Sweep(name="mine", title="T", claim="C", cells=space["cells"], seeds=seeds)
-
-
 def test_two_scripts_of_one_name_are_refused_with_both(tmp_path, capsys):
-    assert run(of_script("first.py"), tmp_path) == 0
-    assert run(of_script("first.py"), tmp_path, "--seeds", "1@1") == 0
-    capsys.readouterr()
-    for flag in ("--plan", "--no-report"):
-        assert run(of_script("second.py"), tmp_path, flag) == 2
-        assert (
-            "has another sweep 'mine' [smoke], made by: first.py; choose another name, or remove "
-            "it first: python -m sweeps forget mine"
-        ) in capsys.readouterr().err
+    assert run(make_sweep(one={}), tmp_path / "ours", "--seeds", "1") == 0
+    rows = Store(tmp_path / "ours").load_view("tiny", "smoke").to_pylist()
+    Store(tmp_path / "theirs").write_view([row | {"script": "first.py"} for row in rows])
+    assert run(make_sweep(one={}), tmp_path / "theirs", "--plan") == 2
+    assert (
+        "has another sweep 'tiny' [smoke], made by: first.py; choose another name, or remove "
+        "it first: python -m sweeps forget tiny"
+    ) in capsys.readouterr().err
