@@ -93,7 +93,6 @@ TOGETHER = {
     "tests/snapshots/test_snapshots.py": "snapshots",
     "tests/sweeps/launch/test_tracking.py": "mlflow",
     "tests/sweeps/executors/test_contract.py": "ray",
-    "tests/sweeps/executors/test_ray.py": "ray",
     "tests/sweeps/store/test_folder.py": "s3",
 }
 

@@ -1,5 +1,5 @@
 """The files of `cluster/` against the schemas of those who read them, and against our own rules:
-no secret in a file, nothing open without authentication.
+nothing open without authentication.
 """
 
 import copy
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.slow  # needs what only `make test-slow` installs
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "cluster"
 BIN = Path(sys.executable).parent
-LAUNCHERS = ("aws.yaml", "gcp.yaml")
+
+
 KUBERNETES = ("raycluster.yaml", "rayjob.yaml")
 KUBERAY = json.loads((ROOT / "tests/fixtures/kuberay.json").read_text())
-FILES = sorted(path for path in CLUSTER.iterdir() if path.is_file())
 
 
 def load(name: str) -> Any:
@@ -38,9 +38,11 @@ def compose() -> dict[str, Any]:
     return load("compose.yaml")
 
 
-@pytest.mark.parametrize("name", LAUNCHERS)
-def test_ray_accepts_the_launcher_configuration(name):
-    """By Ray's own schema, and again once Ray has filled in its defaults for this cloud."""
+@pytest.mark.parametrize("name", ["aws.yaml", "gcp.yaml"])
+def test_a_launcher_starts_a_ray_that_asks_for_the_token(name):
+    """Accepted by Ray's own schema, and again once Ray has filled in its defaults for this cloud;
+    the dashboard stays on loopback.
+    """
     from ray.autoscaler._private.util import prepare_config, validate_config
 
     schema = Path(sys.modules["ray"].__file__).parent / "autoscaler" / "ray-schema.json"
@@ -50,11 +52,6 @@ def test_ray_accepts_the_launcher_configuration(name):
     validate_config(filled)
     commands = " ".join(filled["setup_commands"] + filled["head_start_ray_commands"])
     assert "latest/ray" not in commands, "Ray's default commands install a nightly build"
-
-
-@pytest.mark.parametrize("name", LAUNCHERS)
-def test_machines_in_a_cloud_ask_for_the_token_and_keep_the_dashboard_on_loopback(name):
-    config = load(name)
     assert "/home/ubuntu/.ray/auth_token" in config["file_mounts"]
     for role in ("head", "worker"):
         starts = [c for c in config[f"{role}_start_ray_commands"] if "ray start" in c]
@@ -186,29 +183,3 @@ def test_the_image_has_no_secret_and_no_root():
     for name in (name for names in copied for name in names):
         assert (ROOT / name).exists()
         assert f"!{name}" in ignored
-
-
-SECRETS = {
-    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY",
-    "an AWS key": r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",
-    "a Google key": r"\bAIza[\w-]{30,}",
-    "a long random word": r"\b(?=[a-zA-Z]*\d)(?=\d*[a-zA-Z])[a-zA-Z0-9]{32,}\b",
-    "a password in an address": r"://[^/\s:@$]+:[^/\s@$<]+@",
-    "a value for a secret": r"(?i)\b\w*(password|secret|token|secret_access_key)\s*[:=]\s*['\"]?"
-    r"(?!token\b|disabled\b|/|\$|~)[a-z0-9+/]{8,}",
-}
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_file_holds_a_secret(path):
-    text = path.read_text()
-    for what, pattern in SECRETS.items():
-        assert not (found := re.search(pattern, text)), f"{what}: {found}"
-
-
-def test_files_that_the_readme_names_exist():
-    text = (CLUSTER / "README.md").read_text()
-    named = set(re.findall(r"\b(?:cluster|sweeps)/[\w.-]+", text)) - {"cluster/.env"}
-    assert {f"cluster/{name}" for name in (*LAUNCHERS, *KUBERNETES, "compose.yaml")} <= named
-    missing = [name for name in named if not (ROOT / name.rstrip(".")).exists()]
-    assert not missing

@@ -1,5 +1,5 @@
 """A Ray cluster of three nodes, each with its own address and host name: one has other own code
-than the rest, one is lost in the middle of a sweep.
+than the rest, one is lost in the middle of a sweep. Jobs are submitted to it.
 """
 
 import os
@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ from sweeps.engine.store.store import Store
 from tests.support.services.machines import Machine, machines, missing
 from tests.support.sweeps.processes import (
     BIN,
+    PYTHON,
     ROOT,
     check_complete,
     depth_ablation,
@@ -72,7 +74,7 @@ def _start_nodes(nodes: list[Machine], users: dict[str, str], private: Path) -> 
     options += ["--dashboard-host", "127.0.0.1", "--dashboard-port", DASHBOARD]
     _start(head, users, "--num-cpus", "0", *options)
     for node in nodes[1:]:
-        join = ["--address", f"{head.address}:{PORT}", "--node-ip-address", node.address]
+        join = ["--address", _address(head), "--node-ip-address", node.address]
         _start(node, users, "--num-cpus", "1", *join, first=mount if node is nodes[-1] else "true")
     _wait_for_nodes(head, users, 3)
 
@@ -119,11 +121,64 @@ def test_a_node_with_other_own_code_is_named_before_the_first_trial(cluster, tmp
     (head, *_), users = cluster
     own = ["--set", "position.encoding=mine:Mine", "--name", "own", "--only", "coupling, 1 layer"]
     own += ["--executor", "ray", "--no-mlflow", "--results", str(tmp_path / "results")]
-    address = {"RAY_ADDRESS": f"{head.address}:{PORT}"}
-    code, output = finish(start_fresh(head.command(*depth_ablation(*own)), **users | address), 300)
+    command = head.command(*depth_ablation(*own))
+    code, output = finish(start_fresh(command, **users, RAY_ADDRESS=_address(head)), 300)
     assert code != 0, output
     assert "own code differs: mine on node right is another file than here" in output
     assert not Store(tmp_path / "results").shards()
+
+
+HOG = """
+import time, ray
+
+@ray.remote(num_cpus=1)
+class Hog:
+    def hold(self):
+        return "held"
+
+ray.init(log_to_driver=False)
+hogs = [Hog.remote(), Hog.remote()]
+print(ray.get([hog.hold.remote() for hog in hogs]), flush=True)
+time.sleep(600)
+"""
+
+
+IMPATIENT = """
+from sweeps.depth_ablation import SWEEP
+from sweeps.engine.launch import progress
+from sweeps.engine.launch.cli import main
+
+progress.SILENCE = 5.0
+raise SystemExit(main(SWEEP))
+"""
+
+
+def test_a_job_that_finds_no_room_says_who_holds_it_and_goes_on_later(cluster, tmp_path):
+    """Submitted with its folder, which Ray copies to the nodes."""
+    (head, *_), users = cluster
+    hog = start_fresh(head.command(PYTHON, "-c", HOG), **users, RAY_ADDRESS=_address(head))
+    driver, lines = None, list[str]()
+    try:
+        assert any("held" in line for line in hog.stdout)
+        script = [PYTHON, "-c", IMPATIENT, *depth_ablation()[2:]]
+        driver = _submit(head, users, tmp_path, *script, options=("--working-dir", "."))
+        for line in driver.stdout:
+            lines.append(line)
+            if "no trial could be placed for" in line:
+                break
+        assert "free in the Ray cluster: 0 of 2 CPU; held by: Hog (job " in lines[-1]
+        hog.kill()
+        code, output = finish(driver, 300)
+        assert code == 0, output
+        check_complete(tmp_path, "".join(lines) + output)
+        rows = Store(tmp_path).load(record="trial", columns=["git_commit"]).to_pylist()
+        assert {row["git_commit"] for row in rows} == {"abc"}
+    finally:
+        for process in (hog, driver):
+            if process is not None:
+                process.kill()
+                process.wait()
+                process.stdout.close()
 
 
 def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
@@ -132,7 +187,8 @@ def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
     """
     (head, left, _), users = cluster
     results = tmp_path / "results"
-    submitted = _submit(head, users, results)
+    script = depth_ablation("--executor", "ray", "--no-mlflow")[1:]
+    submitted = _submit(head, users, results, *script)
     killed = _kill_raylet_at_work(left, results, submitted)
     code, output = finish(submitted, 600)
     assert code == 0, output
@@ -140,11 +196,17 @@ def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
     check_complete(results, output)
 
 
-def _submit(head: Machine, users: dict[str, str], results: Path) -> subprocess.Popen:
-    """`ray job submit` of the sweep."""
-    command = [str(BIN / "ray"), "job", "submit", "--runtime-env-json", job_environment(results)]
-    command += ["--", *depth_ablation("--executor", "ray", "--no-mlflow")[1:]]
+def _submit(
+    head: Machine, users: dict[str, str], results: Path, *script: str, options: Sequence[str] = ()
+) -> subprocess.Popen:
+    """`ray job submit` of a sweep."""
+    command = [str(BIN / "ray"), "job", "submit", *options]
+    command += ["--runtime-env-json", job_environment(results), "--", *script]
     return start_fresh(head.command(*command), **users)
+
+
+def _address(head: Machine) -> str:
+    return f"{head.address}:{PORT}"
 
 
 def _kill_raylet_at_work(node: Machine, results: Path, driver: subprocess.Popen) -> bool:

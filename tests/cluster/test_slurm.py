@@ -4,7 +4,6 @@ address and host name.
 
 import getpass
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,16 +203,3 @@ def test_a_job_out_of_time_continues_on_two_nodes_and_leaves_nothing_behind(slur
     assert {row["host"] for row in hosts} <= {"n1", "n2"}  # a quick node may have run them all
     check_no_processes(slurm)
     check_no_folders(job)
-
-
-def test_a_cancelled_job_ends_for_good(slurm, tmp_path):
-    """Without a script the cluster waits for `ray job submit`; scancel ends it."""
-    job = slurm.submit(tmp_path)
-    slurm.wait(job, "RUNNING", seconds=400)
-    wait_until(lambda: "there" in (tmp_path / "job.out").read_text(), 400, 1)
-    slurm.run("scancel", job)
-    slurm.wait(job, "CANCELLED", seconds=120)
-    check_no_processes(slurm)
-    assert slurm.state(job) == "CANCELLED"
-    for folder in Path("/tmp").glob(f"pcore-{job}-*"):  # what an epilog would remove
-        shutil.rmtree(folder)
