@@ -53,7 +53,7 @@ def replicate(
     num_threads: of the reruns; None = as stored.
     Raises ValueError if there is nothing to run again, or `into` is the store itself.
     """
-    store, target, sweep = open_store(results), Store(into), find_sweep(name)
+    store, target, sweep = open_store(results), open_store(into), find_sweep(name)
     if target.root == store.root:
         raise ValueError(f"--into {into} is the store itself: name another folder")
     runs = load_runs(store, store.load_view(sweep.name, scale).column("trial_id").to_pylist())
