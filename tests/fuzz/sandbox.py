@@ -7,32 +7,28 @@ everything before.
 import contextlib
 import io
 import os
-import resource
 import signal
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from tests.fuzz.lines import Main
+
 SECONDS = 20.0  # of computing: longer is a hang
-MEMORY = 4 * 2**30  # that a line may add
 WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
-HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"))
+TEMPORARY = f"{tempfile.gettempdir()}/t"  # names of tempfile, and the cache of torch
+HARMLESS = ("/dev/", "/proc/", str(Path.home() / ".cache"), sys.pycache_prefix or "/dev/")
 COMPUTES = (
-    "sweeps.engine.launch.scheduler.Scheduler.run",
     "sweeps.engine.executors.Executor.session",
-    "sweeps.commands.measure.write_diagnosis",
     "sweeps.engine.launch.mirror.process.Mirror",
     "sweeps.engine.launch.mirror.tracking.connect",
     "sweeps.engine.launch.launch.Follower",
     "pcore.cli.train.train_trial",
     "pcore.cli.trained.analyse_failures",
-    "pcore.diagnosis.attention.attention_weights",
     "pcore.conformance.tasks.train_tiny",
-    "analysis.figures.style.save",
     "analysis.figures.choose.draw_files",
     "analysis.report.page.make_page",
 )
@@ -46,104 +42,62 @@ class Hang(BaseException):
     """The line took too long."""
 
 
-@contextlib.contextmanager
-def nothing_computes() -> Iterator[None]:
-    """Everything of COMPUTES ends its line."""
-
-    def accept(*_: Any, **named: Any) -> None:
-        raise Accepted
-
-    with contextlib.ExitStack() as stack:
-        for name in COMPUTES:
-            stack.enter_context(patch(name, accept))
-        yield
+def _stop(*_: Any) -> None:
+    raise Hang
 
 
-def run(
-    main: Callable[[Sequence[str]], Any], words: Sequence[str], inside: Path
-) -> tuple[int | None, str]:
-    """Run a command line in a folder, below which alone it may write. The exit code (None: it would
-    compute), and what may never be ("": nothing): a traceback, no end, more than a sentence when it
-    refuses, a file written elsewhere.
-    """
-    out, err, code, written = io.StringIO(), io.StringIO(), None, list[str]()
-    redirected = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-    stdin = patch.object(sys, "stdin", io.StringIO("1+1\n"))
-    try:
-        with redirected[0], redirected[1], stdin, _watch_writes(inside, written), _limits():
-            code = main(list(words)) or 0
-    except Accepted:
-        pass
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 0
-    except Hang:
-        return None, "hang"
-    except BaseException:
-        return None, "traceback\n" + traceback.format_exc(limit=-4)
-    said = err.getvalue()
-    sentences = [one for one in said.strip().splitlines() if not one.startswith("left out: ")]
-    if "Traceback" in said + out.getvalue():
-        return code, "traceback on the screen"
-    if code == 2 and len(sentences) != 1:
-        return code, f"{len(sentences)} lines instead of a sentence: {said[-300:]}"
-    if code not in (None, 0, 1, 2, 130):
-        return code, f"exit code {code}"
-    return code, f"writes {written[0]}" if written else ""
-
-
-@contextlib.contextmanager
-def _limits() -> Iterator[None]:
-    """Raise Hang after too long, and let memory run out before that of the machine does."""
-
-    def stop(*_: Any) -> None:
-        raise Hang
-
-    old = signal.signal(signal.SIGPROF, stop)
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, hard))
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, old)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-_watched: list[tuple[Path, list[str]]] = []
-
-
-@contextlib.contextmanager
-def _watch_writes(inside: Path, written: list[str]) -> Iterator[None]:
-    """Names of files that Python writes, makes or removes outside a folder."""
-    _watched.append((inside.resolve(), written))
-    try:
-        yield
-    finally:
-        _watched.pop()
+_written = list[str]()  # names of files that Python wrote, made or removed
 
 
 def _note(event: str, arguments: tuple[Any, ...]) -> None:
     """Called at every audited event of the interpreter (PEP 578)."""
-    if not _watched or (event != "open" and event not in WRITES):
+    opens = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    if not (opens or event in WRITES) or isinstance(arguments[0], int):
         return
-    name, mode, flags = (*arguments, None, None)[:3]
-    opens = (
-        set(str(mode or "")) & set("wax+"),
-        (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT),
-    )
-    if not isinstance(name, str | bytes | os.PathLike) or (event == "open" and not any(opens)):
-        return
-    path = os.path.abspath(os.fsdecode(name))
-    inside, written = _watched[-1]
+    path = os.fsdecode(arguments[0])
     if os.path.basename(path).startswith((".probe-", "probe-")):
         return  # `merge` asks whether the folder that it was given can be written
-    if "__pycache__" in path or path.startswith(sys.pycache_prefix or "\0"):
-        return  # Python keeps what it compiled
-    own = f"{tempfile.gettempdir()}/tmp"
-    if not path.startswith((str(inside), own, *HARMLESS)):
-        written.append(path)
+    _written.append(path)
 
 
 sys.addaudithook(_note)
+
+
+def nothing_computes() -> contextlib.ExitStack:
+    """Everything of COMPUTES ends its line."""
+    stack = contextlib.ExitStack()
+    for name in COMPUTES:
+        stack.enter_context(patch(name, side_effect=Accepted))
+    return stack
+
+
+def refuses(main: Main, words: Sequence[str], inside: Path) -> bool:
+    """Run a command line in a folder, below which alone it may write; whether it was refused. Fails
+    at what may never be: a traceback, no end, more than a sentence, a file written elsewhere.
+    """
+    out, err, code = io.StringIO(), io.StringIO(), None
+    redirected = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+    _written.clear()
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        with redirected[0], redirected[1], patch.object(sys, "stdin", io.StringIO("1+1\n")):
+            code = main(list(words))
+    except Accepted:
+        pass
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException as error:
+        raise AssertionError(f"{words} ends in {type(error).__name__}") from error
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    said = err.getvalue()
+    sentences = [one for one in said.strip().splitlines() if not one.startswith("left out: ")]
+    allowed = (str(inside.resolve()), TEMPORARY, *HARMLESS)
+    paths = map(os.path.abspath, _written)
+    foreign = [path for path in paths if not path.startswith(allowed) and "__pycache__" not in path]
+    assert "Traceback" not in said + out.getvalue(), f"{words} prints a traceback: {said}"
+    assert code != 2 or len(sentences) == 1, f"{words} says no sentence: {said}"
+    assert code in (None, 0, 1, 2, 130), f"{words} ends with {code}"
+    assert not foreign, f"{words} writes {foreign}"
+    return code == 2

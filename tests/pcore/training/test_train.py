@@ -43,7 +43,8 @@ def test_a_state_of_another_trial_or_a_damaged_file_is_no_state(tiny_config):
     assert unpack_state(whole, override(tiny_config, {"seed": 1})) is None
     written_by_others = io.BytesIO()
     torch.save(torch.load(io.BytesIO(whole)), written_by_others)
-    for data in (b"", whole[:-100], whole[100:], written_by_others.getvalue()):
+    flipped = whole[:-50] + bytes([whole[-50] ^ 1]) + whole[-49:]
+    for data in (b"", whole[:-100], whole[100:], flipped, written_by_others.getvalue()):
         assert unpack_state(data, tiny_config) is None
 
 
