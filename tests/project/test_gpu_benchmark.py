@@ -23,18 +23,17 @@ def quick(monkeypatch):
 
 def test_every_way_to_train_is_measured(tiny_config, capsys):
     config = override(tiny_config, {"eval.checkpoints": "last,best"})
-    minutes = gpu.measure_headline(config, "cpu", num_steps=2)
-    assert minutes > 0
+    assert gpu.measure_headline(config, "cpu", num_steps=2)
     told = capsys.readouterr().out
-    for name in ("fp32 plain", "bf16 plain", "bf16 compiled", "bf16 compiled, CUDA graphs"):
+    for name in gpu.WAYS:
         assert f"{name}: training" in told
     assert "headline run: 4 checks of candidates" in told
-    assert training.MODES["cuda"] == "reduce-overhead", "what was tried is put back"
 
 
-def test_curves_are_those_of_the_same_data(tiny_config):
-    found = gpu.compare_curves(tiny_config, "cpu", num_steps=8)
-    assert 0 < found < 0.1
+def test_curves_are_those_of_the_same_data(tiny_config, monkeypatch):
+    assert gpu.compare_curves(tiny_config, "cpu", num_steps=8)
+    monkeypatch.setattr(gpu, "LOSS_DIFFERENCE", 0.0)
+    assert not gpu.compare_curves(tiny_config, "cpu", num_steps=8), "those of bf16 are others"
 
 
 def test_it_imports_neither_ray_nor_mlflow_nor_pytest():
