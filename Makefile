@@ -52,8 +52,7 @@ test-long: .venv/services  ## both of these at once: many services are waited fo
 SMOKE = tests/snapshots tests/pcore/cli tests/pcore/test_config.py tests/sweeps/store/test_sources.py
 test-second: .venv/second/installed  ## a sweep and the tests that a Python can break, with another one and an older torch
 	results=$$(mktemp -d) && .venv/second/bin/python sweeps/quickstart.py --scale smoke --results $$results && rm -r $$results
-	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile -p no:cacheprovider $(SMOKE) \
-	  --deselect tests/project/test_package.py::test_torch_is_locked_apart_from_its_hash
+	.venv/second/bin/python -m pytest -n $(WORKERS) --no-loadscope-reorder --dist loadfile -p no:cacheprovider $(SMOKE)
 
 bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

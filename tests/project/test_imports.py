@@ -2,11 +2,10 @@
 
 `LAYERS` lists the parts (folders and single modules) of each package from the lowest layer up; a
 part may import those of its own and lower layers, without a circle. Each framework is imported by
-one or two files. `pytest -s` prints every dependency.
+one or two files.
 """
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,9 +90,9 @@ def is_script(file: Path) -> bool:
     return file.parent == ROOT / "sweeps" and file.read_text().startswith("#!")
 
 
-def dependencies(package: str) -> Counter[tuple[str, str]]:
-    """(part, part that it imports from) of a package, with the number of imports."""
-    found: Counter[tuple[str, str]] = Counter()
+def dependencies(package: str) -> set[tuple[str, str]]:
+    """(part, part that it imports from) of a package."""
+    found = set[tuple[str, str]]()
     depth = package.count(".") + 1
     for file in sources(package):
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -104,7 +103,7 @@ def dependencies(package: str) -> Counter[tuple[str, str]]:
             if name in OF_PACKAGES or not name.startswith(f"{package}."):
                 continue
             if target[depth] != parts[depth]:
-                found[parts[depth], target[depth]] += 1
+                found.add((parts[depth], target[depth]))
     return found
 
 
@@ -112,8 +111,6 @@ def dependencies(package: str) -> Counter[tuple[str, str]]:
 def test_parts_use_lower_layers_only(package):
     found = dependencies(package)
     layer = {part: number for number, parts in enumerate(LAYERS[package]) for part in parts}
-    for (part, target), count in sorted(found.items()):
-        print(f"{package}: {part} -> {target} ({count})")
     upward = [(a, b) for a, b in found if layer[b] > layer[a]]
     assert not upward
     assert not [(a, b) for a, b in found if layer[a] == layer[b] and (b, a) in found], "a circle"

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.tiny_config import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,6 +15,7 @@ LIBRARIES = ("ray", "mlflow", "optuna", "pandas", "scipy", "matplotlib", "seabor
 LIBRARIES += ("sqlalchemy",)
 ABSENT = """
 import sys
+from importlib.util import find_spec
 absent = {absent!r}
 class Without:
     def __init__(self, finder):
@@ -28,6 +27,7 @@ class Without:
     def __getattr__(self, name):
         return getattr(self.finder, name)
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+assert not any(map(find_spec, absent))
 """
 TRAIN = """
 from importlib import import_module
@@ -49,50 +49,23 @@ sys.exit(main(["run", "max_position_ablation", *flags.split()]))
 """
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory):
-    """The code of the three packages as somebody would copy it onto a machine."""
-    folder = tmp_path_factory.mktemp("copied")
-    for package in ("pcore", "sweeps", "analysis"):
-        shutil.copytree(ROOT / package, folder / package)
-    return folder
-
-
-def run(folder: Path, absent: tuple[str, ...], code: str) -> str:
-    """What a program prints there; any import of an absent library fails."""
+def test_pcore_trains_alone_and_a_sweep_runs_inline_without_what_only_others_need(tmp_path):
+    """In one process, which trains first, and runs a sweep when it has more libraries."""
+    for package in ("pcore", "sweeps", "analysis"):  # as somebody would copy it onto a machine
+        shutil.copytree(ROOT / package, tmp_path / package)
+    absent = {*LIBRARIES, "pyarrow", "beartype", "sweeps", "analysis"}
+    code = TRAIN.format(tiny=TINY) + SWEEP.format(libraries=set(LIBRARIES))
     done = subprocess.run(
-        [sys.executable, "-c", ABSENT.format(absent=set(absent)) + code],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-c", ABSENT.format(absent=absent) + code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def printed(copied):
-    """What one process prints that trains first, and runs a sweep when it has more libraries."""
-    absent = (*LIBRARIES, "pyarrow", "beartype", "sweeps", "analysis")
-    code = TRAIN.format(tiny=TINY) + SWEEP.format(libraries=set(LIBRARIES))
-    return run(copied, absent, code)
-
-
-def test_pcore_trains_with_torch_numpy_and_jaxtyping_alone(copied, printed):
-    file, step, examples = printed.splitlines()[0].split()
-    assert Path(file).is_relative_to(copied)
+    file, step, examples = done.stdout.splitlines()[0].split()
+    assert Path(file).is_relative_to(tmp_path)
     assert (int(step), int(examples)) == (12, 5 * 32)
-
-
-def test_a_sweep_runs_inline_without_ray_mlflow_pandas_and_git(copied, printed):
-    assert "0 failed" in printed
-    shards = list((copied / "results" / "trials").rglob("*-ok-*.parquet"))
-    assert len(shards) == 2
-
-
-@pytest.mark.parametrize("library", ["ray", "torch"])
-def test_an_absent_library_is_absent(copied, library):
-    with pytest.raises(AssertionError, match=f"No module named '{library}'"):
-        run(copied, (library,), f"import {library}")
+    assert "0 failed" in done.stdout
+    assert len(list((tmp_path / "results" / "trials").rglob("*-ok-*.parquet"))) == 2

@@ -15,11 +15,9 @@ import pytest
 
 from analysis.rows import read_rows
 from pcore.cli.own_code import read_template, write_template
-from sweeps import depth_ablation
 from sweeps.commands.catalogue import find_sweep
 from sweeps.commands.files import verify_store
 from sweeps.engine.launch.cli import main as run_script
-from sweeps.engine.plan import count_states, make_plan
 from sweeps.engine.store.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -45,9 +43,10 @@ def own_code(tmp_path, monkeypatch):
     return tmp_path
 
 
-def pcore(folder: Path, command: str, *more: str) -> str:
-    run = [sys.executable, "-m", "pcore", *shlex.split(command, comments=True)[1:], *more]
-    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=120)
+def run(folder: Path, *words: str) -> str:
+    """What Python prints there."""
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -56,19 +55,18 @@ def pcore(folder: Path, command: str, *more: str) -> str:
 @pytest.mark.parametrize("name", TEMPLATES.values())
 def test_the_worked_examples_pass_their_checks_and_train(own_code, name):
     lines = [line.strip() for line in GUIDES.splitlines() if name in line]
-    commands = ("pcore check-", "pcore train ", "python sweeps/", "python -m sweeps run ")
-    check, train = (line for line in lines if line.startswith(commands))
-    assert " checks passed" in pcore(own_code, check)
-    if train.startswith("pcore "):
-        assert "exact match" in pcore(own_code, train, "--optim.num_steps", "20").lower()
+    starts = ("pcore check-", "pcore train ", "python sweeps/", "python -m sweeps run ")
+    commands = (shlex.split(line, comments=True) for line in lines if line.startswith(starts))
+    check, (program, *words) = commands
+    assert " checks passed" in run(own_code, "-m", *check)
+    if program == "pcore":
+        printed = run(own_code, "-m", program, *words, "--optim.num_steps", "20")
+        assert "exact match" in printed.lower()
         return
-    words = shlex.split(train, comments=True)[1:]
     script, *flags = words if words[0] != "-m" else [f"sweeps/{words[3]}.py", *words[4:]]
-    run = [sys.executable, str(ROOT / script), *flags]
-    done = subprocess.run(run, cwd=own_code, capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed = run(own_code, str(ROOT / script), *flags)
     label = flags[flags.index("--add") + 1].partition("=")[0] if "--add" in flags else name
-    rows = [line for line in done.stdout.splitlines() if re.search(r"  \d+/\d+  ", line)]
+    rows = [line for line in printed.splitlines() if re.search(r"  \d+/\d+  ", line)]
     assert [row for row in rows if label in row], rows
 
 
@@ -81,40 +79,29 @@ def test_the_guides_show_what_new_writes(kind):
     assert TEMPLATES[kind].endswith(f":{class_name}")
 
 
-def test_the_example_sweep_is_planned_with_an_own_encoding(own_code, tmp_path, monkeypatch):
+def test_the_example_sweep_runs_code_that_is_all_its_own_once(own_code, monkeypatch, capsys):
+    """Encoding, task, attention and mixer of the guides; their rows are kept and found again."""
     monkeypatch.syspath_prepend(str(own_code))
-    plan = make_plan(find_sweep("my_sweep.py"), "smoke", None, Store(tmp_path), priced=False)
-    assert count_states(plan) == "3 trials, 0 finished, 3 to run"
-    assert plan.trials[-1].trial.config.position.encoding == "my_encodings:Distance"
-
-
-@pytest.mark.parametrize(
-    "own",
-    [
-        "position.encoding=my_encodings:Distance",
-        "task.name=my_tasks:Base7",
-        "model.attention=my_attention:Temperature",
-        "model.mixer=my_mixers:Mean,attention",
-    ],
-)
-def test_rows_of_own_code_are_kept_and_not_run_again(own_code, own, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(own_code))
-    cell = ["--only", "NoPE, 2 layers", "--seeds", "1", "--scale", "smoke", "--set", own]
-    quiet = ["--executor", "inline", "--no-mlflow", "--no-report", "--results", "results"]
-    quiet += ["--name", "mine"]
+    words = ["--only", "own", "--seeds", "1", "--scale", "smoke", "--name", "mine"]
+    words += ["--set", "task.name=my_tasks:Base7", "--set", "model.num_layers=2"]
+    words += ["--set", "model.attention=my_attention:Temperature"]
+    words += ["--set", "model.mixer=my_mixers:Mean,attention"]
+    words += ["--executor", "inline", "--no-mlflow", "--no-report", "--results", "results"]
     for to_run in ("1 to run", "0 to run"):
-        assert run_script(depth_ablation.SWEEP, [*cell, *quiet]) == 0
+        assert run_script(find_sweep("my_sweep.py"), words) == 0
         assert to_run in capsys.readouterr().out
+    (row,) = Store("results").load(record="trial").to_pylist()
+    assert row["position.encoding"] == "my_encodings:Distance"
     assert verify_store("results", repair=False) == 0
 
 
-def test_the_lines_that_read_rows_print_a_median_per_cell_and_length():
+def test_the_lines_that_read_rows_print_a_median_per_cell_and_length(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
     page = (ROOT / "docs" / "running.md").read_text()
     start = page.index("    from analysis.rows import read_rows")
     code = textwrap.dedent(page[start : page.index("\n\n", start)])
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "coupling, 2 layers" in done.stdout
+    exec(code, {})
+    assert "coupling, 2 layers" in capsys.readouterr().out
 
 
 @pytest.mark.slow  # needs what only `make test-slow` installs
