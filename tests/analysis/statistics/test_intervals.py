@@ -54,14 +54,6 @@ def test_from_six_runs_on_95_percent_are_covered_and_the_next_rank_would_cover_l
     assert num_runs < 6 or ends == (pytest.approx(low), pytest.approx(high))
 
 
-@pytest.mark.parametrize("num_runs", [3, 5, 7, 10])
-def test_coverage_is_as_said_whatever_the_distribution(num_runs: int):
-    """Of a skewed distribution, whose mean is far from its median."""
-    studies = np.random.default_rng(1).exponential(size=(num_runs, NUM_STUDIES))
-    found = share_covered(studies, np.log(2), diagonal(num_runs))
-    assert found == pytest.approx(cover(num_runs).coverage, abs=0.01)
-
-
 def draw_crosses(shape: tuple[int, int], shares: tuple[float, float, float]) -> np.ndarray:
     """Studies in columns: an increasing function of seed + data seed + rest; its median is 1."""
     rng = np.random.default_rng(2)
@@ -93,17 +85,12 @@ def test_coverage_of_shared_seeds_is_as_said(shape: tuple[int, int], part: str):
     ("seeds", "design"),
     [
         (CROSS, ((0, 1, 2, 3),) * 2),
-        (CROSS[::-1], ((0, 1, 2, 3),) * 2),
         (CROSS[:-1], ((0, 1, 2), (0, 1, 2, 3))),  # a run is missing
         (CROSS[1:4] + CROSS[5:], ((0, 1, 2, 3), (1, 3))),
         ([(7, 1), (7, 3), (9, 1), (9, 3)], ((0, 1), (0, 1))),
         ([(7, 1), (8, 1), (9, 3)], ((0, 1), (2,))),
         ([(i, i) for i in range(6)], None),
         ([(i, 0) for i in range(6)], None),  # the median with this data seed
-        ([(0, i) for i in range(6)], None),
-        ([(0, 0)], None),
-        ([], None),
-        (None, None),
     ],
 )
 def test_which_seeds_are_shared(seeds, design):

@@ -6,12 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.figures.bars import plot_failures
-from analysis.load import RUN, load_sweep, no_mechanism
+from analysis.load import RUN, no_mechanism
 from analysis.statistics.mechanism import cause_strengths, pattern_masses
-from sweeps.engine.store import mechanisms
-from sweeps.engine.store.store import Store
-from tests.support.rows.example_store import build_store, example
+from tests.support.rows.example_store import example
 
 COUPLED, NOPE = "coupling, 1 layer", "NoPE, 3 layers"
 
@@ -65,26 +62,3 @@ def test_strengths_are_weighted_by_failures_then_medians_and_unnamed_causes_coun
     assert found["position ID"].iloc[0] == pytest.approx(0.8 * 30 / 120)
     assert found["start of counting"].iloc[0] == pytest.approx(0.4 * 90 / 120)
     assert "early stop" not in found  # a kind of failure: the bars show it
-
-
-def test_causes_stand_below_their_bar_the_strongest_first():
-    rows = [(COUPLED, 0, failures(12, 10)), (COUPLED, 0, cause(12, "place", 0.25))]
-    rows += [(COUPLED, 0, cause(12, name, x)) for name, x in (("start", 0.5), ("position ID", 0.3))]
-    rows += [(COUPLED, 0, cause(12, "significance", 0.2))]  # the fourth
-    rows += [(NOPE, 0, failures(12, 10)), (NOPE, 0, cause(12, "place", 0.004))]
-    rows += [("APE, 3 layers", 0, failures(12, 0))]
-    (axes,) = plot_failures(with_rows(example(), rows)).axes
-    texts = [text.get_text() for text in axes.texts if text.get_text().strip()]
-    below = "start of counting 50, position ID 30, place in answer 25"
-    assert [text for text in texts if text.strip()[0].isalpha()] == [below]
-
-
-def test_rows_of_the_store_come_with_their_run(tmp_path):
-    build_store(tmp_path)
-    store = Store(tmp_path)
-    name = load_sweep(tmp_path, "depth_ablation", "laptop").trials["trial_id"].iloc[0]
-    mechanisms.write(store.folder, name, [head("next", 0.4), head("same", 0.4)])
-    results = load_sweep(tmp_path, "depth_ablation", "laptop")
-    assert len(results.mechanism) == 2
-    assert set(results.mechanism.columns) == {*RUN, *mechanisms.COLUMNS}
-    assert len(pattern_masses(results)) == 1
