@@ -68,28 +68,23 @@ def test_each_pattern_stands_below_the_head_that_is_like_it(one_layer):
             assert np.ma.allclose(drawn[above][1], drawn[below][1])
 
 
-def test_a_model_without_coupled_ids_gets_its_heads_alone(tiny_config):
-    config = override(tiny_config, {"position.encoding": "none"})
-    figure = plot_attention(average_attention(make_model(config), config, 3, 20))
-    titles = [title for title, _, _ in panels(figure)]
-    assert titles == [f"layer {a}, head {b}" for a in (1, 2) for b in (1, 2)]
-    assert "the construction predicts nothing" in figure.get_supxlabel().replace("\n", " ")
-
-
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("changes", "said", "title"),
     [
-        ("addition", "a, b: operands, c: sum; 1: ones digit; sig.: significance; $: BOS"),
-        ("multiplication", "a, b: operands, c: product; 1: ones digit; sig.: significance"),
-        ("copy", "a: query, b: response; 1: first symbol; $: BOS"),
+        (
+            {"task.name": "multiplication"},
+            "a, b: operands, c: product; 1: ones digit",
+            " sig. + BOS",
+        ),
+        ({"task.name": "copy"}, "a: query, b: response; 1: first symbol; $: BOS", " ID + BOS"),
+        ({"position.encoding": "none"}, "the construction predicts nothing", "head"),
     ],
 )
-def test_letters_and_places_are_those_of_the_task(one_layer, task, said):
-    config = override(one_layer, {"task.name": task})
+def test_letters_places_and_panels_are_those_of_the_task(one_layer, changes, said, title):
+    config = override(one_layer, changes)
     figure = plot_attention(average_attention(make_model(config), config, 3, 5))
     assert said in figure.get_supxlabel().replace("\n", " ")
-    unit = "ID" if task == "copy" else "sig."
-    assert all(f" {unit} + BOS" in title for title, _, _ in panels(figure))
+    assert all(title in found for found, _, _ in panels(figure))
 
 
 def test_labels_never_touch_and_symbols_come_first():
@@ -109,7 +104,5 @@ def test_the_command_draws_a_checkpoint_and_refuses_what_is_none(one_layer, tmp_
         drawn = tmp_path / f"m-attention-3.{kind}"
         assert drawn.stat().st_size > 5000
         assert drawn.name in capsys.readouterr().out or kind != "png"
-    assert main(["attention", str(tmp_path / "no.pt")]) == 2
-    assert "no checkpoint at" in capsys.readouterr().err
     assert main(["attention", str(file), "--length", "19"]) == 2
     assert "max_position=20 is below 21" in capsys.readouterr().err

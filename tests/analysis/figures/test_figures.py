@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -70,7 +71,7 @@ def with_failures(results: Results, shares: dict[str, float]) -> Results:
     return dataclasses.replace(results, evaluation=rows.assign(num_missed_stop=0))
 
 
-@pytest.mark.parametrize("num_seeds", [3, 8])
+@pytest.mark.parametrize("num_seeds", [3, 6])
 def test_lines_are_the_medians_and_bands_the_intervals_of_the_tables(num_seeds: int):
     results = example(complete=True, num_seeds=num_seeds)
     figure = curves.plot_lengths(results)
@@ -142,13 +143,6 @@ def test_losses_mark_where_a_run_diverged_and_are_drawn_if_a_run_reported_twice(
     assert "losses" not in names_of(choose_figures(dataclasses.replace(example(), reports=once)))
 
 
-def test_a_map_prints_what_the_table_prints_as_short_as_it_may():
-    shares = (1, 0.9999, 0.998, 0.99, 0.984, 0.5, 0.001, 0, np.nan)
-    assert [maps.percent_text(share) for share in shares] == (
-        ["100", "99.9", "99.8", "99.0", "98", "50", "<1", "0", ""]
-    )
-
-
 def test_bars_are_drawn_where_several_runs_show_something(tmp_path: Path):
     """A cell that fails in one of a hundred; the patterns of two cells."""
     alone = build_sweep(tmp_path, cells_named("a", "b"), num_seeds=1)
@@ -182,26 +176,32 @@ def shown_texts(figure: Figure) -> Iterator[Text]:
 
 
 def all_figures() -> Iterator[tuple[Results, str, Figure]]:
-    """Every kind of figure, with its name."""
-    sweeps = ("scratchpad_addition", "packing_ablation", "rope_ablation")
-    made = [load_sweep(PUBLISHED, sweep, "laptop") for sweep in sweeps]
+    """Every kind of figure, with its name: the first two of each."""
     failing = with_failures(example(), {"NoPE, 3 layers": 0.3})
-    made += [with_heads(failing, dict.fromkeys(list(CELLS)[:2], 0.5))]
+    failing = with_heads(failing, dict.fromkeys(list(CELLS)[:2], 0.5))
+    made, count = [dataclasses.replace(failing, scale="smoke")], Counter[str]()
+    sweeps = ("scratchpad_addition", "packing_ablation", "rope_ablation")
+    made += [load_sweep(PUBLISHED, sweep, "laptop") for sweep in sweeps]
     for results in made:
-        yield from ((results, one.name, one.draw()) for one in choose_figures(results))
+        for one in choose_figures(results):
+            count[one.name] += 1
+            if count[one.name] <= 2:
+                yield results, one.name, one.draw()
 
 
 def test_every_figure_says_where_it_is_from_and_no_text_lies_on_another_or_outside():
-    seen = set[str]()
+    seen, before = set[str](), dict(matplotlib.rcParams)
     for results, name, figure in all_figures():
         seen.add(name)
         tasks = ", ".join(results.trials["task.name"].dropna().unique())
         said = f"{tasks}, sweep {results.sweep}, {results.scale} scale; "
         assert print_of(figure).startswith(said)
-        style.render(figure, ("png",))
+        smoke = [text.get_text() for text in figure.texts].count(captions.SMOKE)
+        assert smoke == (results.scale == "smoke")
+        style.render(figure, ())  # laid out, for no file
         page = figure.bbox.padded(1)
-        texts = [text for text in shown_texts(figure) if text.get_text().strip()]
-        boxes = [(text.get_window_extent(), text) for text in texts if text.get_visible()]
+        texts = [t for t in shown_texts(figure) if t.get_visible() and t.get_text().strip()]
+        boxes = [(text.get_window_extent(), text) for text in texts]
         for box, text in boxes:
             assert page.contains(box.x0, box.y0), (name, text)
             assert page.contains(box.x1, box.y1), (name, text)
@@ -210,13 +210,8 @@ def test_every_figure_says_where_it_is_from_and_no_text_lies_on_another_or_outsi
             turned = first.get_rotation() % 90 or second.get_rotation() % 90
             assert turned or not a.overlaps(b), (name, first, second)
     assert seen == {"lengths", "map", "cells", "grid", "failures", "patterns", "losses"}
-
-
-def test_smoke_scale_is_marked_across_every_figure():
-    for scale, count in (("laptop", 0), ("smoke", 1)):
-        for chosen in choose_figures(dataclasses.replace(example(), scale=scale)):
-            found = [text.get_text() for text in chosen.draw().texts]
-            assert found.count(captions.SMOKE) == count
+    assert dict(matplotlib.rcParams) == before, "nothing global changes"
+    assert not sys.modules["matplotlib.pyplot"].get_fignums()
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
@@ -226,12 +221,7 @@ def test_labels_of_any_signs_are_drawn_as_they_are(tmp_path: Path):
     figures = [chosen.draw() for chosen in choose_figures(results)]
     figures += [maps.plot_cells(results)]
     for figure in figures:
-        root = ElementTree.fromstring(style.render(figure, ("svg",))["svg"])
+        file = style.render(figure, ("svg",))["svg"]
+        assert style.render(figure, ("svg",))["svg"] == file, "the same bytes"
+        root = ElementTree.fromstring(file)
         assert {"$d_{ff}^$=64"} <= set(root.itertext()) or figure is figures[1]
-
-
-def test_nothing_global_changes():
-    before = dict(matplotlib.rcParams)
-    style.render(curves.plot_lengths(example()))
-    assert dict(matplotlib.rcParams) == before
-    assert not sys.modules["matplotlib.pyplot"].get_fignums()
