@@ -7,25 +7,19 @@ from functools import lru_cache
 import pytest
 
 from analysis.findings import Numbers
-from analysis.load import Results, load_sweep, relabel
+from analysis.load import load_sweep, relabel
 from analysis.settings import (
-    OWN,
     Line,
     compare,
-    compare_settings,
-    find_arm,
     load_published,
-    matching,
     seed_layout,
     settings_table,
-    short_name,
     unexplained,
 )
 from analysis.tables.render import render_markdown, render_text
-from pcore.config import SEEDS, TrialConfig, flatten, override
-from pcore.tasks import TASKS
+from pcore.config import SEEDS, flatten
 from sweeps.commands.catalogue import find_sweep, sweep_names
-from sweeps.engine.spec import Cell, parse_seeds
+from sweeps.engine.spec import Cell
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
 from tests.support.rows.example_store import make_evaluation, view_rows, write_trial
@@ -86,76 +80,18 @@ def test_no_field_of_any_cell_can_change_without_being_found(sweep):
     assert set(missed) == unused
 
 
-def test_no_pattern_no_value_of_ours_and_no_reason_is_stale():
-    published = load_published()
-    patterns, reasons, stated = set(), set(), set()
-    for sweep in OF_PAPERS:
-        for line in compare_sweep(sweep):
-            arm = find_arm(published, sweep, line.cell)
-            index = published["arms"].index(arm)
-            patterns |= {(index, pattern) for pattern in matching(arm["cells"], line.cell)}
-            if line.differs:
-                reasons.add((index, line.field))
-                stated |= {
-                    (index, pattern, line.field)
-                    for pattern in matching(arm["ours"], line.cell)
-                    if arm["ours"][pattern].get(line.field) == line.ours
-                }
-    for i, arm in enumerate(published["arms"]):
-        assert {pattern for index, pattern in patterns if index == i} == set(arm["cells"])
-        given = {name for index, name in reasons if index == i} - set(published["why"])
-        assert given == set(arm["why"])
-        ours = {(pattern, name) for pattern, values in arm["ours"].items() for name in values}
-        assert {(pattern, name) for index, pattern, name in stated if index == i} == ours
-    assert {*published["why"], *published["ours"]} <= {name for _, name in reasons}
-
-
-def test_the_file_names_fields_of_configurations_only():
-    published = load_published()
-    fields = {*OWN, "tested_every", "runs", "source"} | {
-        short_name(name)
-        for task in TASKS
-        for name in flatten(override(TrialConfig(), {"task.name": task}))
-    }
-    values = [*published["rows"].values(), published["ours"], published["why"]]
-    for arm in published["arms"]:
-        values += [arm["why"], *arm["cells"].values(), *arm["ours"].values()]
-    assert {name for each in values for name in each} <= fields
-
-
-@pytest.mark.parametrize("seeds", ["1", "4", "2x2", "8x1", "4x2,1@9"])
-def test_other_layouts_of_seeds_are_found(seeds):
-    (cell, _), layout = paper_cells("depth_ablation")[0], seed_layout(parse_seeds(seeds))
-    assert layout == {"4x2,1@9": "9 pairs, no full grid"}.get(seeds, seeds)
-    lines = compare(load_published(), "depth_ablation", cell.label, flatten(cell.config), layout)
-    (line,) = unexplained(lines)
-    assert (line.field, line.published, line.ours) == ("runs", "4x2", layout)
-
-
-@pytest.fixture
-def stored(tmp_path):
-    """Minesweeper at paper scale, one run of each cell."""
+def test_the_table_shows_differences_with_their_reasons_at_paper_scale(tmp_path):
+    """Of minesweeper, with one run of each cell."""
     cells = {cell.label: [cell.config] for cell, _ in paper_cells("minesweeper")}
     for (config,) in cells.values():
         write_trial(Store(tmp_path), config, evaluations=make_evaluation(9.0, 1.0, 0))
     Store(tmp_path).write_view(view_rows(cells, sweep="minesweeper", scale="paper"))
-    return load_sweep(tmp_path, "minesweeper", "paper")
-
-
-def test_rows_of_the_store_compare_as_the_script_does(stored):
-    sides = [
-        {(line.cell, line.field): line.ours for line in lines if line.field != "runs"}
-        for lines in (compare_settings(stored), compare_sweep("minesweeper"))
-    ]
-    assert sides[0] == sides[1]
-
-
-def test_the_table_shows_differences_with_their_reasons_at_paper_scale(stored):
+    stored = load_sweep(tmp_path, "minesweeper", "paper")
     table = settings_table(stored)
     shown = {row[1].text: [entry.text for entry in row] for row in table.rows}
     assert shown["tested_to"][:4] == ["all", "tested_to", "15", "14"]
     assert "counting starts at 1" in shown["tested_to"][4]
-    assert shown["runs"][4] == "NO REASON GIVEN"  # one run of each cell was stored
+    assert shown["runs"][4] == "NO REASON GIVEN"
     assert "batch_size" not in shown
     assert "batch 800" in table.notes[1]
     assert "15 rows hold boards" in render_markdown(table)
@@ -167,27 +103,21 @@ def test_the_table_shows_differences_with_their_reasons_at_paper_scale(stored):
 # The guard of verdicts ----------------------------------------------------------------------------
 
 
-@lru_cache
-def rope_rows() -> Results:
-    """Rows of the sweep on RoPE at paper scale, all wrong answers."""
-    return make_world("rope_ablation", lambda *_: 0.0)
-
-
-def with_settings(results: Results, **changes: object) -> Results:
-    """The same rows, of trials whose stored configurations have these changes."""
-    texts = [json.dumps(json.loads(text) | changes) for text in results.trials["config_json"]]
-    return dataclasses.replace(results, trials=results.trials.assign(config_json=texts))
-
-
 def test_rows_are_judged_with_the_settings_of_the_script_alone():
-    Numbers(rope_rows()).check(rope_rows().cells)
-    Numbers(with_settings(rope_rows(), **{"eval.num_examples": 5000})).check(rope_rows().cells)
+    rows = make_world("rope_ablation", lambda *_: 0.0)
+
+    def check(**changes: object) -> None:
+        """The same rows, of trials whose stored configurations have these changes."""
+        texts = [json.dumps(json.loads(text) | changes) for text in rows.trials["config_json"]]
+        changed = dataclasses.replace(rows, trials=rows.trials.assign(config_json=texts))
+        Numbers(changed).check(rows.cells)
+
+    check()
+    check(**{"eval.num_examples": 5000})
     with pytest.raises(ValueError, match="does not have the published settings: num_heads 4"):
-        Numbers(with_settings(rope_rows(), **{"model.num_heads": 4})).check(rope_rows().cells)
-    names = {
-        cell: {"coupled RoPE, not scaled": "new"}.get(cell, cell) for cell in rope_rows().cells
-    }
-    renamed = relabel(rope_rows(), names)
+        check(**{"model.num_heads": 4})
+    names = {cell: {"coupled RoPE, not scaled": "new"}.get(cell, cell) for cell in rows.cells}
+    renamed = relabel(rows, names)
     with pytest.raises(ValueError, match="'new' does not have the published settings: cell"):
         Numbers(renamed).check(["new"])
     Numbers(renamed).check(["RoPE, not scaled"])

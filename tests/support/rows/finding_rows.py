@@ -15,7 +15,6 @@ from analysis.load import RUN, Results
 from pcore.config import TrialConfig, flatten, override, trial_id
 from pcore.evaluation import evaluation_lengths
 from sweeps.commands.catalogue import find_sweep
-from sweeps.engine.spec import Scale
 
 NUM_EXAMPLES = 1000
 TRAINED = range(1, 9)
@@ -91,28 +90,23 @@ def as_results(
     )
 
 
-def make_world(
-    sweep: str,
-    share: Callable[[str, int, int | None, bool], float],
-    scale: Scale = "paper",
-    num_runs: int = 4,
-) -> Results:
-    """A whole sweep with its own cells and lengths. share: exact match of a cell at a length and a
-    second length; the last argument says whether that length was trained."""
+def make_world(sweep: str, share: Callable[[str, int, int | None, bool], float]) -> Results:
+    """A whole sweep at paper scale with its own cells and lengths, of second ones a few. share:
+    exact match of a cell at a length and a second length; the last argument says whether that
+    length was trained."""
     rows, configs = [], {}
-    for order, cell in enumerate(find_sweep(sweep).cells(scale)):
+    for order, cell in enumerate(find_sweep(sweep).cells("paper")):
         config = configs[cell.label] = cell.config
         for name, lengths in evaluation_lengths(config).items():
-            step = 5 if scale == "paper" else 1  # a grid that is quick
-            seconds = [n for n in config.eval.second_lengths if n % step == 0]
+            seconds = [n for n in config.eval.second_lengths if n in (5, 10, 15, 20, 30)]
             pairs = itertools.product(lengths, seconds or [None])
             for length, second in pairs:
                 is_trained = name == "train" and (second or 0) <= config.data.max_length
                 value = share(cell.label, length, second, is_trained)
                 keys = evaluation_columns("train" if is_trained else "test", length, second, value)
-                for seed in range(num_runs if config.model.kind == "trained" else 1):
+                for seed in range(4 if config.model.kind == "trained" else 1):
                     rows.append(run_columns(cell.label, order, seed) | keys)
-    return as_results(rows, scale, sweep, configs)
+    return as_results(rows, "paper", sweep, configs)
 
 
 @cache
