@@ -6,42 +6,16 @@ from pathlib import Path
 import pytest
 
 from analysis.load import load_sweep, relabel, trained_ranges, unchanged_labels
-from analysis.rows import read_rows
+from analysis.rows import read_curves, read_rows
 from pcore.tasks import Copy
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
-    CELLS,
     example,
     make_config,
     make_evaluation,
     view_rows,
     write_trial,
 )
-
-
-def test_every_trial_of_the_view_has_a_row_and_a_status():
-    results = example()
-    assert len(results.trials) == len(results.view) == 18
-    counts = results.trials["status"].value_counts().to_dict()
-    assert counts == {"ok": 15, "missing": 1, "error": 1, "diverged": 1}
-    assert results.cells == list(CELLS)
-    assert set(results.all_evaluation["checkpoint"]) == {"last", "oracle"}
-    assert set(results.evaluation["checkpoint"]) == {"last"}
-    failed_first = results.trials.query("cell == 'coupling, 3 layers' and seed == 0")
-    assert failed_first[["status", "attempt"]].to_numpy().tolist() == [["ok", 2]]
-    for cell, seeds in (("RoPE, 3 layers", [0, 2]), ("coupling, 2 layers", [0, 1])):
-        rows = results.evaluation[results.evaluation["cell"] == cell]
-        assert rows["seed"].unique().tolist() == seeds, "an error, a missing one"
-
-
-def test_diverged_counts_as_zero_wherever_its_siblings_were_tested():
-    rows = example().evaluation
-    rows = rows[rows["cell"] == "APE, 3 layers"]
-    keys = ["checkpoint", "range", "length"]
-    diverged, other = rows[rows["seed"] == 0], rows[rows["seed"] == 1]
-    assert diverged[keys].to_numpy().tolist() == other[keys].to_numpy().tolist()
-    assert (diverged["exact_match"] == 0).all()
-    assert (diverged["status"] == "diverged").all()
 
 
 def test_a_diverged_trial_without_siblings_has_the_lengths_of_its_configuration(tmp_path: Path):
@@ -81,19 +55,9 @@ class Flavoured(Copy):
     flavour: str = "plain"
 
 
-def test_options_of_an_own_task_are_columns_of_the_rows(tmp_path):
-    store, cells = Store(tmp_path), {}
-    for cell, task in {"sour": Flavoured(flavour="sour"), "plain": Copy()}.items():
-        cells[cell] = [dataclasses.replace(make_config({}, 0), task=task)]
-        write_trial(store, cells[cell][0], "ok", make_evaluation(27.0, 1.2, 1))
-    store.write_view(view_rows(cells, sweep="own"))
-    options = read_rows(tmp_path).groupby("cell")["task.flavour"].unique()
-    assert options["sour"].tolist() == ["sour"]
-    assert options["plain"].isna().all()
-
-
 def test_rows_in_hand_have_axes_configuration_and_counts(tmp_path: Path):
-    store, cells = Store(tmp_path), {1: [make_config({}, 0)], 2: [make_config({}, 1)]}
+    own = dataclasses.replace(make_config({}, 0), task=Flavoured(flavour="sour"))
+    store, cells = Store(tmp_path), {1: [own], 2: [make_config({}, 1)]}
     for number, (config,) in cells.items():
         write_trial(store, config, "ok", make_evaluation(9.0 + number, 1.5, 0))
     view = view_rows({f"a{number}": runs for number, runs in cells.items()}, sweep="grid")
@@ -107,17 +71,21 @@ def test_rows_in_hand_have_axes_configuration_and_counts(tmp_path: Path):
         "a2": [2],
     }
     assert rows["model.num_layers"].nunique() == 1
+    options = rows.groupby("cell")["task.flavour"].unique()
+    assert options["a1"].tolist() == ["sour"]
+    assert options["a2"].isna().all()
     assert rows["exact_match"].equals(rows["num_correct"] / rows["num_examples"])
     assert len(rows.drop_duplicates(["trial_id", "length"])) == len(rows)
-    with pytest.raises(ValueError, match="no sweep 'gird'"):
+    with pytest.raises(ValueError, match=r"no sweep .gird. in .*; did you mean .grid."):
         read_rows(tmp_path, ["grid", "gird"])
+    curves = read_curves(tmp_path, "grid")
+    assert curves.groupby("trial_id")["step"].is_monotonic_increasing.all()
+    assert {"loss", "cell", "model.num_layers"} <= set(curves.columns)
     store.write_view([row | {"scale": "smoke"} for row in view])
     assert len(read_rows(tmp_path, "grid", "all")) == 2 * len(read_rows(tmp_path, "grid", "smoke"))
     for folder, sweep, message in (
-        (tmp_path, "gird", "no sweep 'gird' in .*; did you mean 'grid'"),
         (tmp_path, "grid", "has rows at laptop and smoke scale: choose scale="),
         (tmp_path.parent, None, rf"no views; did you mean {tmp_path.parent}/\w+\?"),
-        (tmp_path / "nowhere", None, "there is no results folder"),
     ):
         with pytest.raises(ValueError, match=message):
             read_rows(folder, sweep)
