@@ -8,7 +8,6 @@ import runpy
 import shlex
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -93,15 +92,6 @@ def test_the_example_sweep_runs_code_that_is_all_its_own_once(own_code, monkeypa
     (row,) = Store("results").load(record="trial").to_pylist()
     assert row["position.encoding"] == "my_encodings:Distance"
     assert verify_store("results", repair=False) == 0
-
-
-def test_the_lines_that_read_rows_print_a_median_per_cell_and_length(monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    page = (ROOT / "docs" / "running.md").read_text()
-    start = page.index("    from analysis.rows import read_rows")
-    code = textwrap.dedent(page[start : page.index("\n\n", start)])
-    exec(code, {})
-    assert "coupling, 2 layers" in capsys.readouterr().out
 
 
 @pytest.mark.slow  # needs what only `make test-slow` installs
