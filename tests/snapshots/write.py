@@ -19,9 +19,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.figure import Figure
 
@@ -113,28 +110,13 @@ def read_table(file: Path) -> str:
     if file.suffix == ".csv":
         text = re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.9g}", text)
     is_printed = file.suffix == ".md" and file.stem != "comparisons"
-    return (
-        f"{hash_text(text)}\n"
-        if is_printed or file.suffix == ".tex" or file.stem == "runs"
-        else text
-    )
+    is_hashed = is_printed or file.suffix == ".tex" or file.stem == "runs"
+    return f"{hash_text(text)}\n" if is_hashed else text
 
 
-@contextlib.contextmanager
-def drawing_nothing(keep: Callable[[Figure], object] = lambda _: None) -> Iterator[None]:
+def drawing_nothing(keep: Callable[[Figure], object] = lambda _: None) -> Any:
     """Figures are made and handed to `keep`, neither laid out nor drawn."""
-
-    def write(canvas: Any, file: Any, **_: Any) -> None:
-        if isinstance(canvas, FigureCanvasSVG):  # once per figure
-            keep(canvas.figure)
-        file.write("<svg></svg>" if isinstance(file, io.TextIOBase) else b"<svg></svg>")
-
-    kinds = ((FigureCanvasAgg, "png"), (FigureCanvasPdf, "pdf"), (FigureCanvasSVG, "svg"))
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(patch.object(Figure, "draw_without_rendering", lambda _: None))
-        for canvas, kind in kinds:
-            stack.enter_context(patch.object(canvas, f"print_{kind}", write))
-        yield
+    return patch("analysis.figures.style.save", lambda figure, *_: keep(figure) or [])
 
 
 def describe_figure(figure: Figure) -> str:
@@ -185,15 +167,13 @@ def describe_verdicts() -> Described:
         rows = sorted(judge(load_findings(), views), key=lambda row: (row.finding.sweep, row.text))
         if name != STORES[0]:  # they hold two sweeps
             rows = [row for row in rows if row.verdict not in UNTESTED]
-        shown = map(describe_verdict, rows)
-        lines = ["\n".join(f"{key}: {value}" for key, value in row.items()) for row in shown]
-        yield name, "\n\n".join(lines) + "\n"
+        yield name, "\n\n".join(map(describe_verdict, rows)) + "\n"
 
 
-def describe_verdict(row: VerdictRow) -> dict[str, Any]:
-    """What is said of a finding."""
+def describe_verdict(row: VerdictRow) -> str:
+    """What is said of a finding, a line for each fact."""
     finding, decision = row.finding, row.decision
-    return {
+    facts = {
         "finding": row.text,
         "published": finding.published,
         "ours": decision.ours,
@@ -208,6 +188,7 @@ def describe_verdict(row: VerdictRow) -> dict[str, Any]:
         "remark": finding.remark,
         "is_weaker": row.is_weaker,
     }
+    return "\n".join(f"{key}: {value}" for key, value in facts.items())
 
 
 def describe_rows() -> Described:
@@ -218,10 +199,8 @@ def describe_rows() -> Described:
         rows = read_rows(PUBLISHED / store, sweep, scale, checkpoint=None)
         lines = [f"{len(rows)} rows"]
         for name, column in rows.items():
-            values = "\n".join(
-                column.map(lambda v: f"{v:.12g}" if isinstance(v, float) else str(v))
-            )
-            lines.append(f"{name} {column.dtype} {hash_text(values)}")
+            values = column.map(lambda v: f"{v:.12g}" if isinstance(v, float) else str(v))
+            lines.append(f"{name} {column.dtype} {hash_text(*values)}")
         lines += [
             f"cell {cell}: {' '.join(ids)}"
             for cell, ids in rows.groupby("cell", sort=False)["trial_id"].unique().items()
