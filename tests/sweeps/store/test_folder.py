@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -117,6 +118,25 @@ def test_hidden_files_are_not_finished_and_not_listed(tmp_path):
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden" / "y").write_bytes(b"1")
     assert [entry.name for entry in folder.list()] == ["a/x"]
+
+
+def test_an_unreachable_google_bucket_is_given_up_after_seconds(monkeypatch):
+    """Its client waits a quarter of an hour unless it is told otherwise."""
+    asked: list[str] = []
+
+    def open_uri(uri):
+        asked.append(uri)
+        return None, "bucket/x"
+
+    client = SimpleNamespace(from_uri=open_uri)
+    monkeypatch.setattr("sweeps.engine.store.folder.pafs.FileSystem", client)
+    for uri in ("gs://bucket/x", "gs://bucket/x?endpoint_override=h", "s3://bucket/x"):
+        Folder(uri)
+    assert [uri.partition("?")[2] for uri in asked] == [
+        "retry_limit_seconds=5",
+        "endpoint_override=h&retry_limit_seconds=5",
+        "",
+    ]
 
 
 # Packs
