@@ -19,8 +19,6 @@ pytestmark = pytest.mark.slow  # needs what only `make test-slow` installs
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "cluster"
 BIN = Path(sys.executable).parent
-
-
 KUBERNETES = ("raycluster.yaml", "rayjob.yaml")
 KUBERAY = json.loads((ROOT / "tests/fixtures/kuberay.json").read_text())
 

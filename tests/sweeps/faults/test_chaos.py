@@ -38,8 +38,6 @@ from tests.support.sweeps.processes import (
 
 KILLS = int(os.environ.get("KILLS", "0"))
 pytestmark = [pytest.mark.services, pytest.mark.timeout(0 if KILLS else 1500)]
-
-
 MOMENTS = ("before", "amid", "after")
 
 
