@@ -91,14 +91,16 @@ def as_results(
 
 
 def make_world(sweep: str, share: Callable[[str, int, int | None, bool], float]) -> Results:
-    """A whole sweep at paper scale with its own cells and lengths, of second ones a few. share:
-    exact match of a cell at a length and a second length; the last argument says whether that
-    length was trained."""
+    """A whole sweep at paper scale with its own cells and lengths, of pairs a few. share: exact
+    match of a cell at a length and a second length; the last argument says whether that length was
+    trained.
+    """
     rows, configs = [], {}
     for order, cell in enumerate(find_sweep(sweep).cells("paper")):
         config = configs[cell.label] = cell.config
         for name, lengths in evaluation_lengths(config).items():
             seconds = [n for n in config.eval.second_lengths if n in (5, 10, 15, 20, 30)]
+            lengths = [n for n in lengths if not seconds or n % 5 == 0]
             pairs = itertools.product(lengths, seconds or [None])
             for length, second in pairs:
                 is_trained = name == "train" and (second or 0) <= config.data.max_length
