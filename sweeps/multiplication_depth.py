@@ -28,7 +28,6 @@ SETTING: dict[Scale, dict[str, Any]] = {
         "model.num_heads": 8,
         "model.d_model": 128,
         "model.d_ff": 512,
-        "optim.num_steps": LAYER_STEPS // 3,
         "optim.learning_rate": 1.5e-3,
         "data.max_length": 4,
         "position.max_position": 16,
@@ -66,12 +65,12 @@ def cells(scale: Scale) -> list[Cell]:
     """Coupling at every depth; the other methods at three layers; the construction."""
     base = override(addition(scale), {"task.name": "multiplication"} | SETTING[scale])
     points = coupling_by_depth(DEPTHS[scale], {})  # plain attention fits sooner
-    if scale == "laptop":
-        for changes in points.values():
-            changes["optim.num_steps"] = LAYER_STEPS // changes["model.num_layers"]
     depth = OTHERS[scale]["model.num_layers"]
     for name, changes in without_coupling(base, 1023 if scale == "paper" else 0).items():
         points[f"{name}, {depth} layers"] = changes | OTHERS[scale]
+    if scale == "laptop":
+        for changes in points.values():
+            changes["optim.num_steps"] = LAYER_STEPS // changes["model.num_layers"]
     points["theory, 2 layers"] = constructed(BITS[scale])
     return grid(base, arm=arms(points))
 
