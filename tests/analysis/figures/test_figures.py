@@ -10,7 +10,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
-import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -45,11 +44,6 @@ def names_of(figures: Iterator[SweepFigure]) -> list[str]:
 
 def print_of(figure: Figure) -> str:
     return " ".join(figure.get_supxlabel().split())
-
-
-def map_of(axes: Axes) -> np.ndarray:
-    (mesh,) = axes.collections
-    return np.ma.filled(np.ma.asarray(mesh.get_array()).astype(float), np.nan)
 
 
 def with_heads(results: Results, masses: dict[str, float], num_runs: int = 2) -> Results:
