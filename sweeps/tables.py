@@ -46,6 +46,6 @@ TABLES: dict[str, tuple[str, ...]] = {
     "scratchpad": ("scratchpad_addition", "scratchpad_multiplication"),
     "theory": ("theory_limits",),
     "open_questions": ("architecture_study", "reordering_tasks", "found_coupling"),
-    "methods": ("equal_compute", "method_grid"),
+    "methods": ("method_grid",),
 }
 TABLES["paper"] = tuple(name for names in TABLES.values() for name in names)

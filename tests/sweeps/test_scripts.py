@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pcore.config import TrialConfig, override
+from pcore.config import TrialConfig
 from pcore.encodings.position_ids import num_levels
 from pcore.evaluation import evaluation_lengths
 from pcore.tasks.addition import Addition
@@ -77,18 +77,3 @@ def _tested_tokens(config: TrialConfig) -> int:
     seconds = config.eval.second_lengths or (None,)
     pairs = product(lengths, seconds)
     return config.eval.num_examples * sum(config.task.num_tokens(*pair) for pair in pairs)
-
-
-# One sweep's own rules ----------------------------------------------------------------------------
-
-
-def test_mean_tokens_are_those_of_sampled_batches():
-    import torch
-
-    from sweeps.equal_compute import ABACUS, mean_tokens
-
-    for changes in ({}, {"task.index_hints": True}, ABACUS):
-        config = override(TrialConfig(), changes)
-        batch = config.task.sample_mixture(4000, 1, 30, torch.Generator().manual_seed(0))
-        sampled = float((batch.tokens != 0).sum()) / len(batch.tokens)
-        assert mean_tokens(config) == pytest.approx(sampled, rel=0.02)
