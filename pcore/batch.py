@@ -56,39 +56,26 @@ def make_batch(
     tokens: Int[Tensor, "B T"],
     ids: Int[Tensor, "B T P"],
     response_mask: Bool[Tensor, "B T"],
-    num_targets: int | None = None,
 ) -> TrainingBatch:
-    """The training batch of padded examples, one in each row.
-
-    num_targets: R; None = as many as the longest row has, which waits for the device.
-    """
-    places, targets = find_targets(tokens, response_mask, num_targets)
+    """The training batch of padded examples, one in each row."""
+    places, real = target_places(response_mask)
+    targets = tokens.gather(1, places + 1).masked_fill(~real, NO_TARGET)
     followed = tokens[:, 1:] != PAD_TOKEN
     return TrainingBatch(tokens[:, :-1] * followed, ids[:, :-1], places, targets)
 
 
 def target_places(
-    response_mask: Bool[Tensor, "B T"], num_places: int | None = None
+    response_mask: Bool[Tensor, "B T"],
 ) -> tuple[Int[Tensor, "B R"], Bool[Tensor, "B R"]]:
-    """Places whose next token is a target, and which of them are real.
+    """Places whose next token is a target, as many as the longest row has, and which are real.
 
-    num_places: R; None = as many as the longest row has, which waits for the device.
-    Rows with fewer targets repeat their last place.
+    Rows with fewer targets repeat their last place. Waits for the device to know the longest.
     Targets are the contiguous tail of an example, so a row is its first target and a count.
     """
     counts = response_mask.sum(dim=1, keepdim=True)
     first = response_mask.int().argmax(dim=1, keepdim=True) - 1
-    num_places = int(counts.max()) if num_places is None else num_places
-    steps = torch.arange(num_places, device=response_mask.device)
+    steps = torch.arange(int(counts.max()), device=response_mask.device)
     return first + torch.minimum(steps, counts - 1), steps < counts
-
-
-def find_targets(
-    tokens: Int[Tensor, "B T"], response_mask: Bool[Tensor, "B T"], num_places: int | None = None
-) -> tuple[Int[Tensor, "B R"], Int[Tensor, "B R"]]:
-    """The places of `target_places`, and what has to be predicted there, or NO_TARGET."""
-    places, real = target_places(response_mask, num_places)
-    return places, tokens.gather(1, places + 1).masked_fill(~real, NO_TARGET)
 
 
 # Cut ----------------------------------------------------------------------------------------------

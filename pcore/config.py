@@ -40,7 +40,7 @@ LARGEST_INT = 2**63 - 1  # a column of Parquet holds no larger one
 MAX_NUMBERS = 10_000  # of a field
 SEEDS = ("seed", "data_seed")
 # Fields that are gone, with the value at which they changed nothing: older rows have them.
-RETIRED: dict[str, Scalar] = {"eval.stop_error": 0.0}
+RETIRED: dict[str, Scalar] = {"eval.stop_error": 0.0, "data.single_problems": 0.0}
 # Fields whose value can be a class of the user's own, `package.module:Class`, and of what kind.
 OWN_CODE = {
     "task.name": "task",

@@ -23,9 +23,7 @@ from pcore.config import TrialConfig, make_generator
 from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import draw_position_ids, draws_apart, select_relative_ids
 from pcore.packing import (
-    Rows,
-    count_targets,
-    find_rows,
+    find_per_row,
     pack,
     packed_shape,
     pad_batch,
@@ -53,7 +51,6 @@ class TrainingData:
             self.content_rng = make_generator("content", seed, device=device)
         else:
             self.fixed = _make_examples(config, self.data.num_examples, device)
-            self.num_targets = count_targets(self.fixed.response_mask)
             self.order_state = self.order_rng.get_state()
             self.order, self.cursor = self._shuffle(), 0
         # Packed problems whose IDs matter: their ranges are kept apart.
@@ -110,60 +107,51 @@ class TrainingData:
         problems = Batch(batch.tokens, relative_ids, batch.response_mask)
         steps = range(self.num_before, self.num_before + self.num_batches)
         self.block: list[TrainingBatch] = []
-        for rows, same in itertools.groupby(find_rows(self.config, step) for step in steps):
+        for per_row, same in itertools.groupby(find_per_row(self.config, step) for step in steps):
             first = len(self.block) * self.batch_size
-            count = sum(1 for _ in same)
-            part = Batch(*(t[first : first + count * self.batch_size] for t in problems))
-            self.block += self._lay_out(part, rows, count)
+            count = sum(1 for _ in same) * self.batch_size
+            part = Batch(*(t[first : first + count] for t in problems))
+            self.block += self._lay_out(part, per_row)
 
-    def _lay_out(self, problems: Batch, rows: Rows, count: int) -> Iterator[TrainingBatch]:
-        """So many batches of these problems, with relative IDs of the position scheme."""
-        fresh = self.data.num_examples is None
-        num_targets = None
-        if self.static:
-            mask = problems.response_mask
-            num_targets = count_targets(mask) if fresh else self.num_targets
-        if rows.per_row == 1:
-            ids = self._draw_ids(problems.relative_ids, rows, rows.num_problems)
-            batch = make_batch(problems.tokens, ids, problems.response_mask, num_targets)
+    def _lay_out(self, problems: Batch, per_row: int) -> Iterator[TrainingBatch]:
+        """Batches of these problems, with relative IDs of the position scheme."""
+        if per_row == 1:
+            ids = self._draw_ids(problems.relative_ids, self.batch_size)
+            batch = make_batch(problems.tokens, ids, problems.response_mask)
         else:
-            batch = self._pack(problems, rows, count, num_targets)
+            batch = self._pack(problems, per_row)
         if self.static:
             shape = batch.tokens.shape[1], batch.places.shape[1]
-            if rows.per_row == 1:
+            if per_row == 1:
                 shape = static_shape(self.config, shape[0] + 1, shape[1])
             else:
                 shape = packed_shape(*shape)
             batch = pad_batch(batch, *shape)
-        pieces = (tensor.split(rows.num_rows) for tensor in batch[:4])
+        pieces = (tensor.split(self.batch_size // per_row) for tensor in batch[:4])
         return map(TrainingBatch, *pieces)
 
-    def _pack(
-        self, problems: Batch, rows: Rows, count: int, num_targets: int | None
-    ) -> TrainingBatch:
-        """Packed rows of `count` batches."""
+    def _pack(self, problems: Batch, per_row: int) -> TrainingBatch:
+        """Packed rows."""
         tokens, relative_ids, mask = problems
-        row = rows.number(count, self.device)
+        row = torch.arange(len(tokens), device=self.device) // per_row
         if self.data.packed_order == "problem":
-            ids = self._draw_ids(relative_ids, rows, rows.num_problems)
-            return pack(make_batch(tokens, ids, mask, num_targets), row)
+            ids = self._draw_ids(relative_ids, self.batch_size, per_row if self.apart else 1)
+            return pack(make_batch(tokens, ids, mask), row)
         # Relative IDs are counted through the row first, then each row has its start.
-        batch = make_batch(tokens, relative_ids, mask, num_targets)
+        batch = make_batch(tokens, relative_ids, mask)
         counted = batch.ids + tokens_before(batch, row)[:, None, None]
         batch = pack(batch._replace(ids=counted.where(batch.ids != NO_ID, NO_ID)), row, NO_ID)
-        return batch._replace(ids=self._draw_ids(batch.ids, rows, rows.num_rows))
+        return batch._replace(ids=self._draw_ids(batch.ids, self.batch_size // per_row))
 
     def _draw_ids(
-        self, relative_ids: Int[Tensor, "B T P"], rows: Rows, size: int
+        self, relative_ids: Int[Tensor, "B T P"], size: int, apart: int = 1
     ) -> Int[Tensor, "B T P"]:
-        """Position IDs of batches of `size` examples each."""
-        apart = self.apart and rows.per_row > 1
-        num_packed = rows.num_packed if apart else 0
-        if self.position.id_scale_max == 1 and not apart:
+        """Position IDs of batches of `size` examples each; apart: as of `draw_position_ids`."""
+        if self.position.id_scale_max == 1 and apart == 1:
             size = len(relative_ids)
         # one random scale for each batch, all else for each example
         parts = [
-            draw_position_ids(part, self.position, self.start_rng, num_packed, rows.per_row)
+            draw_position_ids(part, self.position, self.start_rng, apart)
             for part in relative_ids.split(size)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)

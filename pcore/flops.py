@@ -25,20 +25,12 @@ def count_flops(config: TrialConfig) -> float:
 
 def count_train_flops(config: TrialConfig) -> float:
     """Operations of all training steps, every example taken as one of typical length."""
-    num_examples = config.optim.num_steps * config.optim.batch_size
-    length = typical_length(config)
-    each = (
-        sum(
-            share
-            * (
-                rows.num_packed * count_example_flops(config, length, rows.per_row)
-                + (rows.num_problems - rows.num_packed) * count_example_flops(config, length)
-            )
-            for rows, share in phases(config)
-        )
-        / config.optim.batch_size
+    size, length = config.optim.batch_size, typical_length(config)
+    step = sum(
+        share * (size * count_example_flops(config, length, per_row))
+        for per_row, share in phases(config)
     )
-    return 3 * num_examples * each
+    return 3 * (config.optim.num_steps * size) * (step / size)
 
 
 def count_train_tokens(config: TrialConfig) -> int:

@@ -15,68 +15,30 @@
   of additions: nothing after the last real token is read, and a padded target has no loss.
 """
 
-from typing import NamedTuple
-
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcore.batch import NO_TARGET, TrainingBatch
 from pcore.config import TrialConfig
-from pcore.settings import DataConfig
 
 WIDTH_UNIT = 8  # kernels of attention want the number of keys in multiples of this
 RARE_UNIT = 32  # shapes beyond the usual one come in multiples of this, so that they are few
 
 
-class Rows(NamedTuple):
-    """How the problems of a batch are put into rows: the first `num_packed` `per_row` to a row,
-    the others alone.
-    """
-
-    per_row: int
-    num_packed: int
-    num_problems: int
-
-    @property
-    def num_rows(self) -> int:
-        return self.num_packed // self.per_row + self.num_problems - self.num_packed
-
-    def number(self, num_batches: int, device: torch.device) -> Int[Tensor, " B"]:
-        """The row of each problem in `num_batches` batches, numbered through."""
-        packed = torch.arange(self.num_packed, device=device) // self.per_row
-        first = self.num_packed // self.per_row
-        rows = torch.cat([packed, torch.arange(first, self.num_rows, device=device)])
-        batches = torch.arange(num_batches, device=device).unsqueeze(1)
-        return (batches * self.num_rows + rows).flatten()
-
-
-def find_rows(config: TrialConfig, step: int) -> Rows:
-    """The rows of the batch of step 0, 1, ...
-
-    At least the share `single_problems` stays alone: the least number that leaves whole rows.
-    """
-    data, num_problems = config.data, config.optim.batch_size
-    begins = (round(share * config.optim.num_steps) for share in data.packing_begins)
-    per_row = data.problems_per_row[sum(step >= begin for begin in begins)]
-    return _rows(data, per_row, num_problems)
-
-
-def phases(config: TrialConfig) -> list[tuple[Rows, float]]:
-    """The rows of a batch, and for which share of the steps, in the order of training."""
+def find_per_row(config: TrialConfig, step: int) -> int:
+    """How many problems a row of the batch of step 0, 1, ... holds."""
     data = config.data
-    ends = (*data.packing_begins, 1.0)
+    begins = (round(share * config.optim.num_steps) for share in data.packing_begins)
+    return data.problems_per_row[sum(step >= begin for begin in begins)]
+
+
+def phases(config: TrialConfig) -> list[tuple[int, float]]:
+    """Problems per row, and for which share of the steps, in the order of training."""
+    ends = (*config.data.packing_begins, 1.0)
     shares = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
-    rows = [_rows(data, k, config.optim.batch_size) for k in data.problems_per_row]
-    return list(zip(rows, shares, strict=True))
-
-
-def _rows(data: DataConfig, per_row: int, num_problems: int) -> Rows:
-    if per_row == 1:
-        return Rows(1, num_problems, num_problems)
-    most = num_problems * (1 - data.single_problems)
-    return Rows(per_row, int(most / per_row + 1e-9) * per_row, num_problems)
+    return list(zip(config.data.problems_per_row, shares, strict=True))
 
 
 def tokens_before(problems: TrainingBatch, row: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
@@ -160,11 +122,6 @@ def static_shape(config: TrialConfig, num_tokens: int, num_targets: int) -> tupl
     if num_targets <= usual_targets:
         return width, usual_targets
     return width, min(_round_up(num_targets, RARE_UNIT), width - 1)
-
-
-def count_targets(response_mask: Bool[Tensor, "B T"]) -> int:
-    """The largest number of targets of an example; waits for the device."""
-    return int(response_mask.sum(dim=1).max())
 
 
 def packed_shape(num_tokens: int, num_targets: int) -> tuple[int, int]:

@@ -147,8 +147,6 @@ class DataConfig:
     problems_per_row: K, how many problems follow one another in a row of tokens; several numbers
         are a schedule. optim.batch_size counts problems whatever K is.
     packing_begins: the share of the steps from which each K but the first acts.
-    single_problems: at least this share of a batch stays alone in its row at every K, so that short
-        rows are still trained.
     packed_order: how IDs count through a row. problem = each problem by itself, from a start of its
         own; random and wrapped starts are drawn so that the ranges of IDs of a row do not touch.
         row = on from problem to problem, a start per row: a row is then one long sequence
@@ -160,7 +158,6 @@ class DataConfig:
     num_examples: int | None = option(1_000_000, low=1, high=MAX_COUNT)
     problems_per_row: tuple[int, ...] = option((1,), low=1, later=True)
     packing_begins: tuple[float, ...] = option((), above=0, below=1, later=True)
-    single_problems: float = option(0.0, low=0, below=1, later=True)
     packed_order: Literal["problem", "row"] = option("problem", later=True)
 
 

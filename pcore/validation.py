@@ -19,7 +19,6 @@ from pcore.encodings.position_ids import draws_apart, level_names, max_relative_
 from pcore.evaluation import evaluation_lengths
 from pcore.mixing import Attention
 from pcore.model import mixing_parts
-from pcore.packing import Rows, phases
 from pcore.registry import name_of
 from pcore.tasks import TASKS, Task
 from pcore.theory.exactness import check_constructed
@@ -55,7 +54,7 @@ MEANING: tuple[Meaning, ...] = (
     (
         "data.problems_per_row",
         lambda c: max(c.data.problems_per_row, default=1) > 1,
-        ("single_problems", "packed_order"),
+        ("packed_order",),
         "",
     ),
     ("position.encoding", _has_rings, ("moduli",), "residues"),
@@ -261,23 +260,13 @@ def _check_packing(config: TrialConfig) -> None:
         raise ValueError(f"data.packing_begins={format_numbers(begins)} must rise")
     if max(data.problems_per_row) == 1:
         return
-    for rows, _ in phases(config):
-        _check_batch(config, rows)
+    for per_row in data.problems_per_row:
+        if config.optim.batch_size % per_row:
+            raise ValueError(
+                f"optim.batch_size={config.optim.batch_size} counts problems and is not a multiple "
+                f"of {per_row} (data.problems_per_row)"
+            )
     _check_ids(config, max(data.problems_per_row))
-
-
-def _check_batch(config: TrialConfig, rows: Rows) -> None:
-    share, size = config.data.single_problems, config.optim.batch_size
-    if not rows.num_packed:
-        raise ValueError(
-            f"data.problems_per_row: no row of {rows.per_row} problems can be made of "
-            f"optim.batch_size={size} with data.single_problems={share}"
-        )
-    if not share and rows.num_packed < size:
-        raise ValueError(
-            f"optim.batch_size={size} counts problems and is not a multiple of {rows.per_row} "
-            "(data.problems_per_row): with data.single_problems above 0 the rest stands alone"
-        )
 
 
 def _check_ids(config: TrialConfig, most: int) -> None:

@@ -57,19 +57,14 @@ def draw_position_ids(
     relative_ids: Int[Tensor, "B T P"],
     position: PositionConfig,
     rng: torch.Generator,
-    num_packed: int = 0,
-    per_row: int = 1,
+    apart: int = 1,
 ) -> Int[Tensor, "B T P"]:
     """Position IDs of a training batch; one start per example and level.
 
-    Of the first num_packed examples each per_row stand in one row, where their ranges of IDs are
-    kept apart.
+    apart: so many examples stand in one row, where their ranges of IDs are kept apart.
     """
-    if num_packed:
-        packed, single = relative_ids[:num_packed], relative_ids[num_packed:]
-        ids = _draw_apart(packed.unflatten(0, (-1, per_row)), position, rng).flatten(0, 1)
-        if len(single):
-            ids = torch.cat([ids, _draw(single, position, position.start, rng)])
+    if apart > 1:
+        ids = _draw_apart(relative_ids.unflatten(0, (-1, apart)), position, rng).flatten(0, 1)
     else:
         ids = _draw(relative_ids, position, position.start, rng)
     if position.id_scale_max > 1:

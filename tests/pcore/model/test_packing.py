@@ -13,7 +13,7 @@ from pcore.config import make_generator, override
 from pcore.data import TrainingData
 from pcore.encodings.apart import GAP, draw_apart, needed_ids
 from pcore.model import make_model
-from pcore.packing import find_rows, phases
+from pcore.packing import find_per_row, phases
 from pcore.training import mean_loss
 from pcore.validation import validate
 from tests.support.obvious import mean_loss as obvious_loss
@@ -28,7 +28,6 @@ EXPECTED = 150  # draws of each set of starts
 VARIANTS = {
     "coupled": {},
     "on a line": {"position.start": "random"},
-    "some alone": {"data.single_problems": 0.2},
     "sharp, unpadded": {"model.attention_scale": "log-length", "task.zero_pad": False},
     "residues": {"position.encoding": "residues", "position.moduli": "3,5,7"},
     "RoPE": {
@@ -75,7 +74,7 @@ def packed(config, name="coupled"):
 
 
 def alone(config):
-    return override(config, {"data.problems_per_row": "1", "data.single_problems": 0})
+    return override(config, {"data.problems_per_row": "1"})
 
 
 def problems_of(batch, vocab):
@@ -117,7 +116,7 @@ def relative(ids, limit):
 # Layout -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["coupled", "some alone", "sharp, unpadded", "two levels"])
+@pytest.mark.parametrize("name", ["coupled", "sharp, unpadded", "two levels"])
 @pytest.mark.parametrize("static", [False, True])
 def test_a_row_holds_the_same_problems_as_without_packing(tiny_config, name, static):
     config = packed(tiny_config, name)
@@ -125,8 +124,7 @@ def test_a_row_holds_the_same_problems_as_without_packing(tiny_config, name, sta
     rows, plain = TrainingData(config, static=static), TrainingData(alone(config), static=static)
     for _ in range(3):
         found = problems_of(rows.next_batch(), vocab)
-        sizes = [4] * 4 if name != "some alone" else [4] * 3 + [1] * 4
-        assert [len(row) for row in found] == sizes
+        assert [len(row) for row in found] == [4] * 4
         single = [row for (row,) in problems_of(plain.next_batch(), vocab)]
         for (tokens, ids, targets), other in zip(itertools.chain(*found), single, strict=True):
             assert (tokens, targets) == (other[0], other[2])
@@ -185,16 +183,14 @@ def test_the_schedule_begins_where_it_says(tiny_config):
         "data.packing_begins": "0.175,0.275,0.4,0.6",
         "optim.num_steps": 4000,
         "optim.batch_size": 64,
-        "data.single_problems": 0.1,
     }
     config = override(tiny_config, changes)
-    found = [find_rows(config, step) for step in range(4000)]
+    found = [find_per_row(config, step) for step in range(4000)]
     begins = [i for i in range(1, 4000) if found[i] != found[i - 1]]
     assert begins == [700, 1100, 1600, 2400]
-    assert [rows.per_row for rows in (found[0], *(found[i] for i in begins))] == [1, 2, 4, 8, 16]
-    assert [rows.num_packed for rows, _ in phases(config)] == [64, 56, 56, 56, 48]
-    assert [share for _, share in phases(config)] == pytest.approx([0.175, 0.1, 0.125, 0.2, 0.4])
-    assert [rows.num_rows for rows, _ in phases(config)] == [64, 36, 22, 15, 19]
+    per_row, shares = zip(*phases(config), strict=True)
+    assert (found[0], *(found[i] for i in begins)) == per_row == (1, 2, 4, 8, 16)
+    assert shares == pytest.approx([0.175, 0.1, 0.125, 0.2, 0.4])
 
 
 # Starts -----------------------------------------------------------------------------------------
