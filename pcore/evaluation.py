@@ -17,12 +17,12 @@ import hashlib
 import itertools
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from pcore.batch import target_places
@@ -95,15 +95,15 @@ def evaluation_ids(
 class Answers(NamedTuple):
     """Symbols at the targets of some examples, on the CPU.
 
-    places: whose tokens predict, one before each target. real: False beside targets. losses: in
-    nats, 0 beside targets.
+    places: whose tokens predict, one before each target. real: False beside targets. loss_sum: in
+    nats, over all targets.
     """
 
     predicted: Int[Tensor, "B R"]
     targets: Int[Tensor, "B R"]
     places: Int[Tensor, "B R"]
     real: Bool[Tensor, "B R"]
-    losses: Float[Tensor, "B R"]
+    loss_sum: float
 
     @property
     def wrong(self) -> Bool[Tensor, "B R"]:
@@ -126,35 +126,23 @@ def predict_targets(
     ids: Int[Tensor, "B T P"],
     config: TrialConfig,
 ) -> Answers:
-    """The answers to all examples, with the attention factor of evaluation."""
+    """The answers to all examples, found part by part, with the attention factor of evaluation.
+
+    batch and ids are on the CPU.
+    """
     places, real = target_places(batch.response_mask)
     targets = batch.tokens.gather(1, places + 1)
-    whole = Answers(torch.zeros_like(targets), targets, places, real, torch.zeros(targets.shape))
-    for rows, part in predict_in_parts(model, batch, ids, config):
-        whole.predicted[rows, : part.predicted.shape[1]] = part.predicted
-        whole.losses[rows, : part.losses.shape[1]] = part.losses
-    return whole
-
-
-def predict_in_parts(
-    model: LanguageModel,
-    batch: Batch,
-    ids: Int[Tensor, "B T P"],
-    config: TrialConfig,
-) -> Iterator[tuple[Int[Tensor, " N"], Answers]]:
-    """Row numbers and their answers, part by part, until all have come, with the attention factor
-    of evaluation.
-
-    batch and ids are those of the whole set, on the CPU.
-    """
-    sizes = config.model
-    num_tokens, num_targets = (batch.tokens != PAD_TOKEN).sum(dim=1), batch.response_mask.sum(dim=1)
+    predicted, loss_sum, sizes = torch.zeros_like(targets), 0.0, config.model
+    num_tokens, num_targets = (batch.tokens != PAD_TOKEN).sum(dim=1), real.sum(dim=1)
     order = (num_tokens * ids.shape[1] + num_targets).argsort(descending=True, stable=True)
     kept = 4 * (sizes.d_model + 3 * sizes.num_heads * sizes.d_head)
     with evaluating(model, config.eval.attention_factor):
         memory = SHARED_BYTES[_kind(model)]
         for group in _cut(num_tokens[order], lambda width: kept * width, memory):
-            yield from _predict_group(model, batch, ids, sizes, order[group])
+            for rows, part, loss in _predict_group(model, batch, ids, sizes, order[group]):
+                predicted[rows, : part.shape[1]] = part
+                loss_sum += loss
+    return Answers(predicted, targets, places, real, loss_sum)
 
 
 def _predict_group(
@@ -163,8 +151,10 @@ def _predict_group(
     ids: Int[Tensor, "B T P"],
     config: ModelConfig,
     rows: Int[Tensor, " G"],
-) -> Iterator[tuple[Int[Tensor, " N"], Answers]]:
-    """The answers to examples that share what their equal tokens have in common, longest first."""
+) -> Iterator[tuple[Int[Tensor, " N"], Int[Tensor, "N R"], float]]:
+    """Row numbers, predictions and the sum of their losses of examples that share what their equal
+    tokens have in common, longest first.
+    """
     device, widths = model.embedding.device, (batch.tokens[rows] != PAD_TOKEN).sum(dim=1)
     inputs = (part[rows, : int(widths[0]) - 1].to(device) for part in (batch.tokens, ids))
     tokens, ids = inputs  # nothing follows the last token, so it is never read
@@ -182,7 +172,7 @@ def _predict_group(
                 logits = model(*inputs, shared=shared.take(part, width - 1)).float()
         at_target = logits.gather(2, targets.to(device).unsqueeze(2)).squeeze(2)
         losses = (logits.logsumexp(dim=2) - at_target).cpu().masked_fill(~real, 0.0)
-        yield rows[part], Answers(logits.argmax(dim=2).cpu(), targets, places, real, losses)
+        yield rows[part], logits.argmax(dim=2).cpu(), float(losses.double().sum())
 
 
 def _cut(
@@ -292,104 +282,59 @@ class LengthResult:
         """Identifies a result within its trial."""
         return self.checkpoint, self.length, self.second_length
 
-    def to_plain(self) -> dict[str, Any]:
-        """Dictionaries, lists and plain values, for the state of a trial."""
-        return asdict(self)
-
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> "LengthResult":
-        """The inverse of `to_plain`."""
-        counts, samples = Counts(**values["counts"]), values["samples"]
-        parts: dict[str, Any] = {
-            "counts": counts,
-            "samples": tuple(Sample(**sample) for sample in samples),
-        }
+        """The inverse of `asdict`."""
+        parts: dict[str, Any] = {"counts": Counts(**values["counts"])}
+        parts["samples"] = tuple(Sample(**sample) for sample in values["samples"])
         return cls(**values | parts)
 
 
 def judge(model: LanguageModel, batch: Batch, config: TrialConfig) -> LengthResult:
     """Judge the model on `batch` (on the CPU) as in evaluation, on the model's device."""
-    tally, ids = _Tally(batch, config.task), evaluation_ids(batch, config)
-    for rows, answers in predict_in_parts(model, batch, ids, config):
-        tally.add(rows, answers)
-    return tally.result()
+    answers = predict_targets(model, batch, evaluation_ids(batch, config), config)
+    wrong, task = answers.wrong, config.task
+    right, first = ~wrong.any(dim=1), wrong & (wrong.cumsum(dim=1) == 1)
+    missed, early, symbol = (int(kind.sum()) for kind in failure_kinds(answers, task))
+    num_tokens = int(answers.real.sum())
+    samples: list[Sample] = []
+    for kind in (True, False):
+        for row in (right == kind).nonzero().flatten()[:1].tolist():
+            # a right answer ends before EOS, a wrong one with its first wrong symbol
+            end = int(answers.real[row].sum()) - 1 if kind else int(first[row].int().argmax()) + 1
+            query, answer = task.decode(batch.tokens[row])
+            text = task.separator.join(task.vocab.decode(answers.predicted[row, :end].tolist()))
+            samples.append(Sample(query=query, answer=answer, predicted=text, right=kind))
+    return LengthResult(
+        counts=Counts(
+            num_examples=len(right),
+            num_correct=int(right.sum()),
+            num_tokens=num_tokens,
+            num_correct_tokens=num_tokens - int(wrong.sum()),
+            num_missed_stop=missed,
+            num_early_stop=early,
+            num_wrong_symbol=symbol,
+            loss_sum=answers.loss_sum,
+        ),
+        outcomes=np.packbits(right[:MAX_OUTCOMES].numpy()).tobytes(),
+        samples=tuple(samples),
+        first_wrong_at=tuple(first.sum(dim=0).tolist()),
+        wrong_at=tuple(wrong.sum(dim=0).tolist()),
+    )
 
 
 def failure_kinds(
-    predicted: Int[Tensor, "B R"],
-    targets: Int[Tensor, "B R"],
-    wrong: Bool[Tensor, "B R"],
-    eos: int,
+    answers: Answers, task: Task
 ) -> tuple[Bool[Tensor, " B"], Bool[Tensor, " B"], Bool[Tensor, " B"]]:
     """Which examples miss the stop, stop early, have a wrong symbol: their first wrong prediction
     decides.
     """
+    wrong, eos = answers.wrong, task.vocab.index[task.eos]
     failed = wrong.any(dim=1)
     first = wrong.int().argmax(dim=1, keepdim=True)
-    missed = failed & (targets.gather(1, first).squeeze(1) == eos)
-    early = failed & ~missed & (predicted.gather(1, first).squeeze(1) == eos)
+    missed = failed & (answers.targets.gather(1, first).squeeze(1) == eos)
+    early = failed & ~missed & (answers.predicted.gather(1, first).squeeze(1) == eos)
     return missed, early, failed & ~missed & ~early
-
-
-class _Tally:
-    """Running counts over parts of a set, which come in any order."""
-
-    def __init__(self, batch: Batch, task: Task):
-        self.batch, self.task = batch, task
-        self.totals, self.loss_sum = torch.zeros(5, dtype=torch.long), 0.0
-        self.right = torch.zeros(len(batch.tokens), dtype=torch.bool)
-        self.places = torch.zeros(2, batch.tokens.shape[1], dtype=torch.long)
-        self.shown: dict[bool, tuple[int, Tensor]] = {}  # by right or wrong: row, its predictions
-
-    def add(self, rows: Int[Tensor, " N"], answers: Answers) -> None:
-        """Count the answers to these rows of the set."""
-        wrong, eos = answers.wrong, self.task.vocab.index[self.task.eos]
-        right = ~wrong.any(dim=1)
-        kinds = failure_kinds(answers.predicted, answers.targets, wrong, eos)
-        self.right[rows] = right
-        self.totals += torch.stack([c.sum() for c in (answers.real, wrong, *kinds)])
-        self.loss_sum += float(answers.losses.double().sum())
-        first = wrong & (wrong.cumsum(dim=1) == 1)
-        self.places[:, : wrong.shape[1]] += torch.stack([first.sum(dim=0), wrong.sum(dim=0)])
-        for kind in (True, False):
-            if not bool((same := right == kind).any()):
-                continue
-            row = int(rows[same].min())
-            if kind not in self.shown or row < self.shown[kind][0]:
-                (at,) = (rows == row).nonzero().squeeze(1)
-                # a right answer ends before EOS, a wrong one with its first wrong symbol
-                last = (
-                    int(answers.real[at].sum()) - 1 if kind else int(first[at].int().argmax()) + 1
-                )
-                self.shown[kind] = row, answers.predicted[at, :last]
-
-    def result(self) -> LengthResult:
-        num_examples, num_correct = len(self.right), int(self.right.sum())
-        num_tokens, num_wrong, missed, early, symbol = self.totals.tolist()
-        width = int(self.batch.response_mask.sum(dim=1).max())
-        first_wrong_at, wrong_at = self.places[:, :width].tolist()
-        return LengthResult(
-            counts=Counts(
-                num_examples=num_examples,
-                num_correct=num_correct,
-                num_tokens=num_tokens,
-                num_correct_tokens=num_tokens - num_wrong,
-                num_missed_stop=missed,
-                num_early_stop=early,
-                num_wrong_symbol=symbol,
-                loss_sum=self.loss_sum,
-            ),
-            outcomes=np.packbits(self.right[:MAX_OUTCOMES].numpy()).tobytes(),
-            samples=tuple(self._sample(kind) for kind in (True, False) if kind in self.shown),
-            first_wrong_at=tuple(first_wrong_at),
-            wrong_at=tuple(wrong_at),
-        )
-
-    def _sample(self, kind: bool) -> Sample:
-        row, predicted = self.shown[kind]
-        query, answer = self.task.decode(self.batch.tokens[row])
-        text = self.task.separator.join(self.task.vocab.decode(predicted.tolist()))
-        return Sample(query=query, answer=answer, predicted=text, right=kind)
 
 
 def evaluate_lengths(

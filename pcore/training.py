@@ -31,7 +31,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -67,11 +67,6 @@ class Diverged(RuntimeError):
     """The training loss is not finite."""
 
 
-def no_state() -> dict[str, Any]:
-    """The empty state of a constructed model."""
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """A progress report of a trial."""
@@ -85,17 +80,12 @@ class Report:
     results: tuple[LengthResult, ...] = ()  # counts of the lengths evaluated so far
     # The evaluated weights by checkpoint policy, in the last report only.
     checkpoints: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    state: Callable[[], dict[str, Any]] = no_state  # everything that an exact resume needs
+    state: Callable[[], dict[str, Any]] = dict  # everything that an exact resume needs
     compiled: bool = False  # whether the steps of this process ran compiled
 
     @property
     def finished(self) -> bool:
         return bool(self.checkpoints)
-
-    @property
-    def share(self) -> float:
-        """Share of training steps done, 0 to 1."""
-        return self.step / self.num_steps if self.num_steps else 1.0
 
 
 def train(
@@ -374,7 +364,7 @@ class Run:
             "last_report": self.last_report,
             "loss_sum": self.loss_sum.clone(),
             "facts": dict(self.facts),
-            "results": [result.to_plain() for result in self.results],
+            "results": [asdict(result) for result in self.results],
             "model": snapshot(self.model.state_dict()),
             "optimizer": snapshot(self.optimizer.state_dict()),
             "data": self.data.state_dict(),

@@ -130,9 +130,7 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
         breakdowns += _by_position_id(batch, moved, ids, config, "other starts")
         elsewhere = int(moved.wrong.any(dim=1).sum())
     breakdowns += _by_operands(model, config, length)
-    eos = config.task.vocab.index[config.task.eos]
-    kinds = failure_kinds(answers.predicted, answers.targets, answers.wrong, eos)
-    missed, early, symbol = (int(kind.sum()) for kind in kinds)
+    missed, early, symbol = (int(kind.sum()) for kind in failure_kinds(answers, config.task))
     return Diagnosis(
         length=length,
         num_examples=len(batch.tokens),
