@@ -3,8 +3,7 @@
 `embeddings` holds those that act at the input, `attention` those that act in attention.
 
 To use your own, name a subclass of `Encoding` as `package.module:Class`; `pcore check-encoding
-package.module:Class` checks it. Class attributes state what an encoding accepts, what a shift of
-all IDs does, and what happens at test time.
+package.module:Class` checks it.
 """
 
 from pcore.encodings.attention import ALiBi, Fire, Rotary, T5Bias

@@ -32,7 +32,6 @@ class Rotary(Encoding):
     """
 
     uses_ids = True
-    at_test = "angles follow the IDs without limit; id_scale_max acts in training only"
     frequencies: Tensor
 
     def __init__(
@@ -69,7 +68,6 @@ class ALiBi(Encoding):
     """-slope * |i - j|, one fixed slope per head (Press et al. 2022, arXiv 2108.12409)."""
 
     uses_ids = True
-    at_test = "the penalty grows linearly without limit; far keys fade out"
     slopes: Tensor
 
     def __init__(
@@ -95,7 +93,6 @@ class T5Bias(Encoding):
     """
 
     uses_ids = True
-    at_test = "distances of 113 and more share the last bucket, so no distance is without a value"
     bucket_of: Tensor
 
     def __init__(
@@ -131,8 +128,6 @@ class Fire(Encoding):
     """
 
     uses_ids = True
-    offset = "dependent"  # below L shifts do nothing; beyond it i stands in the denominator
-    at_test = "the ratio of logarithms stays near or below 1 at any length"
 
     def __init__(
         self, position: PositionConfig, model: ModelConfig, num_levels: int, rng: torch.Generator

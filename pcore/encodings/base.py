@@ -5,7 +5,7 @@ An encoding may add a vector to each token at the input (`embed`), rotate querie
 own ID: T, Q and the other tokens of a batch differ between training, evaluation and decoding.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -18,18 +18,12 @@ class Encoding(nn.Module):
     """The interface of all encodings; by itself it adds no positional signal.
 
     uses_ids: False if IDs have no effect. bounded: True if no ID may exceed max_position.
-    offset: whether adding a constant to *all* IDs leaves the logits unchanged (invariant) or not
-        (dependent). In a trial BOS keeps ID 0 whatever the start, so even an invariant encoding
-        sees the distance to BOS.
-    at_test: what happens at test time, in words.
     needs: settings by dotted name whose defaults do not work with this encoding, with values for a
         small model and IDs up to 2,100 (`pcore check-encoding` uses them).
     """
 
     uses_ids: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
-    offset: ClassVar[Literal["invariant", "dependent"]] = "invariant"
-    at_test: ClassVar[str] = "no IDs, nothing to do"
     needs: ClassVar[dict[str, Any]] = {}
 
     def __init__(

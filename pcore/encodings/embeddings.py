@@ -22,8 +22,6 @@ class Learned(Encoding):
 
     uses_ids = True
     bounded = True
-    offset = "dependent"
-    at_test = "the rows of the test IDs; an ID beyond max_position is refused before training"
     first_rows: Tensor
 
     def __init__(
@@ -65,8 +63,6 @@ class Mixture(Learned):
     training and at test time: nothing is sharpened or cut off.
     """
 
-    at_test = "the weights as trained; rows of the test IDs as in `learned`"
-
     def __init__(
         self, position: PositionConfig, model: ModelConfig, num_levels: int, rng: torch.Generator
     ):
@@ -103,8 +99,6 @@ class Residues(Encoding):
 
     uses_ids = True
     bounded = True
-    offset = "dependent"
-    at_test = "the sum of the rows of ID mod m; an ID beyond max_position is refused"
     needs: ClassVar[dict[str, Any]] = {"position.moduli": (5, 7, 8, 9)}
     moduli: Tensor
     first_rows: Tensor
@@ -164,8 +158,6 @@ class Sinusoidal(Encoding):
     """
 
     uses_ids = True
-    offset = "dependent"
-    at_test = "the formula goes on without limit; IDs never seen in training give new vectors"
     frequencies: Tensor
 
     def __init__(

@@ -27,7 +27,7 @@ value = 3
 
 
 class Wrong(Encoding):
-    uses_ids, offset, at_test = True, "invariant", "nothing"
+    uses_ids = True
 
     def bias(self, query_ids, key_ids, layer):
         return torch.zeros(3, 5, 7)

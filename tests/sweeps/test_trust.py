@@ -21,7 +21,7 @@ from pcore.encodings import NoPE
 from pcore.tasks.addition import Addition
 pathlib.Path(__file__).with_name("imported").touch()
 class Mine(NoPE):
-    at_test = "somebody's own"
+    "NoPE under a name of its own."
 class Sums(Addition):
     "Addition under a name of its own."
 """

@@ -7,9 +7,7 @@ from pcore.encodings import Encoding
 class Distance(Encoding):
     """A learned bias per head and distance between IDs; distances of 16 and more are alike."""
 
-    uses_ids = True
-    offset = "invariant"  # a constant added to all IDs changes nothing; if it does: "dependent"
-    at_test = "distances beyond 16 share a bias"
+    uses_ids = True  # IDs have an effect
 
     # `position` and `model` are the settings of these names; random weights come from `rng`.
     def __init__(self, position, model, num_levels, rng):
