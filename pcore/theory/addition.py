@@ -95,20 +95,3 @@ def choose_digit(layer: ReluLayer, total: Form, digits: list[Form]) -> list[tupl
         )
         writes.append((row, up - down + up_again - down_again))
     return writes
-
-
-def hard_queries(length: int) -> list[str]:
-    """Additions of that length with the longest chains of carries, and with none at all."""
-    nines, ones = "9" * length, "1" * length
-    halves = ("45" * length)[:length], ("54" * length)[:length]
-    return [
-        f"{nines}+1",
-        f"{nines}+{nines}",
-        f"{nines}+0",
-        f"{'4' * length}+{'5' * length}",  # nines everywhere, nothing carried
-        f"{'4' * (length - 1)}5+{'5' * length}",  # the same, and a carry through all of them
-        f"{halves[0]}+{halves[1]}",
-        f"{'5' * length}+{'5' * length}",
-        f"{ones}+{'8' * length}",
-        f"1{'0' * (length - 1)}+0",
-    ]

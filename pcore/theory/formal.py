@@ -29,6 +29,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pcore.mixing import take
 from pcore.model import LanguageModel
 from pcore.vocab import DIGITS, Vocab
 
@@ -298,10 +299,6 @@ class FormalTransformer(LanguageModel):
         self.unembedding = nn.Parameter(read_out)
         self.requires_grad_(False)
 
-    @property
-    def num_parameters(self) -> int:
-        return sum(p.numel() for p in self.parameters())
-
     def forward(
         self,
         tokens: Int[Tensor, "B T"],
@@ -340,9 +337,7 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(plan, d_model)
 
     def forward(self, x: Float[Tensor, "B T D"], at: Int[Tensor, "B R"]) -> Float[Tensor, "B R D"]:
-        queries = x
-        if at.shape[1] != x.shape[1]:
-            queries = x.gather(1, at.unsqueeze(2).expand(-1, -1, x.shape[2]))
+        queries = take(x, at)
         queries = queries + self.attention(queries, x, at)
         return queries + self.feed_forward(queries)
 

@@ -76,18 +76,15 @@ class _Rows(Rows):
 def make_multiplication(
     num_bits: int,
     *,
-    scale: float | None = None,
     num_ids: int | None = None,
     end_flags: Literal["mended", "published"] = "mended",
 ) -> FormalTransformer:
     """The construction for first operands of up to `max_digits(num_bits)` digits, in float64.
 
-    scale: M of the proof; None = `default_scale`. num_ids: position IDs that the table has; None =
-    2^P, those of the theorem.
+    num_ids: position IDs that the table has; None = 2^P, those of the theorem.
     """
-    scale = scale or default_scale(2 * max_digits(num_bits) + 7)
     rows = _Rows(num_bits)
-    look = Lookup(scale, rows.ones, rows.is_bos)
+    look = Lookup(default_scale(2 * max_digits(num_bits) + 7), rows.ones, rows.is_bos)
     task = Multiplication()
     marks = {task.bos: rows.is_bos, "*": rows.is_mul, "=": rows.is_equal}
     blocks = [
@@ -183,13 +180,3 @@ def _decimal_digits(layer: ReluLayer, column: Form) -> tuple[Form, Form, Form]:
     hundreds = whole_tens[9]
     num_tens = sum(whole_tens, Form())
     return layer.relu(column) - 10 * num_tens, num_tens - 10 * hundreds, hundreds
-
-
-def hard_queries(length: int) -> list[str]:
-    """Multiplications of that length with the largest carries, with none, and with zeros."""
-    nines, power = "9" * length, f"1{'0' * (length - 1)}"
-    queries = [f"{nines}*{b}" for b in ("99", "90", "09", "01", "00")]
-    queries += [f"{'8' * length}*{b}" for b in ("89", "98")]
-    queries += [f"{power}*{b}" for b in ("99", "10", "01", "00")]
-    queries += [f"{('19' * length)[:length]}*99", f"{('91' * length)[:length]}*91"]
-    return queries if length > 1 else [*queries, "0*00", "0*99"]
