@@ -17,12 +17,13 @@ import hashlib
 import itertools
 import json
 import math
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pcore import lazy_torch as torch
-from pcore.registry import name_of, nearest, own_code_hashes, reading, resolve
+from pcore.registry import name_of, nearest, own_code_hashes, resolve
 from pcore.settings import (
     MAX_LENGTH,
     DataConfig,
@@ -83,22 +84,35 @@ def unflatten(
     ValueError for code that is neither trusted nor imported already, for an unknown name (naming
     the nearest) and for a value that its annotation does not admit.
     """
-    if trust_code:
-        return override(TrialConfig(), flat)
-    with reading(file):
-        config = override(TrialConfig(), flat)
-        for field, names in named_code(config).items():
-            for name in names:
-                resolve(name, {}, field)
-    return config
+    if not trust_code:
+        _require_imported(flat, file)
+    return override(TrialConfig(), flat)
 
 
-def named_code(config: TrialConfig) -> dict[str, list[str]]:
-    """The names of own code in a trial, by field; fields without any are left out."""
-    task, position, model = name_of(type(config.task), TASKS), config.position, config.model
-    values = ((task,), (position.encoding,), (model.attention,), model.mixer)
-    named = ([n for n in dict.fromkeys(names) if ":" in n] for names in values)
-    return {field: names for field, names in zip(OWN_CODE, named, strict=True) if names}
+def _require_imported(flat: Mapping[str, Any], file: str) -> None:
+    """What a file names was written by who knows whom; what this process has imported already, the
+    user's own script or command line named.
+    """
+    for field, names in own_code(flat).items():
+        for name in names:
+            if name.partition(":")[0] not in sys.modules:
+                raise ValueError(
+                    f"{file} names own code, {field.removesuffix('.name')} {name!r}, which would "
+                    "be imported and run: give --trust-code if you trust it"
+                )
+
+
+def own_code(flat: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The names of own code in a flat dictionary, by field: to be shown, or read without importing
+    it. Fields without any are left out.
+    """
+    found: dict[str, list[str]] = {}
+    for field in OWN_CODE:
+        text = str(flat.get(field, ""))
+        names = map(str.strip, text.split(",")) if field == "model.mixer" else [text]
+        if own := [name for name in dict.fromkeys(names) if ":" in name]:
+            found[field] = own
+    return found
 
 
 def override(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
@@ -138,16 +152,11 @@ def _later_fields(group: str, cls: type) -> tuple[tuple[str, str, Any], ...]:
 
 
 @functools.cache
-def _annotations(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
-
-
-@functools.cache
 def known_fields(task: type[Task]) -> Mapping[str, Any]:
     """Every dotted name that a trial of this task has, with its annotation."""
     fields: dict[str, Any] = {}
     for group, cls in {"task": task, **GROUPS}.items():
-        hints = _annotations(cls)
+        hints = get_type_hints(cls)
         fields |= {f"{group}.{f.name}": hints[f.name] for f in dataclasses.fields(cls)}
     return {"task.name": str, **fields, **dict.fromkeys(SEEDS, int)}
 
@@ -237,7 +246,7 @@ def canonical(config: TrialConfig) -> str:
         for name, leaf, absent in _later_fields(group, type(values)):
             if getattr(values, leaf) == absent:
                 del flat[name]
-    content = flat | own_code_hashes(named_code(config)) | {"numerics": NUMERICS}
+    content = flat | own_code_hashes(own_code(flat)) | {"numerics": NUMERICS}
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 

@@ -7,20 +7,16 @@ import ast
 import hashlib
 import importlib
 import inspect
-import string
 import sys
 import sysconfig
 import traceback
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-LETTERS = frozenset(string.ascii_letters + "_")  # ranges of lengths, 5-200:5, have none
 # Packages of this repository, which are no own code.
 NOT_OWN = frozenset({"pcore", "sweeps", "analysis"})
 LIBRARIES = (
@@ -29,7 +25,6 @@ LIBRARIES = (
     sysconfig.get_path("purelib"),
     "<",  # code without a file
 )
-_READING: ContextVar[str | None] = ContextVar("_READING", default=None)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -47,8 +42,8 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
     """The class that `name` stands for: an entry of the table, or own code that derives from the
     base of all entries.
 
-    Nothing is called, whatever the name: it may come from a file that somebody else wrote. Inside
-    `reading`, nothing is imported either. Raises ValueError with the nearest right name.
+    Nothing is called, whatever the name: it may come from a file that somebody else wrote. Raises
+    ValueError with the nearest right name.
     """
     if name in table:
         return table[name]
@@ -68,11 +63,6 @@ def resolve(name: str, table: Mapping[str, type[T]], kind: str) -> type[T]:
 def import_named(name: str, kind: str) -> Any:
     """What `package.module:Name` stands for. Raises ValueError as `resolve`."""
     module_name, _, member = name.partition(":")
-    if (file := _READING.get()) and module_name not in sys.modules:
-        raise ValueError(
-            f"{file} names own code, {kind} {name!r}, which would be imported and run: "
-            "give --trust-code if you trust it"
-        )
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # own code may raise anything
@@ -84,20 +74,6 @@ def import_named(name: str, kind: str) -> Any:
         hint = nearest(member, sorted(own or public))
         raise ValueError(f"{kind} {name!r}: module {module_name!r} has no {member!r}.{hint}")
     return getattr(module, member)
-
-
-@contextmanager
-def reading(file: str) -> Generator[None]:
-    """Inside, names come out of a file, and who wrote it is not known: `resolve` imports nothing.
-
-    Own code that this process has imported already is found: the user's own script or command line
-    named it.
-    """
-    token = _READING.set(file)
-    try:
-        yield
-    finally:
-        _READING.reset(token)
 
 
 def _common_base(table: Mapping[str, type]) -> type:
@@ -123,13 +99,6 @@ def describe_error(error: Exception) -> str:
     where = "".join(f" ({Path(f.filename).name}, line {f.lineno}, in {f.name})" for f in own)
     reason = str(error).strip().partition("\n")[0] or (frames[-1].line if frames else "")
     return f"{type(error).__name__}: {reason}{where}"
-
-
-def own_code(flat: Mapping[str, object]) -> dict[str, str]:
-    """The values of a flat dictionary that look like names of somebody's own code, by field: to be
-    shown, or read without importing it."""
-    texts = {field: str(value) for field, value in flat.items()}
-    return {field: t for field, t in texts.items() if ":" in t and set(t) & LETTERS}
 
 
 def own_code_hashes(named: Mapping[str, Iterable[str]]) -> dict[str, str]:

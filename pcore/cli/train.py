@@ -24,7 +24,7 @@ from pcore.cli.parser import (
 )
 from pcore.cli.show import find_task
 from pcore.cli.text import align, format_seconds
-from pcore.config import GROUPS, TrialConfig, flatten, known_fields, named_code, override, trial_id
+from pcore.config import GROUPS, TrialConfig, flatten, known_fields, override, own_code, trial_id
 from pcore.diagnosis.causes import percent
 from pcore.evaluation import LengthResult, evaluation_lengths
 from pcore.model import make_model
@@ -77,7 +77,7 @@ def train(words: list[str]) -> int:
         print(f"pcore: {error}", file=sys.stderr)
         return FAILED
     except Exception as error:
-        if not (own := named_code(config)):
+        if not (own := own_code(flatten(config))):
             raise
         names = ", ".join(name for names in own.values() for name in names)
         raise ValueError(f"{names}: {describe_error(error)}") from error

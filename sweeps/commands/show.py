@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pcore.cli.text import format_seconds
-from pcore.config import canonical, trial_id, unflatten
-from pcore.registry import own_code
+from pcore.config import canonical, own_code, trial_id, unflatten
 from sweeps.commands.catalogue import Listed
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
@@ -179,7 +178,7 @@ def _summary(facts: Mapping[str, Any], store: Store) -> Iterator[str]:
             yield "    " + row["error"].strip().replace("\n", "\n    ")
     yield from (f"kept: {store.folder.path(name)}" for name in facts["files"])
     if own := facts.get("own_code"):
-        code = ", ".join(f"{field}={value}" for field, value in own.items())
+        code = ", ".join(f"{field}={','.join(names)}" for field, names in own.items())
         yield f"its id is also a hash of own code, which is not imported here: {code}"
     if facts.get("id_today", facts["trial"]) != facts["trial"]:
         yield f"today's code gives this configuration the id {facts['id_today']}"

@@ -27,7 +27,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import pcore
 from pcore.cli.parser import first_line
-from pcore.config import TrialConfig, named_code
+from pcore.config import TrialConfig, flatten, own_code
 from pcore.registry import resolve, source_hash
 from sweeps.engine.executors import Resources, count_cpus
 from sweeps.engine.store.folder import Folder
@@ -103,7 +103,8 @@ def check_own_code(configs: Iterable[TrialConfig]) -> None:
     """Prove on every node that workers import the own code of these trials, from the same files as
     this process. Raises ValueError with the first class that they do not.
     """
-    named = (name for config in configs for names in named_code(config).values() for name in names)
+    flats = map(flatten, configs)
+    named = (name for flat in flats for names in own_code(flat).values() for name in names)
     if not (own := list(dict.fromkeys(named))):
         return
     here = hash_own_code(own)
