@@ -18,6 +18,7 @@ has the same IDs in every trial and on every device. The wrapped start is ours.
 """
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -26,13 +27,8 @@ from torch import Tensor
 from pcore.config import make_generator
 from pcore.encodings.apart import draw_apart
 from pcore.settings import DataConfig, PositionConfig
-from pcore.tasks.base import NO_ID, Batch, Symbol, Task
-from pcore.tasks.candidates import (
-    candidate_ids,
-    chosen_candidates,
-    index_in_runs,
-    max_candidate_ids,
-)
+from pcore.tasks.base import NO_ID, Batch, Task
+from pcore.tasks.candidates import candidate_ids, chosen_candidates, index_in_runs
 from pcore.vocab import DIGITS, Vocab
 
 
@@ -107,21 +103,19 @@ def num_levels(task: Task, position: PositionConfig) -> int:
 
 @lru_cache(maxsize=4096)
 def max_relative_ids(
-    task: Task, ids: str, length: int, second: int | None = None, candidate: str = "all"
+    task: Task, ids: Any, length: int, second: int | None = None, candidate: Any = "all"
 ) -> tuple[int, ...]:
     """Largest relative ID per level of the stream `ids` at this length."""
     if ids == "coupled":
         return task.max_relative_ids(length, second)
-    if ids == "candidates":
-        layout = task.layout(task.largest_shape(length, second))
-        return max_candidate_ids(layout, chosen_candidates(candidate))
-    if ids != "abacus":
-        return (task.num_tokens(length, second) - 3,)  # BOS and EOS carry none, counting is from 0
-    longest = run = 0
-    for source in task.layout(task.largest_shape(length, second)).sources:
-        run = run + 1 if isinstance(source, Symbol) or source in DIGITS else 0
-        longest = max(longest, run)
-    return (longest - 1,)
+    layout, symbols = task.layout(task.largest_shape(length, second)), task.vocab.symbols
+    content = next((s for s in (*DIGITS, *symbols) if s in symbols and s.isalnum()), symbols[1])
+    written = (s if isinstance(s, str) else content for s in layout.sources)
+    tokens = torch.tensor([task.vocab.encode([task.bos, *written, task.eos])])
+    response = torch.arange(tokens.shape[1]) > layout.num_query
+    example = Batch(tokens, tokens.unsqueeze(2), response.unsqueeze(0))
+    stream = select_relative_ids(example, PositionConfig(ids=ids, candidate=candidate), task)
+    return tuple(stream.amax(dim=(0, 1)).tolist())
 
 
 def _draw(

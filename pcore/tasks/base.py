@@ -65,10 +65,6 @@ class Layout:
         """Everything added from here on is response."""
         self.num_query = len(self.sources)
 
-    @property
-    def max_relative_ids(self) -> tuple[int, ...]:
-        return tuple(max(level) for level in zip(*self.relative_ids, strict=True))
-
 
 class Contents(NamedTuple):
     """Drawn or parsed examples.
@@ -217,7 +213,8 @@ class Task(ABC):
 
     def max_relative_ids(self, length: int, second: int | None = None) -> tuple[int, ...]:
         """Largest relative ID per level at this length."""
-        return self.layout(self.largest_shape(length, second)).max_relative_ids
+        layout = self.layout(self.largest_shape(length, second))
+        return tuple(max(level) for level in zip(*layout.relative_ids, strict=True))
 
     def _assemble(self, contents: Contents) -> Batch:
         symbols, shapes = contents

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from pcore import lazy_torch as torch
-from pcore.tasks.base import NO_ID, Batch, Layout, Symbol, Task
+from pcore.tasks.base import NO_ID, Batch, Task
 from pcore.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -61,19 +61,6 @@ def candidate_ids(batch: Batch, task: Task, names: Sequence[str]) -> Int[Tensor,
     levels = [_number(name, content, in_query, indices, equals) for name in names]
     inside = (indices > 0) & (indices < eos)
     return torch.stack(levels, dim=2).where(inside.unsqueeze(2), NO_ID)
-
-
-def max_candidate_ids(layout: Layout, names: Sequence[str]) -> tuple[int, ...]:
-    """Largest relative ID of each candidate in this layout, whatever its contents are."""
-    num_tokens = len(layout.sources)
-    longest = run = 0
-    for source in layout.sources[: layout.num_query - 1]:
-        run = run + 1 if isinstance(source, Symbol) or source.isalnum() else 0
-        longest = max(longest, run)
-    largest = {"up": max(longest, num_tokens - layout.num_query), "down": longest + 1}
-    return tuple(
-        num_tokens - 1 if name == SEQUENTIAL else largest[name.partition("-")[2]] for name in names
-    )
 
 
 def index_in_runs(inside: Bool[Tensor, "B T"], indices: Int[Tensor, " T"]) -> Int[Tensor, "B T"]:
