@@ -304,6 +304,6 @@ def _check_ids(config: TrialConfig, most: int) -> None:
         if needed > limit and not free:
             raise ValueError(
                 f"position.max_position={limit} is below {needed}, which {most} problems of "
-                f"{name_of(type(task), TASKS)} at length {data.max_length} in a row need "
+                f"{task_name(task)} at length {data.max_length} in a row need "
                 "(data.problems_per_row)"
             )

@@ -131,7 +131,14 @@ class Residues(Encoding):
             raise ValueError(
                 "position.encoding=residues needs position.moduli, for example 7,9,11,13"
             )
-        check_moduli(moduli, "position.moduli")
+        if min(moduli) < 2:
+            raise ValueError(f"position.moduli={text} holds {min(moduli)}, which is below 2")
+        for first, second in itertools.combinations(moduli, 2):
+            if (factor := math.gcd(first, second)) > 1:
+                raise ValueError(
+                    f"position.moduli={text}: {first} and {second} have the factor {factor} in "
+                    "common, so together they tell fewer IDs apart than their product"
+                )
         if (needed := sum(moduli) - len(moduli)) > model.d_model:
             raise ValueError(
                 f"position.moduli={text} needs {needed} dimensions (each modulus less 1), "
@@ -207,19 +214,6 @@ def make_orthogonal(width: int, rng: torch.Generator) -> Float[Tensor, "width wi
     """A random orthogonal matrix."""
     q, r = torch.linalg.qr(torch.randn(width, width, generator=rng))
     return q * r.diagonal().sign()
-
-
-def check_moduli(moduli: Sequence[int], name: str) -> None:
-    """Raise ValueError unless they are above 1 and pairwise coprime; name: what holds them."""
-    text = ",".join(map(str, moduli))
-    if min(moduli) < 2:
-        raise ValueError(f"{name}={text} holds {min(moduli)}, which is below 2")
-    for first, second in itertools.combinations(moduli, 2):
-        if (factor := math.gcd(first, second)) > 1:
-            raise ValueError(
-                f"{name}={text}: {first} and {second} have the factor {factor} in common, so "
-                "together they tell fewer IDs apart than their product"
-            )
 
 
 def make_rings(moduli: Sequence[int], width: int) -> Float[Tensor, "rows width"]:

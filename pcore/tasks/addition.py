@@ -215,42 +215,27 @@ class Addition(Task):
     def layout(self, shape: tuple[int, ...]) -> Layout:
         if self.scratchpad:
             return self._layout_scratchpad(*shape)
-        if self.index_hints:
-            return self._layout_hints(*shape)
         num_operands, *widths = shape
         if self.zero_pad:
-            widths = [shape[1]] * num_operands + [response_width(num_operands, shape[1])]
-        layout = Layout()
+            width = response_width(num_operands, shape[1])
+            if self.index_hints and width > shape[1] + 1:
+                raise ValueError(f"index hints do not reach: {num_operands} operands are too many")
+            widths = [width if self.index_hints else shape[1]] * num_operands + [width]
+        layout, operands = Layout(), 2 if self.index_hints else 1
+
+        def add_number(field: int, width: int, is_reversed: bool) -> None:
+            for k in range(width) if is_reversed else reversed(range(width)):
+                if self.index_hints:
+                    layout.add(Symbol(1, k), k + 1)
+                layout.add(Symbol(field, k), k + 1)
+
         for operand in range(num_operands):
             if operand:
                 layout.add("+", 0)
-            digits = range(widths[operand])
-            for k in digits if self.reverse_query else reversed(digits):
-                layout.add(Symbol(1 + operand, k), k + 1)
+            add_number(operands + operand, widths[operand], self.reverse_query)
         layout.add("=", 0 if self.reverse_response else widths[-1] + 1)
         layout.end_query()
-        digits = range(widths[-1])
-        for k in digits if self.reverse_response else reversed(digits):
-            layout.add(Symbol(0, k), k + 1)
-        return layout
-
-    def _layout_hints(self, num_operands: int, length: int) -> Layout:
-        width = response_width(num_operands, length)
-        if width > length + 1:
-            raise ValueError(f"index hints do not reach: {num_operands} operands are too many")
-        response, hints = 0, 1
-        layout = Layout()
-        for operand in range(num_operands):
-            if operand:
-                layout.add("+", 0)
-            for k in reversed(range(width)):
-                layout.add(Symbol(hints, k), k + 1)
-                layout.add(Symbol(2 + operand, k), k + 1)
-        layout.add("=", 0)
-        layout.end_query()
-        for k in range(width):
-            layout.add(Symbol(hints, k), k + 1)
-            layout.add(Symbol(response, k), k + 1)
+        add_number(0, widths[-1], self.reverse_response)
         return layout
 
     def _layout_scratchpad(self, num_operands: int, length: int) -> Layout:

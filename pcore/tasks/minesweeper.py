@@ -57,9 +57,6 @@ class Minesweeper(Task):
     def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
         return (length, second or length)
 
-    def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        return self.sizes_at(length, second)
-
     def default_second(self, length: int) -> int | None:
         return length
 

@@ -90,9 +90,6 @@ class Multiplication(Task):
     def sizes_at(self, length: int, second: int | None = None) -> tuple[int, ...]:
         return (length, second or self.default_second(length) or self.second_length)
 
-    def largest_shape(self, length: int, second: int | None = None) -> tuple[int, ...]:
-        return self.sizes_at(length, second)
-
     def default_second(self, length: int) -> int | None:
         return length if self.scratchpad else None
 
