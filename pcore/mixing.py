@@ -84,26 +84,16 @@ class Mixer(Mixing):
         factor: float,
         at: Int[Tensor, "B R"] | None = None,
         past: State | None = None,
+        parts: Sequence[Part] | None = None,
     ) -> tuple[Float[Tensor, "B R D"], State]:
         """The update of the stream at the indices `at` of x (None = everywhere), and the state.
 
         x: the last N of S tokens, normed; past: the state after those before. factor: on attention
-        logits in evaluation.
+        logits in evaluation. parts: of the one row of a cut batch, each mixed by itself.
         """
-        del factor
-        mixed, state = self.step(x, ids, encoding, past)
-        return take(mixed, at), state
-
-    def mix_parts(
-        self,
-        x: Float[Tensor, "1 N D"],
-        ids: Int[Tensor, "1 N P"],
-        encoding: Encoding,
-        factor: float,
-        at: Int[Tensor, "1 M"] | None,
-        parts: Sequence[Part],
-    ) -> Float[Tensor, "1 M D"]:
-        """`forward` of a batch cut into parts, each by itself; at: None = everywhere, M = N."""
+        if parts is None:
+            whole, state = self.step(x, ids, encoding, past)
+            return take(whole, at), state
         sizes = [part.num_rows * part.num_tokens for part in parts]
         mixed: list[Tensor] = []
         for part, *pieces in zip(parts, x[0].split(sizes), ids[0].split(sizes), strict=True):
@@ -111,7 +101,7 @@ class Mixer(Mixing):
             places = None if at is None else part.places
             output, _ = self(rows, row_ids, encoding, factor, places)
             mixed.append(output.flatten(0, 1))
-        return torch.cat(mixed)[None]
+        return torch.cat(mixed)[None], ()
 
     def step(
         self,

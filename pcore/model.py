@@ -231,11 +231,7 @@ class Block(nn.Module):
         x holds the last N of the S tokens, `past` the state after those before. parts: of the one
         row of a cut batch, which leaves no state.
         """
-        normed, state = self.norm1(x), ()
-        if parts is None:
-            mixed, state = self.attention(normed, ids, encoding, factor, at, past)
-        else:
-            mixed = self.attention.mix_parts(normed, ids, encoding, factor, at, parts)
+        mixed, state = self.attention(self.norm1(x), ids, encoding, factor, at, past, parts)
         return self.finish(take(x, at), mixed), state
 
     def finish(
@@ -290,30 +286,21 @@ class SelfAttention(Mixer):
         factor: float,
         at: Int[Tensor, "B R"] | None = None,
         past: State | None = None,
+        parts: Sequence[Part] | None = None,
     ) -> tuple[Float[Tensor, "B R D"], State]:
-        """As of `Mixer`; the state is keys and values of all tokens, "B H S K", keys rotated."""
+        """As of `Mixer`, but all tokens of a cut batch are projected at once; the state is keys and
+        values of all tokens, "B H S K", keys rotated.
+        """
+        if parts is not None and type(self) is not SelfAttention:  # it may mix otherwise
+            return super().forward(x, ids, encoding, factor, at, past, parts)
         num_past = ids.shape[1] - x.shape[1]
         q, k, v = self.project(x, ids[:, num_past:], at, encoding)
         if past is not None:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        everywhere = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
-        places = num_past + (everywhere if at is None else at)
-        return self.attend(q, k, v, ids, places, encoding, factor), (k, v)
-
-    def mix_parts(
-        self,
-        x: Float[Tensor, "1 N D"],
-        ids: Int[Tensor, "1 N P"],
-        encoding: Encoding,
-        factor: float,
-        at: Int[Tensor, "1 M"] | None,
-        parts: Sequence[Part],
-    ) -> Float[Tensor, "1 M D"]:
-        """As of `Mixer`, but all tokens are projected at once."""
-        if type(self) is not SelfAttention:  # what derives from it may mix otherwise
-            return super().mix_parts(x, ids, encoding, factor, at, parts)
-        heads = self.project(x, ids, at, encoding)
-        return self.attend_parts(*heads, ids, encoding, factor, at, parts)
+        if at is None and num_past:
+            at = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
+        places = None if at is None else num_past + at
+        return self.attend_parts(q, k, v, ids, encoding, factor, places, parts), (k, v)
 
     def project(
         self,
