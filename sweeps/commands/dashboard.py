@@ -28,22 +28,21 @@ def rebuild_mirror(
     only those that MLflow lacks.
     """
     store = open_store(results)
-    target, failed = find_target(store, tracking_uri), False
+    target, failed, mirror = find_target(store, tracking_uri), False, None
     for view in chosen_views(store, sweeps, scale, searches=True):
         (shown,), problem = find_shown(store, [view]), ""
         try:
             if not (missing and is_shown(target, store, [view])):
                 from sweeps.engine.launch.mirror.process import Mirror  # mlflow comes with it
 
-                mirror = Mirror(target, [view])
+                mirror = mirror or Mirror(target, [])  # one: it has checked what is stored
+                mirror.views = [view]
                 mirror.update(force=not missing)
                 mirror.settle()
         except Exception as error:  # whatever the tracking server does
             problem = f"{type(error).__name__}: {first_line(error)}"
-        print(
-            f"{shown.title}: "
-            + (problem or f"{plural(len(shown.labels), 'trial')} in {target.uri}")
-        )
+        said = problem or f"{plural(len(shown.labels), 'trial')} in {target.uri}"
+        print(f"{shown.title}: {said}")
         failed = failed or bool(problem)
     return 1 if failed else 0
 

@@ -169,7 +169,8 @@ class Experiment:
         metrics, new = list(curves_of(one.curve, one.results, began)), False
         if run is None or run.data.tags.get("attempt") != one.attempt:
             tags, new = {"pcore.status": "running", "attempt": one.attempt}, True
-            self._replace(one.trial_id, one.config, tags, began, metrics)
+            before = self._find(one.trial_id)
+            self._replace(before, one.trial_id, one.config, tags, began, metrics)
         else:
             last = {m.key: m.value for m in metrics}  # no question where that is shown
             shown = {key for key in last if _same(run.data.metrics.get(key), last[key])}
@@ -194,7 +195,7 @@ class Experiment:
             self._log(run_id, self._missing(run, metrics), tags)
         else:
             flat = json.loads(head["config_json"])
-            run_id = self._replace(name, flat, tags, began, metrics)
+            run_id = self._replace(before, name, flat, tags, began, metrics)
         end = began + int(1000 * (head["wall_seconds"] or 0))
         status = "FINISHED" if head["status"] == "ok" else "FAILED"
         self.client.set_terminated(run_id, status, end)
@@ -203,6 +204,7 @@ class Experiment:
 
     def _replace(
         self,
+        before: Sequence[Any],
         name: str,
         flat: Mapping[str, Any],
         tags: Mapping[str, str],
@@ -210,7 +212,6 @@ class Experiment:
         metrics: Sequence[Any],
     ) -> str:
         """A new run of a trial instead of those there are."""
-        before = self._find(name)
         label = self.shown.labels[name]
         known = {"mlflow.parentRunId": self.parent, "pcore.trial_id": name, "pcore.cell": label}
         seeds = seeds_text(*(flat[field] for field in SEEDS))
