@@ -13,6 +13,7 @@ import pandas as pd
 from analysis.figures.looks import cell_method_colors, method_name, shade_methods
 from analysis.load import COUNTED, Results, cell_configs
 from analysis.statistics.cells import cells_of
+from analysis.statistics.runs import SEEDS
 from analysis.statistics.training import token_factor
 from analysis.tables.notes import POLICIES
 from analysis.tables.sweep_tables import choose_lengths, show_l95, show_match, show_train
@@ -22,6 +23,7 @@ DIGITS = 4  # of a percentage in a curve: finer than any chart
 LONGEST_ERROR = 300  # characters of an error text
 SHORT = 8  # characters of a commit
 LENGTHS = ("near 1.5x", "near 2x", "longest")  # at which the page's table shows exact match
+ORIGIN = ["trial_id", *SEEDS, "status", "git_commit", "git_dirty", "wall_seconds", "error"]
 MOST_SAMPLES = 2  # right ones per cell, and as many wrong ones
 
 
@@ -104,7 +106,8 @@ def _describe_runs(results: Results) -> dict[str, dict[str, Any]]:
     for cell in results.cells:
         median = medians[cell] if cell in medians else pd.Series(dtype=float)
         trials = list[dict[str, Any]]()
-        for trial in results.trials[results.trials["cell"] == cell].to_dict("records"):
+        planned = results.trials.loc[results.trials["cell"] == cell, ORIGIN]  # of hundred columns
+        for trial in planned.to_dict("records"):
             key = (cell, trial["trial_id"])
             run = by_run[key].reindex(median.index) if key in by_run else ()
             curve = {"L95": l95s.get(key, DASH), "curve": list(map(_percent, run))}

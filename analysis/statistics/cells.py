@@ -69,8 +69,8 @@ class Cells:
     def at(self, cell: str, length: int | None, second: int | None = None) -> Mapping[Any, Any]:
         """The statistics of a cell at a length, or a pair of lengths: a row of `curves` or `pairs`;
         of no runs where none counts there."""
-        nothing = {"cell": cell, "num_examples": 0, **statistics.summarize([])}
-        return self._by_place.get((cell, length, second), nothing)
+        found = self._by_place.get((cell, length, second))
+        return found or {"cell": cell, "num_examples": 0, **statistics.summarize([])}
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, int | None, int | None], Mapping[Any, Any]]:
