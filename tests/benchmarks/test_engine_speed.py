@@ -16,7 +16,6 @@ import pytest
 from pcore.config import TrialConfig, override
 from sweeps.baseline import addition
 from sweeps.engine.executors import EXECUTORS, Executor, count_cpus
-from sweeps.engine.executors.ray_tune import tune
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Sweep, axis, grid
 from sweeps.engine.store.names import parse_shard
@@ -109,6 +108,7 @@ def _slot_seconds(ends: Mapping[Any, float], slots: int) -> tuple[float, list[An
 
 def _measure_tune(folder: Path) -> float:
     """Milliseconds of a slot per trial of a trainable that does nothing, run as ours are."""
+    from sweeps.engine.executors.ray_tune import tune  # seconds, at every start of a worker
 
     class Empty(tune.Trainable):  # here, so that workers need not import this file
         def reset_config(self, new_config: dict[str, object]) -> bool:

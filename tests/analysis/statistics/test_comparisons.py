@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statsmodels.stats.multitest import multipletests
 
 from analysis.load import FORMATS
 from analysis.statistics import intervals
@@ -29,6 +28,8 @@ DIAGONAL = [(i, i) for i in range(8)]
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=12))
 def test_holm_agrees_with_statsmodels_and_leaves_nan_out(p_values: list[float]):
+    from statsmodels.stats.multitest import multipletests  # seconds, at every start of a worker
+
     p = np.array(p_values)
     known = ~np.isnan(p)
     adjusted = adjust_holm(p)

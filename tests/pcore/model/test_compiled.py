@@ -10,7 +10,6 @@ import warnings
 import jaxtyping
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter
 
 from pcore import data
 from pcore.config import override
@@ -51,6 +50,8 @@ def fresh_compiler(monkeypatch):
 @pytest.fixture
 def counter(monkeypatch):
     """Counts what is compiled."""
+    from torch._dynamo.testing import CompileCounter  # seconds, at every start of a worker
+
     counting = CompileCounter()
     monkeypatch.setattr("pcore.training.BACKEND", counting)
     return counting
