@@ -10,6 +10,7 @@ import platform
 import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -22,7 +23,6 @@ os.environ.setdefault(
 )  # workers without a GPU keep theirs
 
 import ray
-import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import pcore
@@ -159,7 +159,7 @@ def describe_node(results: str | None, probe: str | None) -> dict[str, str]:
     return {
         "pcore": hash_sources(),
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "path": pcore.__path__[0],
         "error": error,
     }
