@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -153,24 +152,33 @@ raise SystemExit(main(SWEEP))
 """
 
 
-def test_a_job_that_finds_no_room_says_who_holds_it_and_goes_on_later(cluster, tmp_path):
-    """Submitted with its folder, which Ray copies to the nodes."""
-    (head, *_), users = cluster
+def test_a_job_without_room_says_who_holds_it_and_then_survives_the_death_of_a_node(
+    cluster, tmp_path
+):
+    """By `ray job submit` with its folder, which Ray copies to the nodes. SIGKILL of one node's
+    raylet while a trial runs there: all trials are finished on the other node.
+    """
+    (head, left, _), users = cluster
     hog = start_fresh(head.command(PYTHON, "-c", HOG), **users, RAY_ADDRESS=_address(head))
     driver, lines = None, list[str]()
+    submit = [str(BIN / "ray"), "job", "submit", "--working-dir", "."]
+    submit += ["--runtime-env-json", job_environment(tmp_path), "--", PYTHON, "-c", IMPATIENT]
+    submit += depth_ablation("--no-mlflow")[2:]
     try:
         assert any("held" in line for line in hog.stdout)
-        script = [PYTHON, "-c", IMPATIENT, *depth_ablation()[2:]]
-        driver = _submit(head, users, tmp_path, *script, options=("--working-dir", "."))
+        driver = start_fresh(head.command(*submit), **users)
         for line in driver.stdout:
             lines.append(line)
             if "no trial could be placed for" in line:
                 break
         assert "free in the Ray cluster: 0 of 2 CPU; held by: Hog (job " in lines[-1]
         hog.kill()
-        code, output = finish(driver, 300)
+        killed = _kill_raylet_at_work(left, tmp_path, driver)
+        code, output = finish(driver, 600)
+        output = "".join(lines) + output
         assert code == 0, output
-        check_complete(tmp_path, "".join(lines) + output)
+        assert killed, output
+        check_complete(tmp_path, output)
         rows = Store(tmp_path).load(record="trial", columns=["git_commit"]).to_pylist()
         assert {row["git_commit"] for row in rows} == {"abc"}
     finally:
@@ -179,30 +187,6 @@ def test_a_job_that_finds_no_room_says_who_holds_it_and_goes_on_later(cluster, t
                 process.kill()
                 process.wait()
                 process.stdout.close()
-
-
-def test_a_sweep_survives_the_death_of_a_node(cluster, tmp_path):
-    """`ray job submit sweeps/depth_ablation.py`, which runs by its shebang, then SIGKILL of one
-    node's raylet while a trial runs there: all trials are finished on the other node.
-    """
-    (head, left, _), users = cluster
-    results = tmp_path / "results"
-    script = depth_ablation("--executor", "ray", "--no-mlflow")[1:]
-    submitted = _submit(head, users, results, *script)
-    killed = _kill_raylet_at_work(left, results, submitted)
-    code, output = finish(submitted, 600)
-    assert code == 0, output
-    assert killed, output
-    check_complete(results, output)
-
-
-def _submit(
-    head: Machine, users: dict[str, str], results: Path, *script: str, options: Sequence[str] = ()
-) -> subprocess.Popen:
-    """`ray job submit` of a sweep."""
-    command = [str(BIN / "ray"), "job", "submit", *options]
-    command += ["--runtime-env-json", job_environment(results), "--", *script]
-    return start_fresh(head.command(*command), **users)
 
 
 def _address(head: Machine) -> str:
