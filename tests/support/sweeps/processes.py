@@ -32,6 +32,7 @@ def environment(**faults: object) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(CLEAN)}
     kept["PATH"] = f"{BIN}{os.pathsep}{kept['PATH']}"
     kept["PYTHONPATH"] = str(ROOT)
+    kept["RAY_worker_niceness"] = "0"  # as important as what tests run beside; of itself it is 15
     return kept | {(f"FAULT_{k.upper()}" if k.islower() else k): str(v) for k, v in faults.items()}
 
 

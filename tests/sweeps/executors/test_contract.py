@@ -15,6 +15,7 @@ from sweeps.engine.trial.attempt import Outcome, Settings
 from tests.support.sweeps.tiny import CONFIG
 
 SMALL = override(CONFIG, {"optim.num_steps": 20, "data.num_examples": None})
+os.environ |= {"RAY_worker_niceness": "0"}  # as important as what tests run beside
 WHOLE = Resources(cpus=float(os.cpu_count() or 1))  # of the machine: trials run one by one
 
 
