@@ -164,7 +164,7 @@ def run(results: Path | str, *flags: str, **faults: object) -> tuple[int, str]:
 def wait_until(
     true: Callable[[], object],
     patience: float = 120,
-    every: float = 0.01,
+    every: float = 0.05,
     told: Callable[[], str] = str,
 ) -> None:
     """Poll until this is so. told: what to add if it never is."""
