@@ -61,7 +61,7 @@ def test_killed_workers_a_killed_driver_and_an_interrupt_on_ray_leave_the_same_r
     """
     results = tmp_path / "ray"
     command = depth_ablation("--name", "longer", "--except", "*2 layers*", "--no-mlflow")
-    command += ["--no-report", "--set", "optim.num_steps=800", "--results", str(results)]
+    command += ["--no-report", "--set", "optim.num_steps=500", "--results", str(results)]
     driver = start_fresh([*command, "--seeds", "1", "--executor", "ray"])
     victim = kill_workers(results, driver)
     code, output = finish(driver)
@@ -105,7 +105,7 @@ def kill_workers(results: Path, driver: subprocess.Popen) -> str:
                 if marker.stem[:16] == victim and pid not in kills:
                     psutil.Process(pid).kill()
                     kills.add(pid)
-        time.sleep(0.002)
+        time.sleep(0.02)
     return victim
 
 
@@ -117,8 +117,8 @@ def stop_on_ray(results: Path, command: list[str], number: int) -> tuple[int, st
     driver = start_fresh([*command, "--executor", "ray"])
     tree = list[psutil.Process]()
     try:
-        wait_until(lambda: len(ok_shards(results)) > have or driver.poll() is not None, 300, 0.05)
-        time.sleep(1.0)  # the next one is in the middle of its training
+        wait_until(lambda: len(ok_shards(results)) > have or driver.poll() is not None, 300, 0.2)
+        time.sleep(0.6)  # the next one is in the middle of its training
         assert driver.poll() is None, finish(driver)
         tree = psutil.Process(driver.pid).children(recursive=True)
         trainers = [p for p in tree if p.is_running() and is_trainer(" ".join(p.cmdline()))]
