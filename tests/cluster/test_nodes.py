@@ -142,28 +142,19 @@ time.sleep(600)
 """
 
 
-IMPATIENT = """
-from sweeps.depth_ablation import SWEEP
-from sweeps.engine.launch import progress
-from sweeps.engine.launch.cli import main
-
-progress.SILENCE = 5.0
-raise SystemExit(main(SWEEP))
-"""
-
-
 def test_a_job_without_room_says_who_holds_it_and_then_survives_the_death_of_a_node(
     cluster, tmp_path
 ):
-    """By `ray job submit` with its folder, which Ray copies to the nodes. SIGKILL of one node's
-    raylet while a trial runs there: all trials are finished on the other node.
+    """`ray job submit sweeps/depth_ablation.py`, which runs by its shebang, with the folder, which
+    Ray copies to the nodes. SIGKILL of one node's raylet while a trial runs there: all trials are
+    finished on the other node.
     """
     (head, left, _), users = cluster
     hog = start_fresh(head.command(PYTHON, "-c", HOG), **users, RAY_ADDRESS=_address(head))
     driver, lines = None, list[str]()
     submit = [str(BIN / "ray"), "job", "submit", "--working-dir", "."]
-    submit += ["--runtime-env-json", job_environment(tmp_path), "--", PYTHON, "-c", IMPATIENT]
-    submit += depth_ablation("--no-mlflow")[2:]
+    submit += ["--runtime-env-json", job_environment(tmp_path), "--"]
+    submit += depth_ablation("--no-mlflow")[1:]
     try:
         assert any("held" in line for line in hog.stdout)
         driver = start_fresh(head.command(*submit), **users)
