@@ -25,10 +25,11 @@ CROSS = list(product(range(4), range(2)))
 DIAGONAL = [(i, i) for i in range(8)]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=12))
 def test_holm_agrees_with_statsmodels_and_leaves_nan_out(p_values: list[float]):
-    from statsmodels.stats.multitest import multipletests  # seconds, at every start of a worker
+    from statsmodels.stats.multitest import multipletests  # takes seconds
 
     p = np.array(p_values)
     known = ~np.isnan(p)

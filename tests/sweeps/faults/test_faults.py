@@ -121,19 +121,19 @@ def test_a_damaged_shard_is_named_and_its_trial_runs_again(finished, tmp_path, b
     assert max(shard.attempt for shard in ok_shards(tmp_path)) == 2
 
 
-def test_one_poisoned_and_one_diverging_configuration_among_a_hundred_good_ones(tmp_path):
-    faults: dict[str, object] = {"arms": 102, "steps": 9, "poison": "arm50", "wild": "arm51"}
+def test_one_poisoned_and_one_diverging_configuration_among_twenty_good_ones(tmp_path):
+    faults: dict[str, object] = {"arms": 22, "steps": 9, "poison": "arm10", "wild": "arm11"}
     code, output = run(tmp_path, "--seeds", "1", **faults)
     assert code == 1
-    assert statuses(tmp_path) == {"ok": 100, "error": 1, "diverged": 1}
-    check_once(tmp_path, 100)
-    assert "\nerror: arm50, seed 0 (" in output
+    assert statuses(tmp_path) == {"ok": 20, "error": 1, "diverged": 1}
+    check_once(tmp_path, 20)
+    assert "\nerror: arm10, seed 0 (" in output
     assert "RuntimeError: planted" in output
-    assert "\ndiverged: arm51, seed 0 (" in output
+    assert "\ndiverged: arm11, seed 0 (" in output
     code, output = run(tmp_path, "--seeds", "1", **faults)
     assert code == 1
-    assert "102 trials, 101 finished, 0 to run, 1 not run again after an error" in output
-    assert sum(statuses(tmp_path).values()) == 102
+    assert "22 trials, 21 finished, 0 to run, 1 not run again after an error" in output
+    assert sum(statuses(tmp_path).values()) == 22
 
 
 def test_the_same_error_twice_stops_its_siblings_with_one_message(tmp_path):
