@@ -179,21 +179,6 @@ def baseline_shape(scale: Scale) -> dict[str, Any]:
     return {"model.num_layers": BASELINE_DEPTH[scale]} | heads
 
 
-def as_they_fit(scale: Scale, points: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """These other methods in that shape; at laptop scale with what they need to fit the trained
-    lengths.
-    """
-    shape = baseline_shape(scale)
-    return {
-        name: {**changes, **shape, **(OTHERS[name] if scale == "laptop" else {})}
-        for name, changes in points.items()
-    }
-
-
-# Optimizer of the follow-up's scripts since September 2024; the papers name no betas.
-FOLLOW_UP: dict[str, Any] = {"optim.beta2": 0.95}
-
-
 def addition(scale: Scale) -> TrialConfig:
     """Two-operand addition with coupled positions, one layer: the headline setting of the paper."""
     changes: dict[Scale, dict[str, Any]] = {"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER}
@@ -260,16 +245,11 @@ def methods(scale: Scale) -> dict[str, dict[str, Any]]:
     Random-start APE is the learned table with sequential IDs; its max_position must hold the
     longest tested sequence.
     """
-    longest = max(addition(scale).eval.test_lengths)
-    max_position = {"smoke": 3 * longest + 4, "laptop": 3 * longest + 4, "paper": 603}[scale]
+    base = addition(scale)
+    rows = 603 if scale == "paper" else 3 * max(base.eval.test_lengths) + 4
     return {
         "coupling": {},
-        "NoPE": {"position.encoding": "none"},
-        "random-start APE": {
-            "position.ids": "sequential",
-            "position.start": "random",
-            "position.max_position": max_position,
-        },
+        **without_coupling(base, rows),
         "RoPE": {
             "position.encoding": "rotary",
             "position.ids": "sequential",
@@ -301,6 +281,13 @@ def uncoupled(scale: Scale, base: TrialConfig) -> dict[str, dict[str, Any]]:
     return points
 
 
+FIRE: dict[str, Any] = {
+    "position.encoding": "fire",
+    "position.ids": "sequential",
+    "position.start": "fixed",
+}
+
+
 def other_encodings(base: TrialConfig) -> dict[str, dict[str, Any]]:
     """Index hints, coupled RoPE, and encodings of other groups with their own IDs, as changes to
     `base`.
@@ -308,11 +295,7 @@ def other_encodings(base: TrialConfig) -> dict[str, dict[str, Any]]:
     Randomized positions draw from twice as many IDs as the longest tested sequence has tokens.
     """
     longest = base.task.num_tokens(max(base.eval.test_lengths))
-    plain = {
-        "position.ids": "sequential",
-        "position.start": "fixed",
-        "position.table_init": "normal",
-    }
+    plain = FIRE | {"position.table_init": "normal", "position.max_position": longest}
     return {
         "index hints": {
             "position.encoding": "none",
@@ -324,17 +307,25 @@ def other_encodings(base: TrialConfig) -> dict[str, dict[str, Any]]:
             "position.start": "random",
             "position.id_scale_max": 5,
         },
-        "sinusoidal": plain | {"position.encoding": "sinusoidal", "position.max_position": longest},
-        "ALiBi": plain | {"position.encoding": "alibi", "position.max_position": longest},
-        "T5 bias": plain | {"position.encoding": "t5", "position.max_position": longest},
-        "FIRE": plain | {"position.encoding": "fire", "position.max_position": longest},
-        "randomized positions": plain
-        | {
+        "sinusoidal": plain | {"position.encoding": "sinusoidal"},
+        "ALiBi": plain | {"position.encoding": "alibi"},
+        "T5 bias": plain | {"position.encoding": "t5"},
+        "FIRE": plain,
+        "randomized positions": {
             "position.ids": "randomized",
             "position.start": "random",
+            "position.table_init": "normal",
             "position.max_position": 2 * longest,
         },
     }
+
+
+def trained_to(base: TrialConfig, longest: int) -> dict[str, Any]:
+    """Training up to this length, as changes to `base`; what follows up to the end of its near
+    range, if it has one, is near.
+    """
+    last = max(base.eval.near_lengths, default=0)
+    return {"data.max_length": longest, "eval.near_lengths": tuple(range(longest + 1, last + 1))}
 
 
 def constructed(num_bits: int) -> dict[str, Any]:
@@ -387,47 +378,45 @@ def without_coupling(config: TrialConfig, max_position: int = 0) -> dict[str, di
     }
 
 
-FIRE: dict[str, Any] = {
-    "position.encoding": "fire",
-    "position.ids": "sequential",
-    "position.start": "fixed",
-}
-# The follow-up (arXiv 2410.15787): a second level of IDs, tests on a grid of two lengths.
-MANY_OPERANDS: dict[Scale, dict[str, Any]] = {
+# The follow-up (arXiv 2410.15787): more levels of IDs, tests on a grid of two lengths.
+TWO_LENGTHS: dict[Scale, dict[str, Any]] = {
     "smoke": {
         "model.num_layers": 2,
         "data.max_length": 2,
-        "task.num_operands": 3,
         "eval.near_lengths": (3,),
         "eval.test_lengths": (4,),
-        "eval.second_lengths": (2, 3, 4),
         "eval.num_examples": 20,
     },
     "laptop": {
         "model.num_layers": 2,
         "data.max_length": 4,
-        "task.num_operands": 4,
-        "position.max_position": 14,
         "eval.near_lengths": (5,),
-        "eval.test_lengths": (6, 8),
-        "eval.second_lengths": (2, 3, 4, 5, 6, 8),
         "eval.num_examples": 300,
     },
-    "paper": {
+    "paper": PAPER_DEPTH
+    | {
         "model.num_layers": 6,
-        "model.num_heads": 8,
-        "model.d_model": 1024,
         "data.max_length": 10,
         "data.num_examples": 500_000,
+        "optim.beta2": 0.95,  # of its scripts since September 2024; the papers name no betas
+        "eval.test_lengths": tuple(range(11, 31)),
+        "eval.num_examples": 1000,
+    },
+}
+MANY_OPERANDS: dict[Scale, dict[str, Any]] = {
+    "smoke": {"task.num_operands": 3, "eval.second_lengths": (2, 3, 4)},
+    "laptop": {
+        "task.num_operands": 4,
+        "position.max_position": 14,
+        "eval.test_lengths": (6, 8),
+        "eval.second_lengths": (2, 3, 4, 5, 6, 8),
+    },
+    "paper": {
         "task.num_operands": 10,
         "optim.batch_size": 400,
-        "optim.learning_rate": 3e-5,
         "position.max_position": 40,
-        "eval.test_lengths": tuple(range(11, 31)),
         "eval.second_lengths": tuple(range(2, 31)),
-        "eval.num_examples": 1000,
-    }
-    | FOLLOW_UP,
+    },
 }
 
 
@@ -438,4 +427,4 @@ def many_operands(scale: Scale) -> TrialConfig:
         "task.min_operands": 2,
         "position.level_tables": "separate",
     }
-    return override(addition(scale), MANY_OPERANDS[scale] | levels)
+    return override(addition(scale), TWO_LENGTHS[scale] | MANY_OPERANDS[scale] | levels)

@@ -11,20 +11,14 @@ the largest at paper scale.
 
 from typing import Any
 
-from pcore.config import TrialConfig, override
-from sweeps.baseline import addition, sharp
+from pcore.config import override
+from sweeps.baseline import ONE_LAYER, addition, sharp, trained_to
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 SETTING: dict[Scale, dict[str, Any]] = {
     "smoke": {"position.max_position": 24},
-    "laptop": {
-        "model.d_head": 64,
-        "model.query_init": "normal",
-        "optim.num_steps": 2500,
-        "position.max_position": 75,
-        "eval.test_lengths": (18, 24, 30, 36),
-    },
+    "laptop": ONE_LAYER | {"position.max_position": 75, "eval.test_lengths": (18, 24, 30, 36)},
     "paper": {
         "model.d_head": 256,
         "optim.num_steps": 1_000_000,
@@ -45,19 +39,11 @@ LONGEST: dict[Scale, tuple[int, ...]] = {
 def cells(scale: Scale) -> list[Cell]:
     """The same model trained on 1 to each of these lengths, the longest first."""
     base = override(addition(scale), sharp(scale) | PUBLISHED | SETTING[scale])
-    points = {
-        f"trained on 1-{longest}": {"data.max_length": longest} | _tests(scale, base, longest)
-        for longest in LONGEST[scale]
-    }
+    points = {f"trained on 1-{longest}": trained_to(base, longest) for longest in LONGEST[scale]}
+    if scale == "paper":  # every twentieth length after the trained ones
+        for changes in points.values():
+            changes["eval.test_lengths"] = tuple(range(changes["data.max_length"] + 20, 501, 20))
     return grid(base, trained=arms(points))
-
-
-def _tests(scale: Scale, base: TrialConfig, longest: int) -> dict[str, Any]:
-    """At paper scale every twentieth length after the trained ones, else those of the base."""
-    if scale == "paper":
-        return {"eval.test_lengths": tuple(range(longest + 20, 501, 20))}
-    last = max(base.eval.near_lengths)
-    return {"eval.near_lengths": tuple(range(longest + 1, last + 1))}
 
 
 SWEEP = Sweep(

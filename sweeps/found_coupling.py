@@ -23,8 +23,9 @@ from pcore.config import TrialConfig, override
 from pcore.tasks.candidates import CANDIDATES, SEQUENTIAL
 from sweeps.baseline import (
     ONE_LAYER,
+    OTHERS,
     addition,
-    as_they_fit,
+    baseline_shape,
     sharp,
     without_coupling,
 )
@@ -62,7 +63,9 @@ def cells(scale: Scale) -> list[Cell]:
         points = {label: changes | coupled for label, changes in points.items()}
         longest = base.task.num_tokens(max(base.eval.test_lengths))
         rows = 603 if scale == "paper" else longest - 1
-        points |= as_they_fit(scale, without_coupling(base, rows))
+        for name, changes in without_coupling(base, rows).items():
+            own = OTHERS[name] if scale == "laptop" else {}
+            points[name] = changes | baseline_shape(scale) | own
         found += grid(base, task=arms({task: {}}), method=arms(points))
     return found
 

@@ -40,20 +40,17 @@ SETTING: dict[Scale, dict[str, Any]] = {
     },
     "paper": {},
 }
+SHORTER: dict[str, Any] = {
+    "data.max_length": 8,
+    "eval.near_lengths": (9, 10, 11),
+    "eval.test_lengths": (12, 16, 24, 32, 64, 130, 330),
+}
 # Of tasks whose lengths are not those of addition.
 LENGTHS: dict[Scale, dict[str, dict[str, Any]]] = {
     "smoke": {},
     "laptop": {
-        "N x 2": {
-            "data.max_length": 8,
-            "eval.near_lengths": (9, 10, 11),
-            "eval.test_lengths": (12, 16, 24, 32, 64, 130, 330),
-        },
-        "three operands": {
-            "data.max_length": 8,
-            "eval.near_lengths": (9, 10, 11),
-            "eval.test_lengths": (12, 16, 24, 32, 64, 130, 330),
-        },
+        "N x 2": SHORTER,
+        "three operands": SHORTER,
         "minesweeper": {
             "data.min_length": 3,
             "data.max_length": 5,

@@ -11,7 +11,7 @@ on the longest sums. Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import TrialConfig
-from sweeps.baseline import packed, with_log_base
+from sweeps.baseline import packed, trained_to, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -30,13 +30,8 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _trained_on(base: TrialConfig, longest: int) -> dict[str, Any]:
-    last_near = max(base.eval.near_lengths, default=0)
-    changes = {
-        "data.max_length": longest,
-        "eval.near_lengths": tuple(range(longest + 1, last_near + 1)),
-        "eval.test_lengths": tuple(n for n in base.eval.test_lengths if n > longest),
-    }
-    return with_log_base(base, changes)
+    longer = tuple(n for n in base.eval.test_lengths if n > longest)
+    return with_log_base(base, trained_to(base, longest) | {"eval.test_lengths": longer})
 
 
 SWEEP = Sweep(

@@ -37,22 +37,15 @@ from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 LONGEST = 1000  # of the arms with rings
-LONGER: dict[str, dict[str, Any]] = {  # than alone, since packed rows begin once a model fits
-    "NoPE": {
-        "optim.num_steps": 4000,
-        "data.problems_per_row": (1, 2, 4),
-        "data.packing_begins": (0.6, 0.75),
-    },
-    "random-start APE": {
-        "optim.num_steps": 4000,
-        "data.problems_per_row": (1, 2, 4),
-        "data.packing_begins": (0.6, 0.75),
-    },
-    "RoPE": {
-        "optim.num_steps": 3000,
-        "data.problems_per_row": (1, 2, 4),
-        "data.packing_begins": (0.5, 0.7),
-    },
+LATE: dict[str, Any] = {  # packed rows begin once a model fits, so it trains longer than alone
+    "optim.num_steps": 4000,
+    "data.problems_per_row": (1, 2, 4),
+    "data.packing_begins": (0.6, 0.75),
+}
+LONGER: dict[str, dict[str, Any]] = {
+    "NoPE": LATE,
+    "random-start APE": LATE,
+    "RoPE": LATE | {"optim.num_steps": 3000, "data.packing_begins": (0.5, 0.7)},
 }
 LONGEST_APE: dict[Scale, int] = {"smoke": 12, "laptop": 72, "paper": 200}  # its table holds
 

@@ -17,45 +17,25 @@ are compared with the first, coupling with a scratchpad. Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import TrialConfig, override
-from sweeps.baseline import FIRE, FOLLOW_UP, addition, log_length, methods
+from sweeps.baseline import FIRE, TWO_LENGTHS, addition, log_length, methods
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 SETTING: dict[Scale, dict[str, Any]] = {
-    "smoke": {
-        "model.num_layers": 2,
-        "data.max_length": 2,
-        "position.max_positions": (8, 6, 12),
-        "eval.near_lengths": (3,),
-        "eval.test_lengths": (4,),
-        "eval.second_lengths": (1, 2, 3),
-        "eval.num_examples": 20,
-    },
+    "smoke": {"position.max_positions": (8, 6, 12), "eval.second_lengths": (1, 2, 3)},
     "laptop": {
-        "model.num_layers": 2,
         "model.d_ff": 512,
         "optim.num_steps": 6000,
-        "data.max_length": 4,
         "position.max_positions": (10, 8, 16),
-        "eval.near_lengths": (5,),
         "eval.test_lengths": (6, 7),
         "eval.second_lengths": (1, 2, 3, 4, 5, 6),
-        "eval.num_examples": 300,
     },
     "paper": {
-        "model.num_layers": 6,
-        "model.num_heads": 8,
-        "model.d_model": 1024,
-        "data.max_length": 10,
-        "data.num_examples": 500_000,
         "optim.batch_size": 250,
         "optim.learning_rate": 5e-5,
         "position.max_positions": (70, 35, 70),
-        "eval.test_lengths": tuple(range(11, 31)),
         "eval.second_lengths": tuple(range(1, 31)),
-        "eval.num_examples": 1000,
-    }
-    | FOLLOW_UP,
+    },
 }
 TASK = {
     "task.name": "multiplication",
@@ -67,7 +47,7 @@ TASK = {
 def cells(scale: Scale) -> list[Cell]:
     """Four methods with a scratchpad; coupling without, at three fixed second lengths; the others
     without, at the longest."""
-    base = override(addition(scale), TASK | SETTING[scale])
+    base = override(addition(scale), TASK | TWO_LENGTHS[scale] | SETTING[scale])
     one_level = {
         "position.max_positions": (),
         "position.max_position": max(base.position.max_positions),

@@ -11,7 +11,7 @@ recipe was chosen, covers the lengths after the trained ones up to 17. Cost: see
 from typing import Any
 
 from pcore.config import TrialConfig
-from sweeps.baseline import core, with_log_base
+from sweeps.baseline import core, trained_to, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -30,18 +30,8 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _trained_on(scale: Scale, base: TrialConfig, longest: int) -> dict[str, Any]:
-    changes = {
-        "data.max_length": longest,
-        "eval.near_lengths": _near(base, longest),
-        "eval.test_lengths": _test(scale, base, longest),
-    }
+    changes = trained_to(base, longest) | {"eval.test_lengths": _test(scale, base, longest)}
     return with_log_base(base, changes) if scale == "laptop" else changes
-
-
-def _near(base: TrialConfig, longest: int) -> tuple[int, ...]:
-    """Lengths between the trained and the tested ones, if the base has a near range at all."""
-    last = max(base.eval.near_lengths, default=0)
-    return tuple(range(longest + 1, last + 1))
 
 
 def _test(scale: Scale, base: TrialConfig, longest: int) -> tuple[int, ...]:
