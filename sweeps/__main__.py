@@ -246,7 +246,6 @@ def _add_storage(add: Adders) -> None:
         add[name]("--tracking-uri", help="default as in `run`")
     add["mirror"]("--missing", action="store_true", help="add only what MLflow lacks")
     add["dashboard"]("--port", type=parse_count, default=5000, help="default: 5000")
-    add["verify"]("--repair", action="store_true", help="move bad files to quarantine/")
     add["merge"]("from_results", metavar="FROM", help="results folder, or s3://bucket/prefix")
     add["merge"]("into_results", metavar="INTO", help="may be new; nothing in it is overwritten")
     add["merge"]("--no-weights", dest="weights", action="store_false", help="only rows and views")

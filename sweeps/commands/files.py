@@ -18,7 +18,6 @@ from sweeps.engine.store.verify import verify_files
 from sweeps.engine.trial.running import Observer
 
 DAY = 86400.0
-QUARANTINE = "quarantine"
 OF_ATTEMPT = ("state", "weights", "marker")
 OF_TRIAL = ("shard", "mechanism file", "state", "weights")  # kinds of files
 
@@ -63,7 +62,7 @@ def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
         kind, seconds = stored.kind, time.time() - stored.entry.modified
         if kind == "unfinished write":
             return "a write that was cut short" if seconds > min(age, DAY) else ""
-        if kind in ("pack", "old pack"):
+        if kind == "pack":
             is_old = stored.entry.name not in read and seconds > min(age, DAY)
             return "a pack that is not read" if is_old else ""
         if kind not in OF_ATTEMPT or (name := stored.said["trial"]) in busy:
@@ -121,9 +120,8 @@ def _is_of(stored: Stored, sweep: str, scale: str | None, trials: set[str]) -> b
     return of_view or (stored.kind in OF_TRIAL and said["trial"] in trials)
 
 
-def verify_store(results: str | None, repair: bool) -> int:
+def verify_store(results: str | None) -> int:
     """Read every file of the store once, count files and list bad ones; 1 if there are any.
-    repair: move these to `quarantine/` below the folder; 0 then.
 
     Raises ValueError if the folder is not a store.
     """
@@ -136,11 +134,6 @@ def verify_store(results: str | None, repair: bool) -> int:
             print(f"  {stored.entry.name}: {problem}", flush=True)
     kinds = ", ".join(f"{number} x {kind}" for kind, number in sorted(count.items()))
     print(f"{store.root}: {sum(count.values())} files ({kinds or 'none'}), {len(bad)} bad")
-    if not bad or not repair:
-        return 1 if bad else 0
-    for name in bad:
-        store.folder.move(name, f"{QUARANTINE}/{name}")
-    print(
-        f"moved to {store.folder.path(QUARANTINE)}; trials without another attempt will run again"
-    )
-    return 0
+    if bad:
+        print("they are not used, and may be removed: trials without another attempt run again")
+    return 1 if bad else 0

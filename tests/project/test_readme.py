@@ -91,7 +91,7 @@ def test_the_example_sweep_runs_code_that_is_all_its_own_once(own_code, monkeypa
         assert to_run in capsys.readouterr().out
     (row,) = Store("results").load(record="trial").to_pylist()
     assert row["position.encoding"] == "my_encodings:Distance"
-    assert verify_store("results", repair=False) == 0
+    assert verify_store("results") == 0
 
 
 @pytest.mark.slow  # needs what only `make test-slow` installs

@@ -243,23 +243,6 @@ class Folder:
                 else:
                     Path(self.path(name)).unlink()
 
-    def move(self, old: str, new: str) -> None:
-        """Rename a file or link; if the new name is taken, append a number. A missing file is no
-        error.
-        """
-        taken, name = 0, new
-        while self.exists(name) or (not self.remote and os.path.lexists(self.path(name))):
-            taken += 1
-            name = f"{new}.{taken}"
-        for changed in (old, name):
-            self._check_inside(changed)
-        with contextlib.suppress(FileNotFoundError), self.wrap_errors():
-            if self.remote:
-                self._remote.move(self.path(old), self.path(name))
-            else:
-                Path(self.path(name)).parent.mkdir(parents=True, exist_ok=True)
-                os.rename(self.path(old), self.path(name))
-
     def remove_if_empty(self, folder: str) -> None:
         """Remove an empty local folder; object stores have none."""
         if not self.remote and not self._link_in(folder):

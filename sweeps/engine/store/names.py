@@ -15,7 +15,6 @@ PATTERNS = {
     rf"-(?P<attempt>\d{{1,9}})-(?P<status>{'|'.join(get_args(Status))})-[0-9a-f]+\.parquet",
     "view": rf"views/{VIEW}\.parquet",
     "pack": r"packs/[0-9a-f]{8}\.parquet",
-    "old pack": r"packs/[0-9a-f]{8}-[a-z]+\.parquet",
     "mechanism file": r"mechanism/[0-9a-f]{2}/(?P<trial>[0-9a-f]+)\.parquet",
     "state": rf"checkpoints/{TRIAL}/state\.pt",
     "weights": rf"checkpoints/{TRIAL}/(?:last|best|oracle)\.pt",

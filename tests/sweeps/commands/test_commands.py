@@ -166,7 +166,7 @@ def test_gc_lists_first_and_removes_only_what_nobody_needs(tmp_path, capsys, tin
         f"checkpoints/{other}/state.pt": old,
         f"checkpoints/{'f' * 16}/state.pt": new,
         f"trials/{first.id[:2]}/.{first.id}-1-ok-01234567.parquet.89abcdef.tmp": old,
-        "packs/01234567-evaluation.parquet": old,
+        "packs/01234567.parquet": old,
     }
     for name, when in planted.items():
         store.folder.write(name, b"x")
