@@ -23,7 +23,7 @@ sweep: .venv/installed  ## train five position methods at laptop scale; table an
 
 paper: .venv/installed  ## run what is missing of all sweeps, then write the report; SCALE=smoke, laptop or paper
 	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow
-	$(BIN)/python -m sweeps mirror --missing --scale $(SCALE) --results $(RESULTS)
+	$(BIN)/python -m sweeps mirror --scale $(SCALE) --results $(RESULTS)
 	$(BIN)/python -m analysis report --scale $(SCALE) --results $(RESULTS)
 
 headline: .venv/installed  ## on a CUDA machine: benchmark, the papers' headline, its table and verdicts; rehearse with DEVICE=cpu HEADLINE=smoke

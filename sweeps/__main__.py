@@ -149,7 +149,7 @@ COMMANDS = {
         "add the results of one folder to another: rows, views, weights, states",
         "merge:merge_stores",
     ),
-    "mirror": Command("rebuild MLflow from Parquet", "dashboard:rebuild_mirror", True),
+    "mirror": Command("add to MLflow what it lacks", "dashboard:complete_mirror", True),
     "dashboard": Command(
         "serve MLflow's pages, which show what is stored and what runs",
         "dashboard:show_dashboard",
@@ -244,7 +244,6 @@ def _add_replicate(add: Callable[..., argparse.Action]) -> None:
 def _add_storage(add: Adders) -> None:
     for name in ("mirror", "dashboard"):
         add[name]("--tracking-uri", help="default as in `run`")
-    add["mirror"]("--missing", action="store_true", help="add only what MLflow lacks")
     add["dashboard"]("--port", type=parse_count, default=5000, help="default: 5000")
     add["merge"]("from_results", metavar="FROM", help="results folder, or s3://bucket/prefix")
     add["merge"]("into_results", metavar="INTO", help="may be new; nothing in it is overwritten")

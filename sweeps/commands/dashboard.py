@@ -1,4 +1,4 @@
-"""MLflow for a store: `python -m sweeps mirror` rebuilds it, `dashboard` serves its pages."""
+"""MLflow for a store: `python -m sweeps mirror` completes it, `dashboard` serves its pages."""
 
 import os
 import signal
@@ -12,33 +12,29 @@ from typing import get_args
 from pcore.cli.parser import first_line
 from pcore.cli.text import plural
 from sweeps.commands.catalogue import chosen_views
-from sweeps.engine.launch.mirror.target import find_shown, find_target, is_shown
+from sweeps.engine.launch.mirror.target import find_shown, find_target
 from sweeps.engine.options import open_store
 from sweeps.engine.store.names import Views
 
 
-def rebuild_mirror(
+def complete_mirror(
     results: str | None,
     sweeps: Sequence[str],
     scale: str | None,
     tracking_uri: str | None,
-    missing: bool = False,
 ) -> int:
-    """Rewrite the MLflow runs of these sweeps (none = all) at this scale (None = all). missing: add
-    only those that MLflow lacks.
-    """
+    """Add what MLflow lacks of these sweeps (none = all) at this scale (None = all)."""
     store = open_store(results)
     target, failed, mirror = find_target(store, tracking_uri), False, None
     for view in chosen_views(store, sweeps, scale, searches=True):
         (shown,), problem = find_shown(store, [view]), ""
         try:
-            if not (missing and is_shown(target, store, [view])):
-                from sweeps.engine.launch.mirror.process import Mirror  # mlflow comes with it
+            from sweeps.engine.launch.mirror.process import Mirror  # mlflow comes with it
 
-                mirror = mirror or Mirror(target, [])  # one: it has checked what is stored
-                mirror.views = [view]
-                mirror.update(force=not missing)
-                mirror.settle()
+            mirror = mirror or Mirror(target, [])  # one: it has checked what is stored
+            mirror.views = [view]
+            mirror.update()
+            mirror.settle()
         except Exception as error:  # whatever the tracking server does
             problem = f"{type(error).__name__}: {first_line(error)}"
         said = problem or f"{plural(len(shown.labels), 'trial')} in {target.uri}"
@@ -56,7 +52,7 @@ def show_dashboard(results: str | None, tracking_uri: str | None, port: int) -> 
     store = open_store(results)
     target = find_target(store, tracking_uri)
     if target.database is None:
-        code = rebuild_mirror(results, (), None, tracking_uri, missing=True)
+        code = complete_mirror(results, (), None, tracking_uri)
         print(f"MLflow: {target.uri}")
         return code
     try:

@@ -109,7 +109,7 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     print(
         f"{len(forgotten & kept)} of {plural(len(forgotten), 'trial')} stay: other views list them"
     )
-    print("removed; `mirror` makes MLflow anew" if remove else "would be removed (add --yes)")
+    print("removed; MLflow keeps its runs" if remove else "would be removed (add --yes)")
     return 0
 
 

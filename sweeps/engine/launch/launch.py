@@ -13,7 +13,7 @@ from typing import get_args
 from pcore.cli.parser import FAILED
 from pcore.cli.text import format_seconds, plural
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, load_hook
-from sweeps.engine.launch.mirror.target import Follower, find_target, is_shown
+from sweeps.engine.launch.mirror.target import Follower, find_target
 from sweeps.engine.launch.scheduler import Scheduler
 from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import (
@@ -65,7 +65,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
         print(f"predicted: {format_seconds(wall)} on {plural(num_slots, 'slot')}")
         sys.stdout.flush()
     launch = Launch(plans=plans, store=store)
-    with told(launch, hooks, options, busy=bool(pending)) as ended:
+    with told(launch, hooks, options) as ended:
         scheduler = Scheduler(options, store)
         if pending:
             scheduler.run(launch.title, pending)
@@ -77,22 +77,18 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
 
 
 @contextlib.contextmanager
-def told(
-    launch: Launch, hooks: Sequence[Hook], options: LaunchOptions, busy: bool = True
-) -> Generator[list[int]]:
-    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit code.
-    busy: whether trials will run.
+def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Generator[list[int]]:
+    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit
+    code.
     """
     listeners, ended = Hooks(launch, hooks), list[int]()
     views = [(plan.sweep.name, plan.scale) for plan in launch.plans]
-    store, target = launch.store, find_target(launch.store, options.tracking_uri)
-    mirror = Follower(target, views) if options.mlflow and busy else None
+    target = find_target(launch.store, options.tracking_uri)
+    mirror = Follower(target, views) if options.mlflow else None
     try:
         yield ended
     finally:
         listeners.close(ended[0] if ended else None, math.inf if ended else BROKEN_OFF)
-        if mirror is None and options.mlflow and ended and not is_shown(target, store, views):
-            mirror = Follower(target, views)
         if mirror:
             mirror.close(wait=bool(ended))
 

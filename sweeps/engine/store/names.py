@@ -21,7 +21,6 @@ PATTERNS = {
     "marker": rf"running/{TRIAL}(?:-[0-9a-f]{{8}})?\.json",
     "search": r"searches/(?P<sweep>[^/]+)-(?P<scale>smoke|laptop|paper)\.json",
     "search view": rf"searches/{VIEW}\.parquet",
-    "mirror": r"mirrored/[^/]+\.json",
     "probe": r"probe-[0-9a-f]{8}",
 }
 Views = Literal["views", "searches"]  # where views of sweeps are, and of searches

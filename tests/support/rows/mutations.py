@@ -70,7 +70,6 @@ def make_store(root: Path) -> Store:
     process = asdict(this_process())
     marker = {"process": process, "launch": "x", "started_at": "2026-01-01T00:00:00+00:00"}
     folder.write(f"running/{IDS[1]}.json", json.dumps(marker).encode())
-    folder.write("mirrored/tiny-smoke.json", json.dumps({"uri": "u", "written": {}}).encode())
     return store
 
 
@@ -134,7 +133,7 @@ class Mutator:
         return f"link folder {folder.relative_to(root)}"
 
     def small_file(self, root: Path) -> str:
-        file = self._file(root, self.rng.choice(("running", "mirrored", "views")))
+        file = self._file(root, self.rng.choice(("running", "views")))
         file.write_bytes(self.rng.choice(JSON))
         return f"small file {file.relative_to(root)}"
 

@@ -12,7 +12,7 @@ import pytest
 
 from sweeps.commands.dashboard import show_dashboard
 from sweeps.engine.launch.cli import main
-from sweeps.engine.launch.mirror.target import find_home, find_shown, find_target, report_of
+from sweeps.engine.launch.mirror.target import find_shown, find_target, report_of
 from sweeps.engine.store.store import Store
 from tests.support.services.servers import free_ports
 from tests.support.sweeps.processes import wait_until
@@ -78,14 +78,15 @@ def test_nothing_is_written_beside_rows_that_git_tracks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = Store(tmp_path / "published" / "laptop")
     assert run(make_sweep(one={}), store.folder.local, "--seeds", "1") == 0
-    assert find_home(store) is None
+    assert find_target(store, None).home == store.root
     (shown,) = find_shown(store, [("tiny", "smoke")])
     assert report_of(store, shown) == store.folder.local / "reports" / "tiny-smoke"
     for words in (["init", "-q"], ["add", "published"]):
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
     home = tmp_path / "results" / "dashboard" / "published-laptop"
-    assert find_home(store) == home
-    assert find_target(store, None).uri == f"sqlite:///{home}/mlflow.db"
+    target = find_target(store, None)
+    assert target.home == str(home)
+    assert target.uri == f"sqlite:///{home}/mlflow.db"
     reports = tmp_path / "results" / "reports" / "published-laptop"  # where `analysis table` writes
     assert report_of(store, shown) == reports / "tiny-smoke"
 

@@ -41,12 +41,12 @@ class Mirror:
         self.looked = 0.0  # seconds that the last look at the results folder took
         self.experiments: dict[str, Experiment] = {}
 
-    def update(self, force: bool = False) -> None:
-        """Show what MLflow lacks. force: also write anew what it has. Raises what the tracking
-        server raises; the next call connects again.
+    def update(self) -> None:
+        """Show what MLflow lacks. Raises what the tracking server raises; the next call connects
+        again.
         """
         try:
-            self._update(force)
+            self._update()
         except BaseException:
             self.client, self.experiments = None, {}
             raise
@@ -59,7 +59,7 @@ class Mirror:
             time.sleep(running.PATIENCE + 1.0)
             self.update()
 
-    def _update(self, force: bool) -> None:
+    def _update(self) -> None:
         with alone(self.target):
             if self.client is None:
                 self.client = connect(self.target)
@@ -72,8 +72,7 @@ class Mirror:
                     made = Experiment(self.client, one, self.store, self.target, self.tick)
                     self.experiments[one.view] = made
                 report = report_of(self.store, one)
-                if self.experiments[one.view].update(one, visible, found, report, force):
-                    self.target.note(one, visible, report)
+                self.experiments[one.view].update(one, visible, found, report)
 
 
 @contextlib.contextmanager

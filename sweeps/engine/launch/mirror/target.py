@@ -5,7 +5,6 @@ this store" (`process`) until the launch is over, and waits for it only at its o
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import select
@@ -16,9 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
-from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.location import find_apart, find_reports
-from sweeps.engine.store.names import Shard, Views
+from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -66,7 +64,7 @@ def find_shown(store: Store, views: Iterable[View]) -> list[Shown]:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
     """Where a mirror is: the rows it shows, the tracking URI, and the folder of what belongs to it
-    (its database, artifacts, notes of what was mirrored).
+    (its database and artifacts).
     """
 
     results: str
@@ -83,42 +81,14 @@ class Target:
             path = path.replace(text, char)
         return Path(path)
 
-    def shows(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> bool:
-        """Whether MLflow shows all rows of a sweep and its report, according to its note."""
-        if self.database and not self.database.exists():
-            return False
-        with contextlib.suppress(OSError, ValueError):
-            return Folder(self.home).read(_note_of(shown)) == self._digest(shown, visible, report)
-        return False
-
-    def note(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> None:
-        """Note that MLflow shows this, so that a launch without trials need not ask."""
-        if not self.shows(shown, visible, report):
-            with contextlib.suppress(OSError):
-                Folder(self.home).write(_note_of(shown), self._digest(shown, visible, report))
-
-    def _digest(self, shown: Shown, visible: Mapping[str, Shard], report: Path) -> bytes:
-        names = [visible[name].name for name in sorted(shown.labels) if name in visible]
-        text = "\n".join([self.uri, self.home, *names, stamp(report)])
-        return json.dumps(hashlib.sha256(text.encode()).hexdigest()).encode()
-
-
-def _note_of(shown: Shown) -> str:
-    return f"mirrored/{shown.view}.json"
-
 
 def find_target(store: Store, tracking_uri: str | None) -> Target:
     """The mirror of a store: at the option, $MLFLOW_TRACKING_URI, or in an SQLite file in the
     results folder (in the working folder if the results are remote).
     """
-    home = find_home(store)
+    home = find_apart(store.folder, "dashboard")
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store, home)
     return Target(results=store.root, uri=uri, home=str(home or store.root))
-
-
-def find_home(store: Store) -> Path | None:
-    """Where the mirror of rows that git tracks is: nothing is written beside what is published."""
-    return find_apart(store.folder, "dashboard")
 
 
 def local_uri(store: Store, home: Path | None = None) -> str:
@@ -141,12 +111,6 @@ def stamp(folder: Path) -> str:
     """Names and sizes of the report's files, to see whether they changed."""
     files = sorted(folder.glob("*")) if folder.is_dir() else []
     return ";".join(f"{file.name}:{file.stat().st_size}" for file in files)
-
-
-def is_shown(target: Target, store: Store, views: Iterable[View]) -> bool:
-    """Whether MLflow shows all that the store has of these views."""
-    shown, visible = find_shown(store, views), store.visible()
-    return all(target.shows(one, visible, report_of(store, one)) for one in shown)
 
 
 class Follower:

@@ -135,20 +135,17 @@ class Experiment:
         visible: Mapping[str, Shard],
         running: Mapping[str, Running],
         report: Path,
-        force: bool,
-    ) -> bool:
-        """Show these rows and running attempts; whether all is shown, as nothing runs. force: also
-        write anew what is there.
-        """
-        self.shown, changed = shown, force
+    ) -> None:
+        """Show these rows and running attempts."""
+        self.shown, changed = shown, False
         open_runs = {r.data.tags.get("pcore.trial_id"): r for r in self._runs("RUNNING")}
         now = {name: one for name, one in running.items() if name in shown.labels}
         for name in shown.labels:
             shard = visible.get(name)
             if name in now and not (shard and shard.finished):
                 changed |= self._follow(now[name], open_runs.get(name))
-            elif shard and (force or self.written.get(name) != shard.name):
-                self._write(name, shard, force)
+            elif shard and self.written.get(name) != shard.name:
+                self._write(name, shard)
                 changed = True
             elif name in open_runs:  # nobody runs it
                 self.client.set_terminated(open_runs[name].info.run_id, "KILLED")
@@ -159,7 +156,6 @@ class Experiment:
                 self.client.update_run(self.parent, status="RUNNING")
         elif changed or None in open_runs or self.report != stamp(report):
             self._conclude(visible, report)
-        return not now
 
     def _follow(self, one: Running, run: Any) -> bool:
         """Show how far an attempt is; its run takes the place of the one before. Whether it is
@@ -178,7 +174,7 @@ class Experiment:
             self._log(run.info.run_id, self._missing(run, metrics))
         return new
 
-    def _write(self, name: str, shard: Shard, force: bool) -> None:
+    def _write(self, name: str, shard: Shard) -> None:
         """Bring the run of a trial to what its visible shard says."""
         rows = self.store.load_shards([shard]).to_pylist()
         head = next(row for row in rows if row["record"] == "trial")
@@ -188,7 +184,7 @@ class Experiment:
         metrics = list(metrics_of(rows, began))
         before = self._find(name)
         run = before[0] if before else None
-        if run and not force and run.data.tags.get("pcore.shard") == shard.name:
+        if run and run.data.tags.get("pcore.shard") == shard.name:
             run_id = run.info.run_id  # another process was faster
         elif run and run.info.status == "RUNNING" and run.data.tags.get("attempt"):
             run_id = run.info.run_id
