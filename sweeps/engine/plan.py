@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +14,7 @@ from sweeps.engine.store.store import Shard, Store
 from sweeps.engine.trial.failures import SAME_ERROR, last_line
 
 if TYPE_CHECKING:  # it imports torch, which `status` does not need
+    from pcore.config import TrialConfig
     from sweeps.engine.price import Price
 
 MAX_ROWS = 200  # of a printed plan
@@ -72,23 +73,18 @@ def make_plan(
     scale: Scale,
     seeds: str | None,
     store: Store,
-    device: str = "cpu",
-    priced: bool = True,
     retry_errors: bool = False,
-    num_threads: int = 1,
-    local: bool = True,
+    find_prices: "Callable[[Mapping[str, TrialConfig]], Mapping[str, Price]]" = lambda cells: {},
 ) -> Plan:
     """Expand, check and compare with the store.
 
-    priced: False skips the prices, for which rows are read. retry_errors: run failed trials again.
-    num_threads: of a trial. local: trials will run on this host.
+    retry_errors: run failed trials again. find_prices: of the cells to run, by id, for which rows
+    are read; without it trials have no price.
     """
-    from sweeps.engine.price import price_cells
-
     trials = sweep.trials(scale, seeds)
     states = trial_states({t.id: t.cell.id for t in trials}, store, retry_errors)
     pending = {t.cell.id: t.cell.config for t in trials if states[t.id] in ("missing", "retry")}
-    prices = price_cells(pending if priced else {}, store, device, num_threads, local)
+    prices = find_prices(pending)
     planned = [
         PlannedTrial(
             trial=trial,

@@ -77,7 +77,7 @@ def fill(folder: Path, count: int, packed: bool) -> None:
     store, script = Store(folder / "results"), folder / "large.py"
     folder.mkdir()
     script.write_text(SCRIPT.format(seeds=count // CELLS))
-    plan = make_plan(find_sweep(str(script)), "smoke", None, store, priced=False)
+    plan = make_plan(find_sweep(str(script)), "smoke", None, store)
     store.write_view(view_rows(plan))
     works = [(store.root, planned.trial.config) for planned in plan.trials]
     with multiprocessing.get_context("spawn").Pool() as pool:

@@ -12,6 +12,7 @@ from typing import get_args
 
 from pcore.cli.parser import FAILED
 from pcore.cli.text import format_seconds, plural
+from pcore.config import TrialConfig
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, load_hook
 from sweeps.engine.launch.mirror.target import Follower, find_target
 from sweeps.engine.launch.scheduler import Scheduler
@@ -23,6 +24,7 @@ from sweeps.engine.plan import (
     make_plan,
     predict_wall,
 )
+from sweeps.engine.price import Price, price_cells
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.location import check_not_published
 from sweeps.engine.store.names import Views
@@ -47,7 +49,7 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[
     plans = plan_sweeps(sweeps, options, store)
     if any(plan.to_run for plan in plans):
         check_not_published(store.folder)
-    store.prepare()
+    store.folder.check_writable()
     store.pack()
     for plan in plans:
         store.write_view(view_rows(plan), "searches" if plan.sweep.is_search else "views")
@@ -98,19 +100,13 @@ def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -
     another sweep in the store.
     """
     check_names(sweeps, store)
-    return [
-        make_plan(
-            sweep,
-            options.scale,
-            options.seeds,
-            store,
-            options.device,
-            retry_errors=options.retry_errors,
-            num_threads=options.num_threads,
-            local=options.executor.is_local,
-        )
-        for sweep in sweeps
-    ]
+    device, threads, local = options.device, options.num_threads, options.executor.is_local
+
+    def find_prices(cells: Mapping[str, TrialConfig]) -> Mapping[str, Price]:
+        return price_cells(cells, store, device, threads, local)
+
+    again = options.retry_errors
+    return [make_plan(s, options.scale, options.seeds, store, again, find_prices) for s in sweeps]
 
 
 def check_names(sweeps: Iterable[Sweep], store: Store) -> None:

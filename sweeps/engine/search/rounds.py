@@ -153,7 +153,7 @@ def _run(search: Search, options: LaunchOptions, budget: Budget) -> int:
 def _plan(search: Search, scale: Scale, replay: Replay, store: Store) -> Plan:
     """A search as far as it has come, as hooks know a sweep."""
     sweep = sweep_of(search, list(replay.asked.values()))
-    return make_plan(sweep, scale, None, store, priced=False)
+    return make_plan(sweep, scale, None, store)
 
 
 def _report(search: Search, options: LaunchOptions, file: str, failed: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     ]
     (missing,) = [line.split() for line in lines if second.id in line]
     assert missing == ["one", second.id, "1", "1", "missing", "-", "-", "-", "-"]
-    plan = make_plan(tiny, "smoke", "2,3@7", Store(tmp_path), priced=False)
+    plan = make_plan(tiny, "smoke", "2,3@7", Store(tmp_path))
     Store(tmp_path).write_view(view_rows(plan))
     Store(tmp_path).write(plan.trials[-1].trial.config, "ok", {}, (), [ROW])  # the others never ran
     assert command("trials", tmp_path, "tiny", "--scale", "smoke") == 0
@@ -95,7 +95,7 @@ def test_states_are_shown_and_counted_and_a_trial_runs_while_its_process_lives(
     store.write(fresh.config, "ok", {"code_hash": provenance.hash_sources()}, [], [ROW])
     store.write(failed.config, "oom", {"error": "out of memory"})
     store.write(unknown.config, "ok", {}, [], [ROW])
-    store.write_view(view_rows(make_plan(tiny, "smoke", "3", store, priced=False)))
+    store.write_view(view_rows(make_plan(tiny, "smoke", "3", store)))
 
     def shown(*words: str) -> list[list[str]]:
         assert command(*words[:1], tmp_path, *words[1:]) == 0

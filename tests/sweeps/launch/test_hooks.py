@@ -93,7 +93,7 @@ def test_a_hook_hears_of_a_trial_while_it_runs_and_of_each_attempt(tmp_path, mon
     """Another process trains: one attempt is interrupted, the next one ends."""
     monkeypatch.setattr(hooks_file, "LOOK", 0.02)
     store, sweep, diary = Store(tmp_path), make_sweep(one={}), Diary()
-    plan = make_plan(sweep, "smoke", "1", store, priced=False)
+    plan = make_plan(sweep, "smoke", "1", store)
     trial, curve = plan.trials[0].trial, list[dict]()
     told = {"config": flatten(trial.config), "curve": curve, "results": []}
     monkeypatch.setattr(running_file, "BEAT", 0.02)
