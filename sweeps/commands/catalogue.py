@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pcore.registry import nearest
 from sweeps.engine.changes import is_script
-from sweeps.engine.spec import Scale, Sweep, describe_own
+from sweeps.engine.spec import Scale, Sweep, own_errors
 from sweeps.tables import TABLES
 
 if TYPE_CHECKING:  # they import pyarrow, which `list` does not need
@@ -38,10 +38,8 @@ def find_sweep(name: str) -> Sweep:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        try:
+        with own_errors(f"sweep script {name}"):
             spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # it may raise anything
-            raise ValueError(f"sweep script {name}: {describe_own(error)}") from error
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:

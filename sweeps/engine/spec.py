@@ -12,7 +12,8 @@ sweeps with the same configuration share its rows. There are three ways to combi
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -139,14 +140,9 @@ class Sweep:
 
     def checked_cells(self, scale: Scale) -> list[Cell]:
         """The cells at a scale. Raises ValueError if that is not what the script gives."""
-        try:
+        with own_errors(f"{self.name} at scale {scale}", ValueError):
             cells: object = self.cells(scale)
             found: list[Any] = [*cells] if isinstance(cells, Iterable) else [cells]
-        except ValueError:
-            raise
-        except (Exception, SystemExit) as error:  # a script of the user's own may raise anything
-            reason = describe_own(error)
-            raise ValueError(f"{self.name} at scale {scale}: {reason}") from error
         for cell in found:
             if not isinstance(cell, Cell):
                 raise ValueError(
@@ -165,11 +161,19 @@ def script_of(function: object) -> tuple[Path, str]:
     return Path(code.co_filename if code else ""), (names or {}).get("__doc__") or ""
 
 
-def describe_own(error: Exception | SystemExit) -> str:
-    """What a script raised, in one sentence."""
-    if isinstance(error, SystemExit):
-        return f"it calls sys.exit({error.code})"
-    return describe_error(error)
+@contextmanager
+def own_errors(what: str, *plain: type[Exception]) -> Generator[None]:
+    """Whatever a script of the user's own raises in the block, but errors of these plain kinds, is
+    a ValueError in one sentence.
+    """
+    try:
+        yield
+    except plain:
+        raise
+    except (Exception, SystemExit) as error:
+        ends = isinstance(error, SystemExit)
+        reason = f"it calls sys.exit({error.code})" if ends else describe_error(error)
+        raise ValueError(f"{what}: {reason}") from error
 
 
 def _is_line(text: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pcore.config import Scalar, TrialConfig, coerce, flatten, known_fields, override
 from pcore.registry import nearest
 from sweeps.engine.plan import align
-from sweeps.engine.spec import Scale, describe_own, script_of
+from sweeps.engine.spec import Scale, own_errors, script_of
 
 SEED = 1000  # of every search trial: sweeps count from 0, so what they report was not tuned on
 HALVING = 3  # about a third of a rung, the best, is promoted
@@ -99,12 +99,8 @@ def prepare_arms(search: Search, scale: Scale, budget: Budget) -> dict[str, Tria
 
 
 def _arms(search: Search, scale: Scale) -> Mapping[str, TrialConfig]:
-    try:
+    with own_errors(f"{search.name} at scale {scale}", ValueError):
         found: object = search.arms(scale)
-    except ValueError:
-        raise
-    except (Exception, SystemExit) as error:  # a script of the user's own may raise anything
-        raise ValueError(f"{search.name} at scale {scale}: {describe_own(error)}") from error
     if not isinstance(found, Mapping):
         raise ValueError(f"{search.name}: arms gives {found!r}, not a TrialConfig for each label")
     for label, config in found.items():
