@@ -36,7 +36,7 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
         raise ValueError(f"FROM and INTO are both {source.root}")
     if target.folder.list():  # not a new folder: perhaps a typo
         target = open_existing(into_results)
-    target.prepare()
+    target.folder.check_writable()
     ours, theirs = target.visible(), source.visible()
     finished = {name for name, shard in (*ours.items(), *theirs.items()) if shard.finished}
     settled = {n for n, shard in ours.items() if shard.finished and theirs.get(n, shard) != shard}

@@ -17,6 +17,7 @@ from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale, seeds_text
+from sweeps.engine.store.score import exact_match
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 
@@ -67,7 +68,7 @@ def replicate(
     seconds = sum(runs[trial]["wall_seconds"] or 0 for trial in chosen)
     print(f"rerunning {len(chosen)} of {len(known)} trials, {format_seconds(seconds)} originally")
     print(f"from {store.root} into {target.root}")
-    target.prepare()
+    target.folder.check_writable()
     verdicts = list[Verdict]()
     for trial in chosen:
         run, cell = runs[trial], cells[runs[trial]["cell_id"]]
@@ -124,29 +125,25 @@ def judge(stored: Lengths, again: Lengths, seeds: Sequence[Lengths]) -> Verdict:
         return "identical"
     if len(seeds) < 2:
         return "not comparable"
-    gaps = {key: abs(_share(again[key]) - _share(stored[key])) for key in stored}
+    gaps = {key: abs(exact_match(again[key]) - exact_match(stored[key])) for key in stored}
     is_within = all(gap <= spread(seeds, key) for key, gap in gaps.items())
     return "within the spread" if is_within else "beyond the spread"
 
 
 def spread(seeds: Sequence[Lengths], key: tuple[Any, ...]) -> float:
     """How far the best stored run lies above the worst at a length, as a share of examples."""
-    shares = [_share(run[key]) for run in seeds if key in run]
+    shares = [exact_match(run[key]) for run in seeds if key in run]
     return max(shares) - min(shares)
 
 
 def _table(stored: Lengths, again: Lengths, seeds: Sequence[Lengths]) -> Iterable[tuple[str, ...]]:
     yield ("range", "length", "stored %", "again %", "points", "spread over seeds")
     for key in sorted(stored.keys() & again.keys(), key=lambda key: (key[1], key[2] or 0)):
-        before, after = 100 * _share(stored[key]), 100 * _share(again[key])
+        before, after = 100 * exact_match(stored[key]), 100 * exact_match(again[key])
         length = f"{key[1]}" if key[2] is None else f"{key[1]} x {key[2]}"
         apart = 100 * spread(seeds, key) if len(seeds) > 1 else float("nan")
         texts = (f"{before:.1f}", f"{after:.1f}", f"{after - before:+.1f}", f"{apart:.1f}")
         yield (key[0], length, *texts)
-
-
-def _share(row: Mapping[str, Any]) -> float:
-    return row["num_correct"] / row["num_examples"]
 
 
 def _machine(row: Mapping[str, Any]) -> str:

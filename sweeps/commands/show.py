@@ -12,7 +12,7 @@ from sweeps.engine.options import open_store
 from sweeps.engine.plan import align, trial_states
 from sweeps.engine.store.address import find_trial, stored_addresses
 from sweeps.engine.store.schema import COUNTS, TRIAL
-from sweeps.engine.store.score import pooled_matches
+from sweeps.engine.store.score import exact_match, pooled_matches
 from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.running import running_trials
@@ -196,8 +196,7 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     shares: dict[int, float] = {}  # the least over second lengths
     for row in last:
         if row["range"] == "test":
-            share = row["num_correct"] / row["num_examples"]
-            shares[row["length"]] = min(share, shares.get(row["length"], 1.0))
+            shares[row["length"]] = min(exact_match(row), shares.get(row["length"], 1.0))
     lengths = sorted(shares)
     step = max(1, len(lengths) - 1) / max(1, min(FEW, len(lengths)) - 1)
     few = dict.fromkeys(lengths[round(i * step)] for i in range(min(FEW, len(lengths))))

@@ -6,14 +6,18 @@ from typing import Any, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
+def exact_match(counts: Any) -> Any:
+    """Share of right examples, of a row of the evaluation or a frame of rows."""
+    return counts["num_correct"] / counts["num_examples"]
+
+
 def near_score(counts: Any) -> Any:
     """(1 - exact match) + (1 - token accuracy); smaller is better.
 
     counts: a row of the evaluation, or a frame of rows. The second part tells runs apart while
     exact match is 0 everywhere.
     """
-    exact_match = counts["num_correct"] / counts["num_examples"]
-    return (1 - exact_match) + (1 - counts["num_correct_tokens"] / counts["num_tokens"])
+    return (1 - exact_match(counts)) + (1 - counts["num_correct_tokens"] / counts["num_tokens"])
 
 
 def pooled_matches(rows: Iterable[tuple[Key, Mapping[str, Any]]]) -> dict[Key, float]:

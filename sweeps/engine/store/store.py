@@ -46,10 +46,6 @@ class Store:
         """Where the store is: an absolute path or a URI."""
         return self.folder.uri
 
-    def prepare(self) -> None:
-        """Prove that the folder can be written. Raises ValueError with the reason if not."""
-        self.folder.check_writable()
-
     def write(
         self,
         config: TrialConfig,
@@ -103,17 +99,19 @@ class Store:
                 found.append(shard)
         return sorted(found, key=lambda s: (s.trial_id, s.attempt, s.name))
 
-    def _check(self, shards: list[Shard]) -> list[Shard]:
-        """Those of them that are sound: packed, or checked now."""
+    def _check(self, shards: list[Shard], packed: bool = True) -> list[Shard]:
+        """Those of them that are sound: packed, or checked now. packed: False for those of packs
+        that cannot be read.
+        """
         new = [s for s in shards if s.name not in self._sound and s.name not in self._bad]
-        index = self.packs.index() if len(new) > FEW else {}
+        index = self.packs.index() if packed and len(new) > FEW else {}
         self._sound.update(shard.name for shard in new if shard.name in index)
         loose = [shard for shard in new if shard.name not in index]
         if len(loose) > 2 * CHUNK:
             say_once(f"reading {len(loose):,} files one by one; a launch packs them")
         problems = map_parallel(self.folder, self._problem, loose)
         for shard, problem in zip(loose, problems, strict=True):
-            if not problem or (not index and shard.name in self.packs.index()):
+            if not problem or (packed and not index and shard.name in self.packs.index()):
                 self._sound.add(shard.name)
             elif problem != GONE:
                 self._bad[shard.name] = problem
@@ -196,23 +194,14 @@ class Store:
                 tables += [self.packs.read(pack, kind, names, columns) for kind in records]
             except (FileNotFoundError, BadFile) as error:
                 name_once(self.folder.path(pack), str(error))
-                loose += self._check_loose(members)
+                self._sound.difference_update(names)
+                loose += self._check(members, packed=False)
         if record == "trial" and set(columns) <= set(ORIGIN):
             known_rows = [self._origins[s.name] for s in loose if s.name in self._origins]
             loose = [shard for shard in loose if shard.name not in self._origins]
             tables.append(pa.Table.from_pylist(known_rows, schema=columns_of(columns)))
         tables += read_shards(self.folder, loose, columns, record)
         return pa.concat_tables(tables)
-
-    def _check_loose(self, shards: Sequence[Shard]) -> list[Shard]:
-        """Those of packed shards that are sound themselves."""
-        problems = map_parallel(self.folder, self._problem, shards)
-        for shard, problem in zip(shards, problems, strict=True):
-            if problem and problem != GONE:
-                self._sound.discard(shard.name)
-                self._bad[shard.name] = problem
-                name_once(self.folder.path(shard.name), problem)
-        return [shard for shard in shards if shard.name in self._sound]
 
     def write_view(self, rows: Sequence[Row], views: Views = "views") -> str:
         """Add to the view of one sweep, or search, at one scale: a row per trial with the columns

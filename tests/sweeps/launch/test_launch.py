@@ -59,7 +59,7 @@ def test_an_interrupted_trial_continues_exactly(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     config = override(CONFIG, {"optim.num_steps": 170})
     for folder in (whole, cut):
-        Store(folder).prepare()
+        Store(folder).folder.check_writable()
     assert run_attempt(config, Settings(results=str(whole))).status == "ok"
     evaluated = len(Store(whole).load(record="evaluation"))
     for i in range(4 + evaluated):  # after each report, each length too

@@ -78,7 +78,7 @@ def test_files_come_back_as_they_were_written_and_go(place):
 
 def test_a_store_holds_its_contract(place):
     store = Store(place)
-    store.prepare()
+    store.folder.check_writable()
     assert store.folder.list() == []
     for status, correct in (("lost", 0), ("ok", 7), ("ok", 8)):
         store.write(CONFIG, status, {}, [], [COUNTS | {"num_correct": correct}])

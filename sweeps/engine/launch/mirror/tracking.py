@@ -24,7 +24,7 @@ from pcore.config import SEEDS, TrialConfig, flatten
 from sweeps.engine.launch.mirror.target import Shown, Target, sqlite_uri, stamp
 from sweeps.engine.spec import seeds_text
 from sweeps.engine.store.names import Shard
-from sweeps.engine.store.score import near_score, pooled_matches
+from sweeps.engine.store.score import exact_match, near_score, pooled_matches
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.running import Running
 
@@ -227,11 +227,13 @@ class Experiment:
         configs = {row["trial_id"]: json.loads(row["config_json"]) for row in rows.to_pylist()}
         configs |= {name: one.config for name, one in running.items()}
         varied, usual = find_varied(list(configs.values()))
+        defaults = flatten(TrialConfig())
         for run in self._runs():
             name = run.data.tags.get("pcore.trial_id")
             if (flat := configs.get(name)) is None:
                 continue
-            said = {k: v for k, v in flat.items() if k in varied or is_telling(k, v)}
+            told = {k for k in flat if k in (*SEEDS, *varied) or k.startswith("task.")}
+            said = {k: v for k, v in flat.items() if k in told or v != defaults.get(k)}
             params = [Param(k, str(v)) for k, v in said.items() if k not in run.data.params]
             differs = ", ".join(f"{k}={flat.get(k)}" for k in varied if flat.get(k) != usual[k])
             tags = [RunTag("pcore.differs", differs[:MOST] or "base")]
@@ -329,19 +331,6 @@ def find_varied(configs: Rows) -> tuple[list[str], dict[str, Any]]:
     return varied, {field: counts[field].most_common(1)[0][0] for field in varied}
 
 
-def is_telling(field: str, value: Any) -> bool:
-    """Whether a field says something by itself: a seed, the task, or not the default."""
-    return field in SEEDS or field.startswith("task.") or value != DEFAULTS.get(field)
-
-
-DEFAULTS = flatten(TrialConfig())
-
-
-def match_name(policy: str, second_length: int | None) -> str:
-    """The metric that holds exact match by length (its step)."""
-    return f"{policy}/exact_match_by_length" + (f"_{second_length}" if second_length else "")
-
-
 def curves_of(curve: Rows, results: Rows, began: int) -> Iterator[Any]:
     """Loss by step, exact match by length. began: when the attempt did, in milliseconds."""
     from mlflow.entities import Metric
@@ -352,8 +341,9 @@ def curves_of(curve: Rows, results: Rows, began: int) -> Iterator[Any]:
         for key in CURVES:
             yield Metric(key, row[key], when, row["step"])
     for row in results:
-        name, share = match_name(row["checkpoint"], row["second_length"]), _share(row)
-        yield Metric(name, share, began, row["length"])
+        name = f"{row['checkpoint']}/exact_match_by_length"
+        name += f"_{row['second_length']}" if row["second_length"] else ""
+        yield Metric(name, exact_match(row), began, row["length"])
 
 
 def metrics_of(rows: Rows, began: int) -> Iterator[Any]:
@@ -366,7 +356,7 @@ def metrics_of(rows: Rows, began: int) -> Iterator[Any]:
     yield from curves_of([row for row in rows if row["record"] == "report"], evaluated, began)
     last = [row for row in evaluated if row["checkpoint"] == "last"]
     facts = {
-        f"EM at {row['length']}": _share(row)
+        f"EM at {row['length']}": exact_match(row)
         for row in last
         if row["range"] == "test" and row["second_length"] is None
     }
@@ -380,10 +370,6 @@ def metrics_of(rows: Rows, began: int) -> Iterator[Any]:
             facts[key] = float(head[key])
     for key, number in facts.items():
         yield Metric(key, number, began, 0)
-
-
-def _share(row: Mapping[str, Any]) -> float:
-    return row["num_correct"] / row["num_examples"]
 
 
 def _span(store: Store, names: Sequence[str]) -> tuple[int, int]:
