@@ -6,11 +6,11 @@ store's own folders, and follow no link.
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pcore.cli.text import plural
 from sweeps.engine.options import open_existing
 from sweeps.engine.spec import Scale
+from sweeps.engine.store.folder import Entry
 from sweeps.engine.store.location import is_tracked
 from sweeps.engine.store.names import Stored, Views, walk
 from sweeps.engine.store.store import Store
@@ -22,38 +22,29 @@ OF_ATTEMPT = ("state", "weights", "marker")
 OF_TRIAL = ("shard", "mechanism file", "state", "weights")  # kinds of files
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Garbage:
-    """A file that no result needs, its size in bytes, and the reason."""
-
-    name: str
-    size: int
-    why: str
-
-
 def collect_garbage(results: str | None, older_than: float, weights: bool, remove: bool) -> int:
     """List or remove files that no result needs; never a shard or a view. older_than: seconds.
 
     Raises ValueError if the folder is not a store.
     """
     store = open_existing(results)
-    garbage = list(find_garbage(store, older_than, weights))
-    for item in garbage:
-        print(f"  {item.size:>12,}  {item.name}  ({item.why})")
+    garbage = dict(find_garbage(store, older_than, weights))
+    for entry, why in garbage.items():
+        print(f"  {entry.size:>12,}  {entry.name}  ({why})")
     if remove:
-        store.folder.delete(item.name for item in garbage)
-        for item in garbage:
-            store.folder.remove_if_empty(item.name.rpartition("/")[0])
+        store.folder.delete(entry.name for entry in garbage)
+        for entry in garbage:
+            store.folder.remove_if_empty(entry.name.rpartition("/")[0])
         store.pack()
-    total = sum(item.size for item in garbage) / 1e6
+    total = sum(entry.size for entry in garbage) / 1e6
     done = "removed" if remove else "would be removed (add --yes)"
     print(f"{plural(len(garbage), 'file')}, {total:.1f} MB {done}")
     return 0
 
 
-def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
-    """Files that no result needs, states and weights only above this age in seconds. weights: also
-    those of finished trials.
+def find_garbage(store: Store, age: float, weights: bool) -> Iterator[tuple[Entry, str]]:
+    """Files that no result needs, and why; states and weights only above this age in seconds.
+    weights: also those of finished trials.
     """
     busy, visible = Observer(store.folder).look().keys(), store.visible()
     read = set(store.packs.index().values())
@@ -76,7 +67,7 @@ def find_garbage(store: Store, age: float, weights: bool) -> Iterator[Garbage]:
 
     for stored in walk(store.folder):
         if why := explain(stored):
-            yield Garbage(name=stored.entry.name, size=stored.entry.size, why=why)
+            yield stored.entry, why
 
 
 def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bool) -> int:

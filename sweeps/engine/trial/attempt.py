@@ -89,16 +89,17 @@ def run_attempt(config: TrialConfig, settings: Settings) -> Outcome:
     try:
         with (
             delayed_interrupt() as interrupted,
-            running(store.folder, name, settings.launch, attempt.tell, settings.dead) as claim,
+            running(store.folder, name, settings.launch, attempt.tell, settings.dead) as claimed,
             process_settings(settings.num_threads),
         ):
+            others, gone = claimed
             try:
-                shard = record_dead(store, config, claim.dead)
+                shard = record_dead(store, config, others)
                 if shard is not None and shard.finished:
                     return Outcome(trial_id=name, status="done", seconds=0.0)
                 state, compile = attempt.resume(), settings.compiled
                 for report in train(config, device=settings.device, state=state, compile=compile):
-                    if ended := attempt.follow(report, interrupted, claim.gone):
+                    if ended := attempt.follow(report, interrupted, gone):
                         return ended
                 return attempt.finish("ok")
             except StorageFailed:

@@ -8,8 +8,6 @@ it at once. diverged is a result.
 
 from collections import Counter
 
-from pcore.config import TrialConfig, trial_id, without_seeds
-
 MAX_TRIES = 3  # in one launch, of a trial that is lost or out of memory each time
 SAME_ERROR = 2  # times in one cell until its other trials are stopped
 SAME_ERROR_EVERYWHERE = 5  # cells with nothing finished until all trials are stopped
@@ -42,11 +40,6 @@ class FailurePolicy:
     def stop_reason(self, cell: str) -> str:
         """Why trials of this cell should not be started; empty if they should."""
         return self.stopped_all or self.stopped_cells.get(cell, "")
-
-
-def cell_of(config: TrialConfig) -> str:
-    """The name of a trial's cell: the trial id of its configuration without seeds."""
-    return trial_id(without_seeds(config))
 
 
 def last_line(error: str) -> str:

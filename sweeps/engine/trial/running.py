@@ -69,16 +69,6 @@ class Taken(Exception):
     """Somebody else runs the trial."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Claim:
-    """What `running` gives. dead: earlier attempts that died. gone: set when somebody considered
-    this attempt dead and removed its file, or asks for its end.
-    """
-
-    dead: Sequence[Running]
-    gone: threading.Event
-
-
 @contextmanager
 def running(
     folder: Folder,
@@ -86,10 +76,14 @@ def running(
     launch: str,
     tell: Callable[[], Mapping[str, Any]],
     dead: Collection[str] = (),
-) -> Generator[Claim]:
-    """Claim a trial and keep the file up to date until the end of the block. Raises Taken. tell:
-    its `config`, `curve` and `results` so far; called from another thread. dead: files of processes
-    of other machines that are known to be; those of the same launch are if another attempt starts.
+) -> Generator[tuple[Sequence[Running], threading.Event]]:
+    """Claim a trial and keep the file up to date until the end of the block. Gives the earlier
+    attempts, which died, and an event: somebody considered this one dead and removed its file, or
+    asks for its end. Raises Taken.
+
+    tell: its `config`, `curve` and `results` so far; called from another thread. dead: files of
+    processes of other machines that are known to be; those of the same launch are if another
+    attempt starts.
     """
     file, now = f"running/{name}-{uuid.uuid4().hex[:8]}.json", datetime.now(UTC)
     owner = {"process": asdict(this_process()), "launch": launch}
@@ -122,7 +116,7 @@ def running(
         if not all(map(is_dead, others)):
             raise Taken
         thread.start()
-        yield Claim(dead=others, gone=gone)
+        yield others, gone
     finally:
         ended.set()
         if thread.is_alive():

@@ -169,7 +169,7 @@ def test_a_dead_process_of_this_machine_is_recognised_at_once(folder, kind):
         name = forge(folder, process)
         assert not Observer(folder).look()
         with claim(folder) as found:
-            assert [one.file for one in found.dead] == [name]
+            assert [one.file for one in found[0]] == [name]
         assert [entry.name for entry in folder.list("running")] == [name], (
             "until its row is written"
         )
@@ -201,7 +201,7 @@ def test_a_process_of_another_machine_is_dead_when_its_file_stands_still(folder,
     with pytest.raises(Taken), claim(folder):
         pass
     with claim(folder, launch="theirs") as found:
-        assert [one.file for one in found.dead] == [name]
+        assert [one.file for one in found[0]] == [name]
     now = 0.9 * running_file.PATIENCE
     forge(folder, elsewhere(), beat=1)
     assert observer.look()
@@ -210,7 +210,7 @@ def test_a_process_of_another_machine_is_dead_when_its_file_stands_still(folder,
     now = 2.0 * running_file.PATIENCE
     assert not observer.look()
     with claim(folder, dead=list(observer.dead)) as found:
-        assert [one.file for one in found.dead] == [name]
+        assert [one.file for one in found[0]] == [name]
 
 
 @pytest.mark.parametrize("days", [-400, 400])
@@ -252,7 +252,7 @@ def test_a_full_disk_does_not_end_an_attempt(folder, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(Folder, "write", full)
             time.sleep(0.2)
-        assert not found.gone.is_set()
+        assert not found[1].is_set()
 
 
 # Whole sweeps
