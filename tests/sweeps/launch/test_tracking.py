@@ -15,7 +15,7 @@ from sweeps.__main__ import main as command
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.mirror import process
 from sweeps.engine.launch.mirror.process import Mirror
-from sweeps.engine.launch.mirror.target import PATIENCE, find_target, local_uri
+from sweeps.engine.launch.mirror.target import PATIENCE, find_target
 from sweeps.engine.launch.mirror.tracking import connect
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import running
@@ -53,7 +53,7 @@ def mirror(store: Store, uri: str | None = None) -> Mirror:
 def client_of(store: Store):
     from mlflow.tracking import MlflowClient
 
-    return MlflowClient(tracking_uri=local_uri(store))
+    return MlflowClient(tracking_uri=find_target(store, None).uri)
 
 
 def runs_of(store: Store, title: str = "tiny [smoke]"):

@@ -87,14 +87,10 @@ def find_target(store: Store, tracking_uri: str | None) -> Target:
     results folder (in the working folder if the results are remote).
     """
     home = find_apart(store.folder, "dashboard")
-    uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or local_uri(store, home)
-    return Target(results=store.root, uri=uri, home=str(home or store.root))
-
-
-def local_uri(store: Store, home: Path | None = None) -> str:
-    """The tracking URI of a store without a server."""
     folder = home or (Path.cwd() if store.folder.remote else store.folder.local)
-    return sqlite_uri(folder / "mlflow.db")
+    asked = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+    uri = asked or sqlite_uri(folder / "mlflow.db")
+    return Target(results=store.root, uri=uri, home=str(home or store.root))
 
 
 def sqlite_uri(file: Path) -> str:
@@ -105,12 +101,6 @@ def sqlite_uri(file: Path) -> str:
 def report_of(store: Store, shown: Shown) -> Path:
     """The folder of the table and figures of a sweep."""
     return find_reports(store.folder) / shown.view
-
-
-def stamp(folder: Path) -> str:
-    """Names and sizes of the report's files, to see whether they changed."""
-    files = sorted(folder.glob("*")) if folder.is_dir() else []
-    return ";".join(f"{file.name}:{file.stat().st_size}" for file in files)
 
 
 class Follower:

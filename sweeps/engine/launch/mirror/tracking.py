@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from pcore.config import SEEDS, TrialConfig, flatten
-from sweeps.engine.launch.mirror.target import Shown, Target, sqlite_uri, stamp
+from sweeps.engine.launch.mirror.target import Shown, Target, sqlite_uri
 from sweeps.engine.spec import seeds_text
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.score import exact_match, near_score, pooled_matches
@@ -251,8 +251,7 @@ class Experiment:
         self.client.set_tag(self.parent, "mlflow.note.content", self._note(files))
         self.report = stamp(report)
         if self.report:
-            self.client.set_tag(self.parent, "pcore.report", self.report[:MOST])
-            self.report = self.report[:MOST]
+            self.client.set_tag(self.parent, "pcore.report", self.report)
         ended = all(name in visible and visible[name].finished for name in self.shown.labels)
         self.client.set_terminated(self.parent, "FINISHED" if ended else "KILLED", end)
 
@@ -321,6 +320,12 @@ class Experiment:
 
 def _same(one: float | None, other: float) -> bool:
     return one == other or (one is not None and math.isnan(one) and math.isnan(other))
+
+
+def stamp(report: Path) -> str:
+    """Names and sizes of a report's files, to see whether they changed."""
+    files = sorted(report.glob("*")) if report.is_dir() else []
+    return ";".join(f"{file.name}:{file.stat().st_size}" for file in files)[:MOST]
 
 
 def find_varied(configs: Rows) -> tuple[list[str], dict[str, Any]]:
