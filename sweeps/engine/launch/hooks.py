@@ -1,9 +1,9 @@
 """Hooks: user code that is told what happens to the trials of a launch.
 
-A hook is a class derived from `Hook`, named on the command line (`--hook my_hooks:Telegram`) or
-given to `run_sweeps`. Each runs in its own thread of the launching process, which looks at the
-results folder again and again: a slow hook delays neither trials nor other hooks, and an exception
-in one is reported once and stops nothing.
+A hook is a class derived from `Hook`, named on the command line (`--hook my_hooks:Telegram`). Each
+runs in its own thread of the launching process, which looks at the results folder again and again:
+a slow hook delays neither trials nor other hooks, and an exception in one is reported once and
+stops nothing.
 """
 
 import math

@@ -37,13 +37,12 @@ BROKEN_OFF = 10.0  # seconds that hooks have to end with a launch that breaks of
 MAX_LINES = 20  # of unfinished trials listed at the end
 
 
-def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, hooks: Sequence[Hook] = ()) -> int:
+def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     """Run what the store lacks of these sweeps. Exit codes: 0 all trials finished, 1 some did not.
 
-    hooks: beside those of the options. Raises ValueError, before anything starts, for what cannot
-    work.
+    Raises ValueError, before anything starts, for what cannot work.
     """
-    hooks = [*hooks, *(load_hook(name) for name in options.hooks)]
+    hooks = [load_hook(name) for name in options.hooks]
     sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
     store, num_slots = Store(options.results), options.executor.num_slots
     plans = plan_sweeps(sweeps, options, store)
