@@ -79,8 +79,12 @@ class Page:
             deviceScaleFactor=1,
             mobile=width < 600,
         )
+        self.go(file.resolve().as_uri())
+
+    def go(self, address: str) -> None:
+        """Leave the page for another, until that has loaded."""
         self.events.clear()
-        self.call("Page.navigate", url=file.resolve().as_uri())
+        self.call("Page.navigate", url=address)
         while "Page.loadEventFired" not in self.events:
             self._receive()
 

@@ -241,7 +241,7 @@ def test_in_a_browser_cells_are_filtered_overlaid_and_shared_by_address(page: Pa
     assert re.fullmatch(rf"python -m sweeps why \w+ --results {page.parents[1]}", why)
     chromium.run(f"{HEADS}.find(b => b.textContent.startsWith('L95')).click()")
     asked = chromium.run("location.hash")
-    chromium.call("Page.navigate", url="about:blank")
+    chromium.go("about:blank")
     chromium.open(page, 1280)
     assert len(chromium.run(SHOWN)) == 7
     chromium.run(f"location.hash = {asked!r}")
