@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pcore.registry import nearest
+
 if TYPE_CHECKING:
     from sweeps.engine.plan import PlannedTrial
     from sweeps.engine.store.store import Store
@@ -42,6 +44,11 @@ class Executor:
     name: str = "ray"  # of EXECUTORS
     resources: Resources = field(default_factory=Resources)  # of one trial
     address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in EXECUTORS:
+            hint = nearest(self.name, EXECUTORS)
+            raise ValueError(f"--executor {self.name!r} is unknown.{hint}")
 
     @property
     def in_process(self) -> bool:
