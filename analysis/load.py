@@ -32,6 +32,7 @@ from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.location import PUBLISHED
 from sweeps.engine.store.names import Shard
 from sweeps.engine.store.schema import EVALUATION, REPORT, VIEW, schema
+from sweeps.engine.store.score import exact_match
 from sweeps.engine.store.sources import version_of
 from sweeps.engine.store.store import Store
 from sweeps.tables import TABLES
@@ -338,7 +339,7 @@ def _join_evaluation(trials: pd.DataFrame, store: Store, shards: Sequence[Shard]
     zeros = [_zeros(run, ok, finished) for _, run in diverged.iterrows()]
     parts = [part for part in (ok, *zeros) if len(part)]
     joined = pd.concat(parts, ignore_index=True) if len(parts) > 1 else ok
-    joined["exact_match"] = joined["num_correct"] / joined["num_examples"]
+    joined["exact_match"] = exact_match(joined)
     joined["asked"] = _name_asked(joined, trials)
     order = ["cell_order", "cell", "seed", "data_seed", "trial_id", *KEYS]
     return joined.sort_values(order, kind="stable", ignore_index=True)
