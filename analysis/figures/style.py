@@ -132,7 +132,7 @@ def label_panels(
 ) -> None:
     """Titles of all panels, names at the outer axes."""
     for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
-        axes.set_title(plain(title), fontsize=7.5, loc="left")
+        axes.set_title(plain(title), fontsize=7.5, loc="left", wrap=True)
         is_bottom, is_left = i + across >= len(panels), i % across == 0
         axes.set(xlabel=x if is_bottom else "", ylabel=y if is_left else "")
 
