@@ -159,33 +159,21 @@ def draw_curves(
     """A line for each `line` of stats through its medians at x, with the interval from low to high
     as a band (all times factor). Lines that are equal are drawn side by side, their markers apart.
     """
-    import seaborn  # slow to import
-
     names = [name for name in looks if (stats["line"] == name).any()]
-    ends = stats.melt(["line", "x"], ["low", "median", "high"], value_name="y").dropna()
-    before = len(axes.get_lines())
-    seaborn.lineplot(  # of low, median and high the median is the median, and all lie between
-        ends.assign(y=factor * ends["y"]),
-        x="x",
-        y="y",
-        hue="line",
-        style="line",
-        hue_order=names,
-        style_order=names,
-        palette={name: looks[name].color for name in names},
-        markers={name: looks[name].marker for name in names},
-        dashes={name: looks[name].line for name in names},  # pyright: ignore[reportArgumentType]
-        estimator="median",
-        errorbar=("pi", 100),
-        err_kws={"alpha": min(0.15, 0.6 / len(names)), "linewidth": 0},
-        legend=False,
-        ax=axes,
-        **EDGE,
-    )
+    alpha = min(0.15, 0.6 / len(names))
     figure = axes.get_figure(root=True)
     spread = SPREAD if len(axes.figure.axes) == 1 else SPREAD / 2
-    for i, (name, line) in enumerate(zip(names, axes.get_lines()[before:], strict=True)):
-        line.set_label(name)
+    for i, name in enumerate(names):
+        of, look = (
+            stats[stats["line"] == name].dropna(subset="median").sort_values("x"),
+            looks[name],
+        )
+        low, high = (factor * of[end].fillna(of["median"]) for end in ("low", "high"))
+        axes.fill_between(of["x"], low, high, color=look.color, alpha=alpha, linewidth=0)
+        drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "label": name}
+        (line,) = axes.plot(of["x"], factor * of["median"], **drawn, **EDGE)
+        if look.line:
+            line.set_dashes(look.line)
         if len(line.get_xdata()) > FEW:  # pyright: ignore[reportArgumentType]
             line.set_markevery((0.09 * i / len(names), 0.09))
         points = spread * (i - (len(names) - 1) / 2) / max(len(names) - 1, 1)
