@@ -107,10 +107,8 @@ def _print_ids(name: str, queries: Sequence[str]) -> None:
         shown = [(bench.task, bench.task.sample_length(1, length, rng))]
     print("Symbols with the same ID are coupled. Are these as you meant?")
     for task, batch in shown:
-        example = show_batch(task, batch, start=1)
-        print(textwrap.indent(format_example(example, with_positions=False), "  "))
-        end = example.num_context - 1
-        ids = list(zip(*example.relative_ids, strict=True))
+        print(textwrap.indent(format_example(show_batch(task, batch)), "  "))
+        end, ids = int((~batch.response_mask[0]).sum()) - 1, batch.relative_ids[0].tolist()
         if ":" in name and ids[end] in ids[end + 1 : -1]:
             print("note: '=' shares an ID with a symbol of the answer: is that meant?")
 

@@ -6,10 +6,9 @@ matplotlib is imported only when something is drawn.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pcore.cli.show import Example
+from pcore.cli.show import POSITION, Example
 
 BOXES_PER_LINE = 32
 INCHES_PER_BOX = 0.36
@@ -19,7 +18,7 @@ DARK, LIGHT, GREY = "#000000", "#ffffff", "#666666"
 FORMATS = ("png", "pdf", "svg")
 
 
-def draw_example(example: "Example", file: Path, title: str) -> None:
+def draw_example(example: Example, file: Path, title: str) -> None:
     """Write the picture of an example to a PNG, PDF or SVG file."""
     if file.suffix.lstrip(".").lower() not in FORMATS:
         raise ValueError(f"a picture is a .png, .pdf or .svg file, got {str(file)!r}")
@@ -50,12 +49,12 @@ def draw_example(example: "Example", file: Path, title: str) -> None:
     figure.savefig(file, dpi=160, facecolor="white")
 
 
-def _draw_row(axes: Any, example: "Example", level: int, first: int, y: float) -> None:
+def _draw_row(axes: Any, example: Example, level: int, first: int, y: float) -> None:
     """One line of one level, its top at y."""
     from matplotlib import colormaps
     from matplotlib.patches import FancyBboxPatch
 
-    ids = example.position_ids[level]
+    ids = [i or 0 for i in example.ids[POSITION][level]]  # 0: none
     lowest = min((i for i in ids if i), default=1)
     row = zip(example.tokens[first:], ids[first:], range(BOXES_PER_LINE), strict=False)
     for token, identifier, column in row:

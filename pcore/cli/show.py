@@ -8,7 +8,6 @@ position ID  . 4 3 2 1 4 3 2 1 2 3 4 5 .
 
 import dataclasses
 import inspect
-import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -28,8 +27,8 @@ from pcore.registry import describe_error, nearest, resolve
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.base import NO_ID
 
+POSITION = "position ID"
 NOTHING = "."  # printed where a token has no ID
-JSON = ("tokens", "relative_ids", "position_ids", "response")  # of an example, with --json
 HELP = """\
 QUERY is e.g. 653+49.
 
@@ -38,12 +37,11 @@ Options not given follow from the query where possible (the number of operands, 
 
 
 def show(words: list[str]) -> int:
-    """Print one example, as text or JSON, or draw it."""
+    """Print one example, or draw it."""
     parser = command_parser("show", HELP)
     parser.add_argument("task", metavar="TASK")
     parser.add_argument("query", metavar="QUERY")
     parser.add_argument("--start", type=int, default=1, help="where counting starts (default 1)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--picture", metavar="FILE", help="draw tokens coloured by their ID")
     if not words or words in (["-h"], ["--help"]):
         parser.parse_args(words or ["--help"])
@@ -60,17 +58,14 @@ def show(words: list[str]) -> int:
     query = strip_equals(args.query)
     task = choose_task(cls, options, query)
     example = show_batch(task, task.encode(query), args.start)
-    if args.json:
-        print(json.dumps({n: getattr(example, n) for n in JSON}, ensure_ascii=False))
-    elif not args.picture:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(format_example(example, width))
     if args.picture:
         from pcore.cli.picture import draw_example  # matplotlib takes a second to import
 
         draw_example(example, Path(args.picture), title=f"{args.task} {args.query}")
-        if not args.json:
-            print(args.picture)
+        print(args.picture)
+        return 0
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(format_example(example, width))
     return 0
 
 
@@ -89,24 +84,20 @@ class Example:
 
     levels: tuple[str, ...]
     tokens: list[str]
-    relative_ids: list[list[int | None]]  # by level; None = no ID
-    position_ids: list[list[int]]  # by level; 0 = no ID
-    response: str  # without EOS
-    num_context: int  # tokens up to and including '='
+    ids: dict[str, list[list[int | None]]]  # by kind and level; None = no ID
 
 
-def show_batch(task: Task, batch: Batch, start: int) -> Example:
-    """The first example of a batch with counting from `start` on every level."""
-    relative_ids: list[list[int | None]] = [
-        [None if i == NO_ID else i for i in level] for level in batch.relative_ids[0].t().tolist()
-    ]
+def show_batch(task: Task, batch: Batch, start: int | None = None) -> Example:
+    """The first example of a batch: relative IDs and, with a start, position IDs."""
+    relative_ids = batch.relative_ids[0].t().tolist()
+    starts = {"relative ID": 0} if start is None else {"relative ID": 0, POSITION: start}
     return Example(
         levels=task.levels,
         tokens=task.vocab.decode(batch.tokens[0].tolist()),
-        relative_ids=relative_ids,
-        position_ids=[[0 if i is None else start + i for i in level] for level in relative_ids],
-        response=task.decode(batch.tokens[0])[1],
-        num_context=int((~batch.response_mask[0]).sum()),
+        ids={
+            kind: [[None if i == NO_ID else first + i for i in level] for level in relative_ids]
+            for kind, first in starts.items()
+        },
     )
 
 
@@ -119,17 +110,13 @@ def choose_task(cls: type[Task], options: Mapping[str, Any], query: str) -> Task
     return dataclasses.replace(given.for_query(query), **options)
 
 
-def format_example(
-    example: Example, width: int | None = None, *, with_positions: bool = True
-) -> str:
+def format_example(example: Example, width: int | None = None) -> str:
     """Aligned rows: tokens over relative IDs over position IDs, one row per level.
 
     width: columns of the screen at which long examples are continued below; None = never.
     """
-    rows, kinds = [("token", example.tokens)], {"relative ID": example.relative_ids}
-    if with_positions:
-        kinds["position ID"] = [[i or None for i in level] for level in example.position_ids]
-    for kind, by_level in kinds.items():
+    rows = [("token", example.tokens)]
+    for kind, by_level in example.ids.items():
         for level, ids in zip(example.levels, by_level, strict=True):
             label = f"{kind} ({level})" if len(example.levels) > 1 else kind
             rows.append((label, [NOTHING if i is None else str(i) for i in ids]))
