@@ -20,6 +20,7 @@ from pcore.evaluation import evaluation_lengths
 from pcore.mixing import Attention
 from pcore.model import mixing_parts
 from pcore.registry import name_of
+from pcore.settings import MAX_LENGTH
 from pcore.tasks import TASKS, Task
 from pcore.theory.exactness import check_constructed
 from pcore.vocab import DIGITS
@@ -86,6 +87,8 @@ def validate(config: TrialConfig) -> None:
 
 def check_test_length(config: TrialConfig, length: int) -> None:
     """Raise ValueError if a model of this configuration cannot be tested at `length`."""
+    if not 1 <= length <= MAX_LENGTH:
+        raise ValueError(f"length {length} is not in 1-{MAX_LENGTH}")
     config.task.check_length(length)
     position, encoding = config.position, find_encoding(config.position.encoding)
     fixed = position.test_policy == "fixed" and position.ids != "randomized"

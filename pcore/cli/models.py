@@ -25,13 +25,10 @@ def choose_device(name: str | None) -> torch.device:
     return device
 
 
-def set_threads(number: int | None, config: TrialConfig) -> None:
-    """Use that many threads; one for small models, which more threads make slower."""
-    if number is not None and number < 1:
-        raise ValueError(f"--threads {number} is below 1")
-    if number is None and config.model.d_model > SMALL:
-        return
-    torch.set_num_threads(number or 1)
+def set_threads(config: TrialConfig) -> None:
+    """One thread for a small model, which more make slower; for others $OMP_NUM_THREADS counts."""
+    if config.model.d_model <= SMALL:
+        torch.set_num_threads(1)
 
 
 def open_model(
@@ -39,5 +36,5 @@ def open_model(
 ) -> tuple[Transformer, TrialConfig]:
     """The model of a checkpoint on a device. Raises ValueError as `load_model`."""
     model, config = load_model(file, trust_code=trust_code)
-    set_threads(None, config)
+    set_threads(config)
     return model.to(device), config

@@ -115,14 +115,6 @@ def command_parser(name: str, text: str = "") -> Parser:
     )
 
 
-def check_range(flag: str, value: int, low: int, high: int | None) -> None:
-    """Raise ValueError if the value of an option is not in low-high (None: no bound)."""
-    if value < low:
-        raise ValueError(f"{flag} {value} is below {low}")
-    if high is not None and value > high:
-        raise ValueError(f"{flag} {value:,} is above {high:,}, the most that can be done here")
-
-
 def strip_equals(query: str) -> str:
     """A query as tasks read it: people also type the '=' that every query ends with."""
     return query.removesuffix("=")

@@ -69,7 +69,7 @@ def train(words: list[str]) -> int:
         if file.is_dir():
             raise ValueError(f"{file} is a folder, not a file")
     device = choose_device(args.device)
-    set_threads(args.threads, config)
+    set_threads(config)
     validate(config)
     try:
         report = _run(config, device, state_file)
@@ -97,7 +97,6 @@ def _read(words: list[str]) -> tuple[argparse.Namespace, TrialConfig]:
     add = parser.add_argument
     add("--preset", default="published", help=f"{', '.join(PRESETS)} (default: published)")
     add_device(parser, default=None)
-    add("--threads", type=int, help="CPU threads (default: 1 for small models)")
     add("--out", type=Path, help="model file (default: checkpoints/TRIAL.pt)")
     add("--task", help="short for --task.name")
     fields = known_fields(_find_task(words))

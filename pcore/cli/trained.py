@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pcore.cli.models import choose_device, open_model
-from pcore.cli.parser import STDIN, Parser, add_device, check_range, command_parser, strip_equals
+from pcore.cli.parser import STDIN, Parser, add_device, command_parser, strip_equals
 from pcore.config import TrialConfig, check_bounds
 from pcore.decoding import Solution
 from pcore.decoding import solve as solve_query
@@ -24,7 +24,6 @@ from pcore.encodings import Mixture
 from pcore.encodings.position_ids import level_names
 from pcore.evaluation import with_examples
 from pcore.model import Transformer
-from pcore.settings import MAX_LENGTH
 from pcore.tasks import Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.multiplication import Multiplication
@@ -63,12 +62,12 @@ def explain(words: list[str]) -> int:
     parser.add_argument("--length", type=int, help="default: the longest tested length")
     parser.add_argument("--examples", type=int, help="test examples (default: as in evaluation)")
     args = parser.parse_args(words)
-    if args.length is not None:
-        check_range("--length", args.length, 1, MAX_LENGTH)
     model, config = _open(args)
     config = with_examples(config, args.examples)
     check_bounds(config)
-    length = args.length or max((*config.eval.test_lengths, config.data.max_length))
+    length = args.length
+    if length is None:
+        length = max((*config.eval.test_lengths, config.data.max_length))
     diagnosis = analyse_failures(model, config, length)
     print(f"{args.checkpoint.name}: {task_name(config.task)} at length {length}")
     print("\n".join([*format_diagnosis(diagnosis), *describe_levels(model, config)]))

@@ -30,8 +30,8 @@ def assert_refused(answer, message):
     [
         (["{folder}"], "is a folder, not a checkpoint file; it holds m.pt"),
         (["{file}", "--length", "19"], "position.max_position=20 is below 21, which addition at"),
-        (["{file}", "--length", "0"], "--length 0 is below 1"),
-        (["{file}", "--length", "1000000000"], "--length 1,000,000,000 is above 10,000"),
+        (["{file}", "--length", "0"], "length 0 is not in 1-10000"),
+        (["{file}", "--length", "1000000000"], "length 1000000000 is not in 1-10000"),
         (["{file}", "--examples", "0"], "--examples 0 is below 1"),
         (["{file}", "--device", "meta"], "device 'meta' is not available here"),
     ],
