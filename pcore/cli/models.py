@@ -1,5 +1,10 @@
-"""What commands set up before they run: a device, threads, and a trained model."""
+"""What commands set up before they run: a device, threads, interrupts, and a trained model."""
 
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -38,3 +43,31 @@ def open_model(
     model, config = load_model(file, trust_code=trust_code)
     set_threads(config)
     return model.to(device), config
+
+
+@contextmanager
+def delayed_interrupt() -> Generator[threading.Event]:
+    """Within the block the first SIGINT or SIGTERM sets the event, a second one interrupts. Other
+    threads than the main one get no signals.
+    """
+    asked = threading.Event()
+
+    def ask(number: int, frame: object) -> None:
+        del number, frame
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        text = "the state is saved at the next report; once more ends without it"
+        print(f"\n{text}", file=sys.stderr, flush=True)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if asked.is_set():  # after the last report: this trial is finished, no other one begins
+            raise KeyboardInterrupt

@@ -1,21 +1,19 @@
 """`pcore train`: trains one configuration, with any field as a flag; can be stopped and resumed."""
 
 import argparse
-import signal
 import sys
 import time
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import torch
 
 from pcore.checkpoint import pack_state, save_model, unpack_state, write_file
-from pcore.cli.models import choose_device, set_threads
+from pcore.cli.models import choose_device, delayed_interrupt, set_threads
 from pcore.cli.parser import (
     FAILED,
-    INTERRUPTED,
     Parser,
     add_device,
     add_fields,
@@ -71,23 +69,23 @@ def train(words: list[str]) -> int:
     device = choose_device(args.device)
     set_threads(config)
     validate(config)
-    try:
-        report = _run(config, device, state_file)
-    except Diverged as error:
-        print(f"pcore: {error}", file=sys.stderr)
-        return FAILED
-    except Exception as error:
-        if not (own := own_code(flatten(config))):
-            raise
-        names = ", ".join(name for names in own.values() for name in names)
-        raise ValueError(f"{names}: {describe_error(error)}") from error
-    if not report.finished:
-        return INTERRUPTED
-    print(format_results(report.results))
-    if PRESETS[args.preset] is SMALL:
-        print("Preset small is meant to show that training runs, not what can be learned.")
-    _save_checkpoints(report, config, out)
-    state_file.unlink(missing_ok=True)
+    with delayed_interrupt() as interrupted:
+        try:
+            report = _run(config, device, state_file, interrupted)
+        except Diverged as error:
+            print(f"pcore: {error}", file=sys.stderr)
+            return FAILED
+        except Exception as error:
+            if not (own := own_code(flatten(config))):
+                raise
+            names = ", ".join(name for names in own.values() for name in names)
+            raise ValueError(f"{names}: {describe_error(error)}") from error
+        if report.finished:
+            print(format_results(report.results))
+            if PRESETS[args.preset] is SMALL:
+                print("Preset small is meant to show that training runs, not what can be learned.")
+            _save_checkpoints(report, config, out)
+            state_file.unlink(missing_ok=True)
     return 0
 
 
@@ -117,7 +115,7 @@ def _find_task(words: list[str]) -> type[Task]:
     return find_task(parser.parse_known_args(words)[0].task or "addition")
 
 
-def _run(config: TrialConfig, device: torch.device, state_file: Path) -> Report:
+def _run(config: TrialConfig, device: torch.device, state_file: Path, interrupted: Event) -> Report:
     """The last report of a trial, not finished after Ctrl-C. Resumes `state_file` if it exists."""
     print(format_trial(config, device))
     state = _find_state(state_file, config)
@@ -126,24 +124,23 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path) -> Report:
         print(f"resuming at step {first_step} from {state_file}")
     report_every = 1 if device.type == "cpu" else 20
     line, saved_at, report = ProgressLine(first_step), time.monotonic(), None
-    with _stop_politely() as stop:
-        for report in train_trial(config, device=device, state=state, report_every=report_every):
-            if report.finished:
-                break
-            if not report.results:
-                line.show(report)
-            trained = report.step == report.num_steps and not report.results
-            if stop or trained or time.monotonic() - saved_at >= SAVE_SECONDS:
-                write_file(state_file, pack_state(config, report.state()))
-                saved_at = time.monotonic()
-            if stop:
-                evaluated = f", evaluated {len(report.results)} times" if report.results else ""
-                print(f"\nstopped at step {report.step}{evaluated}; state saved in {state_file}")
-                print("run the same command to resume")
-                break
-            if trained:
-                num_lengths = sum(map(len, evaluation_lengths(config).values()))
-                print(f"evaluation at {num_lengths} lengths")
+    for report in train_trial(config, device=device, state=state, report_every=report_every):
+        if report.finished:
+            break
+        if not report.results:
+            line.show(report)
+        trained = report.step == report.num_steps and not report.results
+        if interrupted.is_set() or trained or time.monotonic() - saved_at >= SAVE_SECONDS:
+            write_file(state_file, pack_state(config, report.state()))
+            saved_at = time.monotonic()
+        if interrupted.is_set():
+            evaluated = f", evaluated {len(report.results)} times" if report.results else ""
+            print(f"\nstopped at step {report.step}{evaluated}; state saved in {state_file}")
+            print("run the same command to resume")
+            break
+        if trained:
+            num_lengths = sum(map(len, evaluation_lengths(config).values()))
+            print(f"evaluation at {num_lengths} lengths")
     assert report is not None
     return report
 
@@ -166,23 +163,6 @@ def _find_state(file: Path, config: TrialConfig) -> dict[str, Any] | None:
             "choose another file or remove it"
         )
     return state
-
-
-@contextmanager
-def _stop_politely() -> Generator[list[bool]]:
-    """A list that is filled by the first Ctrl-C; the second one ends the program at once."""
-    stop: list[bool] = []
-
-    def on_interrupt(*_: object) -> None:
-        stop.append(True)
-        signal.signal(signal.SIGINT, before)
-        print("\nstopping after this step (press Ctrl-C again to stop now, without saving)")
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def format_trial(config: TrialConfig, device: torch.device) -> str:

@@ -24,13 +24,14 @@ from sweeps.engine.executors.ray_cluster import check_own_code, on_node
 import ray
 from ray import tune
 
+from pcore.cli.models import delayed_interrupt
 from pcore.config import flatten, unflatten
 from sweeps.engine.executors import Resources
 from sweeps.engine.executors.worker import run_trial
 from sweeps.engine.spec import Trial
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.store import Store
-from sweeps.engine.trial.attempt import Outcome, Settings, delayed_interrupt, record_dead
+from sweeps.engine.trial.attempt import Outcome, Settings, record_dead
 from sweeps.engine.trial.failures import MAX_TRIES, FailurePolicy
 from sweeps.engine.trial.processes import born
 from sweeps.engine.trial.running import attempts_at

@@ -6,13 +6,10 @@ While it runs, a file says who runs it (see `running`), and its state is kept in
 """
 
 import json
-import signal
-import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -20,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from pcore.checkpoint import pack_model, pack_state, unpack_state
+from pcore.cli.models import delayed_interrupt
 from pcore.config import TrialConfig, flatten, trial_id
 from pcore.evaluation import LengthResult
 from pcore.flops import count_train_flops, count_train_tokens
@@ -124,34 +122,6 @@ def record_dead(store: Store, config: TrialConfig, dead: Iterable[Running]) -> S
             store.write(config, "lost", {**code_provenance(), **lost})
         store.folder.delete(one.file)
     return shard
-
-
-@contextmanager
-def delayed_interrupt() -> Generator[threading.Event]:
-    """Within the block the first SIGINT or SIGTERM sets the event, a second one interrupts. Other
-    threads than the main one get no signals.
-    """
-    asked = threading.Event()
-
-    def ask(number: int, frame: object) -> None:
-        del number, frame
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-        text = "the state is saved at the next report; once more ends without it"
-        print(f"\n{text}", file=sys.stderr, flush=True)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if asked.is_set():  # after the last report: this trial is finished, no other one begins
-            raise KeyboardInterrupt
 
 
 class Attempt:
