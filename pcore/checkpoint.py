@@ -7,8 +7,6 @@ its configuration, so that `pcore solve FILE` needs nothing else.
 
 import hashlib
 import io
-import os
-import uuid
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from torch import Tensor
 
 from pcore.config import Scalar, TrialConfig, check_bounds, flatten, trial_id, unflatten
 from pcore.encodings import Learned, Residues, find_encoding
+from pcore.files import write_file
 from pcore.model import Transformer, make_model, mixing_parts
 from pcore.registry import NOT_OWN
 
@@ -171,17 +170,3 @@ def _pack(payload: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     torch.save(payload, out)
     return out.getvalue()
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file that is either complete or absent."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

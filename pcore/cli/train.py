@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pcore.checkpoint import pack_state, save_model, unpack_state, write_file
+from pcore.checkpoint import pack_state, save_model, unpack_state
 from pcore.cli.models import choose_device, delayed_interrupt, set_threads
 from pcore.cli.parser import (
     FAILED,
@@ -25,6 +25,7 @@ from pcore.cli.text import align, format_seconds
 from pcore.config import GROUPS, TrialConfig, flatten, known_fields, override, own_code, trial_id
 from pcore.diagnosis.causes import percent
 from pcore.evaluation import LengthResult, evaluation_lengths
+from pcore.files import write_file
 from pcore.model import make_model
 from pcore.registry import describe_error, nearest
 from pcore.tasks import Task

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "pcore": (
-        ("registry", "vocab"),
+        ("files", "registry", "vocab"),
         ("tasks",),
         ("settings",),
         ("config",),

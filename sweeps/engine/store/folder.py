@@ -22,9 +22,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from pcore.files import write_file
+
 CANNOT = "cannot be read or written"
 RETRY_SECONDS = 5  # of Google Cloud Storage
-TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp")  # names of files that are being written
+TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp")  # names of `write_file`
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,24 +208,7 @@ class Folder:
                 with self._remote.open_output_stream(self.path(name)) as out:
                     out.write(data)
             else:
-                self._write_local(Path(self.path(name)), data, durable)
-
-    def _write_local(self, file: Path, data: bytes, durable: bool) -> None:
-        temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.tmp")
-        try:
-            out = temporary.open("wb")
-        except FileNotFoundError:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            out = temporary.open("wb")
-        try:
-            with out:
-                out.write(data)
-                if durable:
-                    out.flush()
-                    os.fsync(out.fileno())
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)
+                write_file(Path(self.path(name)), data, durable)
 
     def exists(self, name: str) -> bool:
         """Whether a file of this name is there."""
