@@ -5,24 +5,21 @@ import sys
 from pathlib import Path
 
 from analysis.commands import COMMANDS, RANGES, SCALES, sweep_name
-from pcore.cli.parser import Parser, close_output, first_line
+from pcore.cli.parser import EXPECTED, Parser, end_command
 from pcore.cli.text import plain_output
 from sweeps.engine.store.location import find_existing
 
 
 @plain_output()
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 0, or 2 with one sentence on stderr if it is refused."""
+    """Run one command; 0, or the exit code of `end_command`."""
     try:
         options = _parse(arguments)
         if "results" in options:
             options.results = find_existing(options.results)
         return COMMANDS[options.command](options)
-    except BrokenPipeError:
-        return close_output()
-    except (ValueError, OSError) as error:
-        print(f"analysis: {first_line(error)}", file=sys.stderr)
-        return 2
+    except EXPECTED as error:
+        return end_command("analysis", error)
 
 
 def _lengths(text: str) -> list[int]:

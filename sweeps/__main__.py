@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from pcore.cli.parser import Parser
+from pcore.cli.parser import EXPECTED, Parser
 from pcore.cli.text import plain_output
 from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.commands.catalogue import (
@@ -23,7 +23,7 @@ from sweeps.commands.catalogue import (
     sweep_names,
 )
 from sweeps.engine.changes import change_sweeps, given_changes
-from sweeps.engine.launch.cli import EXPECTED, exit_code, show_plan
+from sweeps.engine.launch.cli import exit_code, show_plan
 from sweeps.engine.options import (
     add_results,
     add_run,

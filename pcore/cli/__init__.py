@@ -15,10 +15,9 @@ from collections.abc import Sequence
 
 from pcore.cli.parser import (
     COMMANDS,
-    INTERRUPTED,
-    WRONG_USE,
+    EXPECTED,
     Parser,
-    close_output,
+    end_command,
     find_own_code,
     first_line,
 )
@@ -32,21 +31,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
-    except BrokenPipeError:
-        return close_output()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (ValueError, OSError) as error:
-        return _refuse(first_line(error))
+    except EXPECTED as error:
+        return end_command("pcore", error)
     except (MemoryError, RuntimeError) as error:  # torch has several kinds for no memory
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
-        return _refuse(f"not enough memory: {first_line(error)}")
-
-
-def _refuse(reason: str) -> int:
-    print(f"pcore: {reason}", file=sys.stderr)
-    return WRONG_USE
+        return end_command("pcore", ValueError(f"not enough memory: {first_line(error)}"))
 
 
 def _run(words: list[str]) -> int:

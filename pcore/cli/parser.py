@@ -14,6 +14,7 @@ from pcore.registry import nearest
 WRONG_USE = 2  # exit code of every error that the user can fix
 FAILED = 1  # a line of standard input, a check or the training failed
 INTERRUPTED = 130  # Ctrl-C ended it
+EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `end_command`
 STDIN = "-"
 
 
@@ -98,10 +99,15 @@ def find_own_code() -> None:
         sys.path.append(str(Path.cwd()))
 
 
-def close_output() -> int:
-    """After a BrokenPipeError, as in `... | head`: nothing more is written; the exit code."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILED
+def end_command(name: str, error: BaseException) -> int:
+    """Print in one sentence why a command failed with one of `EXPECTED`; its exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):  # as in `... | head`: nothing more is written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    print(f"{name}: {first_line(error)}", file=sys.stderr)
+    return WRONG_USE
 
 
 def command_parser(name: str, text: str = "") -> Parser:

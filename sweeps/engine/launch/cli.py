@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pcore.cli.parser import (
+    EXPECTED,
     FAILED,
-    INTERRUPTED,
-    WRONG_USE,
     Parser,
-    close_output,
+    end_command,
     find_own_code,
     first_line,
 )
@@ -35,7 +34,6 @@ if TYPE_CHECKING:  # torch comes with it
 OPTION_OF_PCORE = re.compile(
     r"(?:unrecognized arguments: .*?|unknown option )--([a-z]+\.[a-z_0-9]+)"
 )
-EXPECTED = (ValueError, OSError, KeyboardInterrupt)  # ends of a command; see `exit_code`
 
 
 @plain_output()
@@ -117,16 +115,11 @@ def exit_code(name: str, error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         text = "\ninterrupted; finished trials are stored, the same command resumes"
         print(text, file=sys.stderr)
-        return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
-        return close_output()
     if isinstance(error, StorageFailed):
         print(
             f"{name}: {error}; stored results are kept, the same command resumes", file=sys.stderr
         )
         return FAILED
-    text = first_line(error)
-    if field := OPTION_OF_PCORE.search(text):
-        text += f"; a field is changed with --set {field[1]}=VALUE"
-    print(f"{name}: {text}", file=sys.stderr)
-    return WRONG_USE
+    if field := OPTION_OF_PCORE.search(text := first_line(error)):
+        error = ValueError(f"{text}; a field is changed with --set {field[1]}=VALUE")
+    return end_command(name, error)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pcore.cli.parser import FAILED, Parser, find_own_code
+from pcore.cli.parser import EXPECTED, FAILED, Parser, find_own_code
 from pcore.cli.text import plain_output
 from pcore.config import trial_id
-from sweeps.engine.launch.cli import EXPECTED, exit_code
+from sweeps.engine.launch.cli import exit_code
 from sweeps.engine.options import (
     LaunchOptions,
     add_executor,
