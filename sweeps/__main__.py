@@ -23,7 +23,7 @@ from sweeps.commands.catalogue import (
     sweep_names,
 )
 from sweeps.engine.changes import change_sweeps, given_changes
-from sweeps.engine.launch.cli import exit_code, show_plan
+from sweeps.engine.launch.cli import exit_code, plan_or_run
 from sweeps.engine.options import (
     add_results,
     add_run,
@@ -31,9 +31,8 @@ from sweeps.engine.options import (
     open_store,
     parse_count,
     parse_duration,
-    read_options,
 )
-from sweeps.engine.spec import SCALES, Sweep
+from sweeps.engine.spec import SCALES
 from sweeps.engine.store.location import find_existing
 from sweeps.tables import TABLES
 
@@ -76,25 +75,12 @@ def _list_sweeps(given: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(given: argparse.Namespace) -> int:
-    return show_plan(_to_run(given, plan=True), read_options(given))
-
-
 def _run(given: argparse.Namespace) -> int:
-    from sweeps.engine.launch.launch import run_sweeps
-
-    if given.plan:
-        return _plan(given)
-    return run_sweeps(_to_run(given), read_options(given))
-
-
-def _to_run(given: argparse.Namespace, plan: bool = False) -> list[Sweep]:
     tables = [sweep for table in given.tables for sweep in find_table(table)]
     if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
     store = open_store(given.results)
-    sweeps = [*(find_to_run(name, store) for name in given.sweeps), *tables]
-    return change_sweeps(sweeps, given_changes(given), to_run=not plan)
+    return plan_or_run([*(find_to_run(name, store) for name in given.sweeps), *tables], given)
 
 
 def _listed(given: argparse.Namespace) -> list[Listed]:
@@ -126,7 +112,7 @@ def _trials(given: argparse.Namespace) -> int:
 
 COMMANDS = {
     "list": Command("list all sweeps and tables", _list_sweeps),
-    "plan": Command("show missing trials, their predicted time and cost; run nothing", _plan),
+    "plan": Command("show missing trials, their predicted time and cost; run nothing", _run),
     "run": Command("run the missing trials of these sweeps, or of a table, in one launch", _run),
     "status": Command("done, missing, failed and stale trials per cell; what runs", _status, True),
     "trials": Command("id, seeds, state, result and weights of each trial", _trials, True),
@@ -183,6 +169,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             add_results(command)
         if name in ("plan", "run"):
             add_run(command)
+    parsers["plan"].set_defaults(plan=True)
     add["run"]("--plan", action="store_true", help="same as the command `plan`")
     return parser.parse_args(argv)
 

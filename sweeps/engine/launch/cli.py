@@ -18,7 +18,6 @@ from pcore.cli.parser import (
 from pcore.cli.text import plain_output
 from sweeps.engine.changes import change_sweeps, given_changes
 from sweeps.engine.options import (
-    LaunchOptions,
     add_results,
     add_run,
     add_size,
@@ -57,28 +56,26 @@ def main(sweep: Sweep, argv: Sequence[str] | None = None) -> int:
     try:
         given = parser.parse_args(argv)
         find_own_code()
-        options, changes = read_options(given), given_changes(given)
-        sweeps = change_sweeps([sweep], changes, to_run=not given.plan)
-        if given.plan:
-            return show_plan(sweeps, options)
-        from sweeps.engine.launch.launch import run_sweeps  # torch comes with it
-
-        return run_sweeps(sweeps, options)
+        return plan_or_run([sweep], given)
     except EXPECTED as error:
         return exit_code(" ".join(str(sweep.name).split()), error)
 
 
-def show_plan(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
-    """Print the plans of these sweeps; nothing is written or run."""
-    from sweeps.engine.launch.launch import plan_sweeps  # torch comes with it
+def plan_or_run(sweeps: Sequence[Sweep], given: argparse.Namespace) -> int:
+    """Change these sweeps as a command line says, then run them, or print their plans (--plan) and
+    write and run nothing.
+    """
+    options, changes = read_options(given), given_changes(given)
+    sweeps = change_sweeps(sweeps, changes, to_run=not given.plan)
+    from sweeps.engine.launch.launch import plan_sweeps, run_sweeps  # torch comes with it
+
+    if not given.plan:
+        return run_sweeps(sweeps, options)
     from sweeps.engine.plan import format_plan
     from sweeps.engine.store.store import Store
 
-    plans = plan_sweeps(sweeps, options, Store(options.results))
-    shown = (
-        format_plan(plan, options.executor.num_slots, options.executor.start_seconds)
-        for plan in plans
-    )
+    plans, where = plan_sweeps(sweeps, options, Store(options.results)), options.executor
+    shown = (format_plan(plan, where.num_slots, where.start_seconds) for plan in plans)
     print("\n\n".join(shown))
     if hint := _find_published(plans, options.results):
         print(hint)
@@ -90,16 +87,14 @@ def _find_published(plans: Sequence["Plan"], results: str) -> str:
     command that adds these; empty if none is.
     """
     from sweeps.engine.store import location
-    from sweeps.engine.store.names import parse_shard
+    from sweeps.engine.store.store import Store
 
     missing = {planned.trial.id for plan in plans for planned in plan.to_run}
     if not missing:
         return ""
     best, most = location.PUBLISHED, 0
     for folder in sorted(location.PUBLISHED.glob("*/")):
-        names = (str(file.relative_to(folder)) for file in folder.glob("trials/*/*"))
-        shards = [shard for name in names if (shard := parse_shard(name))]
-        count = len(missing & {shard.trial_id for shard in shards if shard.status == "ok"})
+        count = len(missing & Store(folder).trial_ids())
         best, most = (folder, count) if count > most else (best, most)
     if not most:
         return ""
