@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pcore.diagnosis import NUM_EXAMPLES
 from sweeps.engine.changes import add_changes, parse_name
-from sweeps.engine.executors import EXECUTORS, Executor, Resources, count_cpus
+from sweeps.engine.executors import EXECUTORS, Executor, count_cpus
 from sweeps.engine.spec import SCALES, Scale
 from sweeps.engine.store.location import find_results
 from sweeps.engine.store.names import FOLDERS, is_store
@@ -42,7 +42,7 @@ class LaunchOptions:
     report: bool = True  # draw table and figure at the end
 
     def __post_init__(self) -> None:
-        cpus = self.executor.resources.cpus
+        cpus = self.executor.cpus
         if self.executor.is_local and cpus > (have := count_cpus()):
             raise ValueError(f"--cpus-per-trial {cpus:g}: this machine has {have}")
         if self.device != "cpu":
@@ -51,7 +51,7 @@ class LaunchOptions:
     @property
     def num_threads(self) -> int:
         """torch threads of one trial."""
-        return max(1, int(self.executor.resources.cpus))
+        return max(1, int(self.executor.cpus))
 
 
 def read_options(given: argparse.Namespace) -> LaunchOptions:
@@ -70,10 +70,8 @@ def read_options(given: argparse.Namespace) -> LaunchOptions:
         "executor": Executor(
             name=given.executor or usual,
             address=address,
-            resources=Resources(
-                cpus=given.cpus_per_trial,
-                gpus=gpus if given.gpus_per_trial is None else given.gpus_per_trial,
-            ),
+            cpus=given.cpus_per_trial,
+            gpus=gpus if given.gpus_per_trial is None else given.gpus_per_trial,
         ),
         "diagnose": diagnose if given.diagnose is None else given.diagnose,
     }

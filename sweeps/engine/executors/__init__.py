@@ -7,7 +7,7 @@ imported when a session begins.
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pcore.registry import nearest
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
 EXECUTORS = ("ray", "inline")
 RAY_SECONDS = 8.0  # an embedded cluster, the import of torch in its workers, the end
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Resources:
-    """CPUs and GPUs of one trial."""
-
-    cpus: float = 1.0
-    gpus: float = 0.0
 
 
 def count_cpus() -> int:
@@ -42,7 +34,8 @@ class Executor:
     """
 
     name: str = "ray"  # of EXECUTORS
-    resources: Resources = field(default_factory=Resources)  # of one trial
+    cpus: float = 1.0  # of one trial
+    gpus: float = 0.0
     address: str | None = None
 
     def __post_init__(self) -> None:
@@ -65,7 +58,7 @@ class Executor:
     @property
     def num_slots(self) -> int:
         """Trials that will run at once, as far as known before a session."""
-        return 1 if self.in_process else max(1, int(count_cpus() // self.resources.cpus))
+        return 1 if self.in_process else max(1, int(count_cpus() // self.cpus))
 
     @property
     def start_seconds(self) -> float:
@@ -82,7 +75,7 @@ class Executor:
             return nullcontext(1)
         from sweeps.engine.executors.ray_cluster import ray_session
 
-        return ray_session(self.address, self.resources, store)
+        return ray_session(self, store)
 
     def run(
         self,
@@ -103,7 +96,7 @@ class Executor:
         else:
             from sweeps.engine.executors.ray_tune import run_on_ray
 
-            run_on_ray([planned.trial for planned in pending], settings, self.resources, tell)
+            run_on_ray([planned.trial for planned in pending], settings, self, tell)
 
     def describe_use(self) -> str:
         """What is free inside a session, and who holds the rest."""

@@ -29,28 +29,28 @@ import pcore
 from pcore.cli.parser import first_line
 from pcore.config import TrialConfig, flatten, own_code
 from pcore.registry import resolve, source_hash
-from sweeps.engine.executors import Resources, count_cpus
+from sweeps.engine.executors import Executor, count_cpus
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.sources import hash_sources
 from sweeps.engine.store.store import Store
 
 
 @contextlib.contextmanager
-def ray_session(address: str | None, resources: Resources, store: Store) -> Generator[int]:
-    """Connect to a cluster, or start an embedded one if `address` is None; yields how many trials
-    run at once. Inside an open session it is that one.
+def ray_session(executor: Executor, store: Store) -> Generator[int]:
+    """Connect to a cluster, or start an embedded one without an address; yields how many trials run
+    at once. Inside an open session it is that one.
 
     Authentication is left to Ray: an embedded cluster makes and asks for a token of its own, a
     running one needs the same RAY_AUTH_MODE and token as its head. Raises ValueError if no node has
     what one trial needs, or one differs from this process.
     """
     if ray.is_initialized():
-        yield count_slots(resources, ray.nodes())
+        yield count_slots(executor, ray.nodes())
         return
-    _start(address)
+    _start(executor.address)
     try:
         check_nodes(store.folder)
-        yield count_slots(resources, ray.nodes())
+        yield count_slots(executor, ray.nodes())
     finally:
         ray.shutdown()
 
@@ -165,13 +165,13 @@ def describe_node(results: str | None, probe: str | None) -> dict[str, str]:
     }
 
 
-def count_slots(resources: Resources, nodes: Sequence[Mapping[str, Any]]) -> int:
+def count_slots(executor: Executor, nodes: Sequence[Mapping[str, Any]]) -> int:
     """How many trials run at once: a trial has to fit into one node, so nodes are counted one by
     one.
 
     Raises ValueError if it fits into none.
     """
-    needs = {"CPU": resources.cpus, "GPU": resources.gpus}
+    needs = {"CPU": executor.cpus, "GPU": executor.gpus}
     needs = {name: need for name, need in needs.items() if need}
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     room = [min(int(n.get(name, 0.0) / need + 1e-9) for name, need in needs.items()) for n in alive]

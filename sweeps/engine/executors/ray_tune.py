@@ -26,7 +26,7 @@ from ray import tune
 
 from pcore.cli.models import delayed_interrupt
 from pcore.config import flatten, unflatten
-from sweeps.engine.executors import Resources
+from sweeps.engine.executors import Executor
 from sweeps.engine.executors.worker import run_trial
 from sweeps.engine.spec import Trial
 from sweeps.engine.store.folder import Folder
@@ -43,7 +43,7 @@ SCRATCH = "pcore-tune-"  # what Tune writes for its own resume: a folder per dri
 def run_on_ray(
     trials: Sequence[Trial],
     settings: Settings,
-    resources: Resources,
+    executor: Executor,
     tell: Callable[[Outcome], None],
 ) -> None:
     """Run the trials inside a `ray_session`. Returns when none is left or on Ctrl-C."""
@@ -55,7 +55,7 @@ def run_on_ray(
     with scratch_folder() as scratch, delayed_interrupt() as interrupted:
         driver = _Driver(settings, policy, interrupted, tell)
         tuner = tune.Tuner(
-            tune.with_resources(trainable, {"CPU": resources.cpus, "GPU": resources.gpus}),
+            tune.with_resources(trainable, {"CPU": executor.cpus, "GPU": executor.gpus}),
             param_space={"trial": tune.grid_search(list(texts))},
             tune_config=tune.TuneConfig(
                 reuse_actors=True,

@@ -12,7 +12,7 @@ from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue
-from sweeps.engine.executors import Executor, Resources
+from sweeps.engine.executors import Executor
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.options import LaunchOptions
 from sweeps.engine.plan import make_plan
@@ -225,7 +225,7 @@ def test_cpus_are_those_that_a_process_may_use(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     assert Executor().num_slots == 1
     with pytest.raises(ValueError, match="--cpus-per-trial 2: this machine has 1"):
-        LaunchOptions(results="r", scale="smoke", executor=Executor(resources=Resources(cpus=2.0)))
+        LaunchOptions(results="r", scale="smoke", executor=Executor(cpus=2.0))
     monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
     assert Executor().num_slots == 64
 
@@ -283,7 +283,7 @@ def test_a_ray_that_cannot_start_is_one_sentence(tmp_path, monkeypatch):
     message = r"^Ray cannot start: The current node timed out during startup\. \(--executor inline"
     with (
         pytest.raises(ValueError, match=message),
-        ray_cluster.ray_session(None, Resources(), Store(tmp_path)),
+        ray_cluster.ray_session(Executor(), Store(tmp_path)),
     ):
         pass
 

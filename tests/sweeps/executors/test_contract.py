@@ -7,7 +7,7 @@ import pytest
 
 from pcore.config import TrialConfig, override, trial_id
 from pcore.encodings import Encoding
-from sweeps.engine.executors import EXECUTORS, Executor, Resources
+from sweeps.engine.executors import EXECUTORS, Executor
 from sweeps.engine.plan import PlannedTrial
 from sweeps.engine.spec import Cell, Trial
 from sweeps.engine.store.store import Store
@@ -16,7 +16,7 @@ from tests.support.sweeps.tiny import CONFIG
 
 SMALL = override(CONFIG, {"optim.num_steps": 20, "data.num_examples": None})
 os.environ |= {"RAY_worker_niceness": "0"}  # as important as what tests run beside
-WHOLE = Resources(cpus=float(os.cpu_count() or 1))  # of the machine: trials run one by one
+WHOLE = float(os.cpu_count() or 1)  # CPUs of the machine: trials run one by one
 
 
 class Raising(Encoding):
@@ -32,7 +32,7 @@ class Raising(Encoding):
 )
 def executor(request, tmp_path_factory):
     """Every executor in a session of its own, with one slot."""
-    opened = Executor(name=request.param, resources=WHOLE)
+    opened = Executor(name=request.param, cpus=WHOLE)
     with opened.session(Store(tmp_path_factory.mktemp("session"))) as num_slots:
         assert num_slots == opened.num_slots == 1
         yield opened

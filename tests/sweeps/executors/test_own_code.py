@@ -3,7 +3,7 @@
 import pytest
 
 from pcore.config import TrialConfig, override
-from sweeps.engine.executors import Resources, ray_cluster
+from sweeps.engine.executors import Executor, ray_cluster
 from sweeps.engine.executors.ray_cluster import check_own_code, count_slots, hash_own_code
 
 OWN = f"{__name__}:Own"
@@ -34,9 +34,9 @@ def test_the_first_node_that_cannot_import_own_code_is_named(monkeypatch):
 def test_a_trial_has_to_fit_into_one_node():
     resources = ({"CPU": 3.0, "GPU": 1.0}, {"CPU": 2.0})
     nodes = [{"Alive": True, "Resources": have} for have in resources]
-    assert count_slots(Resources(cpus=1.0), nodes) == 5
-    assert count_slots(Resources(cpus=2.0), nodes) == 2
-    assert count_slots(Resources(cpus=1.0, gpus=0.5), nodes) == 2
+    assert count_slots(Executor(cpus=1.0), nodes) == 5
+    assert count_slots(Executor(cpus=2.0), nodes) == 2
+    assert count_slots(Executor(cpus=1.0, gpus=0.5), nodes) == 2
     needs = r"one trial needs 1 CPU and 64 GPU on one node; the nodes have: 3 CPU, 1 GPU; 2 CPU, 0"
     with pytest.raises(ValueError, match=needs):
-        count_slots(Resources(cpus=1.0, gpus=64.0), nodes)
+        count_slots(Executor(cpus=1.0, gpus=64.0), nodes)
