@@ -7,14 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
 from pcore.cli.parser import first_line
 from pcore.cli.text import plural
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.launch.mirror.target import find_shown, find_target
 from sweeps.engine.options import open_store
-from sweeps.engine.store.names import Views
 
 
 def complete_mirror(
@@ -65,7 +63,7 @@ def show_dashboard(results: str | None, tracking_uri: str | None, port: int) -> 
         from sweeps.engine.launch.mirror.tracking import connect
 
         connect(target)  # who serves the database and who fills it find it there
-        mirror = Mirror(target, [view for kind in get_args(Views) for view in store.names(kind)])
+        mirror = Mirror(target, [view for _, view in store.names()])
         with _serve(target.database, target.home, port) as server:
             try:
                 print(f"MLflow: http://127.0.0.1:{port} in some seconds, until Ctrl-C", flush=True)

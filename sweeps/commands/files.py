@@ -12,7 +12,7 @@ from sweeps.engine.options import open_existing
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Entry
 from sweeps.engine.store.location import is_tracked
-from sweeps.engine.store.names import Stored, Views, walk
+from sweeps.engine.store.names import Stored, walk
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import verify_files
 from sweeps.engine.trial.running import Observer
@@ -79,15 +79,13 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     store = open_existing(results)
     if is_tracked(store.folder):
         raise ValueError(f"{store.root} holds published rows")
-    kinds: tuple[Views, ...] = ("views", "searches")
-    forgotten, kept = set[str](), set[str]()
-    for views in kinds:
-        for stored in store.names(views):
-            is_meant = stored[0] == name and scale in (None, stored[1])
-            trials = {row["trial_id"] for row in store.launches(*stored, views)}
-            (forgotten if is_meant else kept).update(trials)
+    forgotten, kept, names = set[str](), set[str](), store.names()
+    for views, said in names:
+        is_meant = said[0] == name and scale in (None, said[1])
+        trials = {row["trial_id"] for row in store.launches(*said, views)}
+        (forgotten if is_meant else kept).update(trials)
     if not forgotten:
-        there = sorted({other for views in kinds for other, _ in store.names(views)})
+        there = sorted({other for _, (other, _) in names})
         raise ValueError(f"{store.root} has no view of {name!r}; there: {', '.join(there)}")
     for trial, one in Observer(store.folder).look().items():
         if trial in forgotten - kept:

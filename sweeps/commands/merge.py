@@ -82,13 +82,12 @@ def _join_views(source: Store, target: Store) -> int:
     same name are left out.
     """
     grown = 0
-    for views in ("views", "searches"):
-        for said in source.names(views):
-            rows = source.launches(*said, views)
-            rows = [row | {"launched_at": row["launched_at"] or ""} for row in rows]
-            known = target.launches(*said, views)
-            if rows and known and not is_same_sweep(rows[0], known[0]):
-                print(f"  {'-'.join(said)}: INTO has another sweep of this name")
-            elif rows:
-                grown += bool(target.write_view(rows, views))
+    for views, said in source.names():
+        rows = source.launches(*said, views)
+        rows = [row | {"launched_at": row["launched_at"] or ""} for row in rows]
+        known = target.launches(*said, views)
+        if rows and known and not is_same_sweep(rows[0], known[0]):
+            print(f"  {'-'.join(said)}: INTO has another sweep of this name")
+        elif rows:
+            grown += bool(target.write_view(rows, views))
     return grown

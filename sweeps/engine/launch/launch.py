@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import get_args
 
 from pcore.cli.parser import FAILED
 from pcore.cli.text import format_seconds, plural
@@ -27,7 +26,6 @@ from sweeps.engine.plan import (
 from sweeps.engine.price import Price, price_cells
 from sweeps.engine.spec import Sweep
 from sweeps.engine.store.location import check_not_published
-from sweeps.engine.store.names import Views
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.views import count_hidden, is_same_sweep
 from sweeps.engine.trial.attempt import Outcome
@@ -112,7 +110,7 @@ def check_names(sweeps: Iterable[Sweep], store: Store) -> None:
     """Raise ValueError if a sweep has the name of another one in the store, whose view it would
     join.
     """
-    names = [(views, said) for views in get_args(Views) for said in store.names(views)]
+    names = store.names()
     for sweep in sweeps:
         for views, (name, scale) in names:
             if name != sweep.name or not (rows := store.launches(name, scale, views)):

@@ -214,9 +214,9 @@ class Store:
         """(sweep, scale) of all undamaged views, by name."""
         return list(self.views())
 
-    def names(self, views: Views) -> list[tuple[str, str]]:
-        """(sweep, scale) of all views, by the names of their files."""
-        return list(list_views(self.folder, views))
+    def names(self) -> list[tuple[Views, tuple[str, str]]]:
+        """Kind, and (sweep, scale), of all views, by the names of their files."""
+        return [(kind, said) for kind in get_args(Views) for said in list_views(self.folder, kind)]
 
     def views(self, views: Views = "views") -> dict[tuple[str, str], pa.Table]:
         """The rows of all undamaged views of sweeps, or of searches, by sweep and scale."""

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
 
 from sweeps.engine.store.location import find_apart, find_reports
 from sweeps.engine.store.names import Views
@@ -48,7 +47,7 @@ class Shown:
 def find_shown(store: Store, views: Iterable[View]) -> list[Shown]:
     """These views of the store, of sweeps or searches; those that do not exist yet are left out."""
     found = list[Shown]()
-    stored: dict[View, Views] = {view: k for k in get_args(Views) for view in store.names(k)}
+    stored: dict[View, Views] = {view: kind for kind, view in store.names()}
     for sweep, scale in views:
         kind = stored.get((sweep, scale))
         if kind is None:
