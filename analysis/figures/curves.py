@@ -172,7 +172,7 @@ def draw_curves(
         axes.fill_between(of["x"], low, high, color=look.color, alpha=alpha, linewidth=0)
         drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "label": name}
         (line,) = axes.plot(of["x"], factor * of["median"], **drawn, **EDGE)
-        if look.line:
+        if not isinstance(look.line, str):
             line.set_dashes(look.line)
         if len(line.get_xdata()) > FEW:  # pyright: ignore[reportArgumentType]
             line.set_markevery((0.09 * i / len(names), 0.09))
