@@ -94,7 +94,7 @@ def _find_published(plans: Sequence["Plan"], results: str) -> str:
         return ""
     best, most = location.PUBLISHED, 0
     for folder in sorted(location.PUBLISHED.glob("*/")):
-        count = len(missing & Store(folder).trial_ids())
+        count = len(missing & Store(folder).trial_ids("ok"))
         best, most = (folder, count) if count > most else (best, most)
     if not most:
         return ""

@@ -83,9 +83,9 @@ class Store:
         """The undamaged shards of one trial, first attempt first."""
         return self._check(self._list(name))
 
-    def trial_ids(self) -> set[str]:
-        """Trials that have a shard, sound or not: nothing is read."""
-        return {shard.trial_id for shard in self._list()}
+    def trial_ids(self, status: str | None = None) -> set[str]:
+        """Trials that have a shard (of this status), sound or not: nothing is read."""
+        return {shard.trial_id for shard in self._list() if status in (None, shard.status)}
 
     def _list(self, name: str = "") -> list[Shard]:
         """What there is by name, of one trial or of all."""
