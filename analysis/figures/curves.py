@@ -164,10 +164,8 @@ def draw_curves(
     figure = axes.get_figure(root=True)
     spread = SPREAD if len(axes.figure.axes) == 1 else SPREAD / 2
     for i, name in enumerate(names):
-        of, look = (
-            stats[stats["line"] == name].dropna(subset="median").sort_values("x"),
-            looks[name],
-        )
+        look = looks[name]
+        of = stats[stats["line"] == name].dropna(subset="median").sort_values("x")
         low, high = (factor * of[end].fillna(of["median"]) for end in ("low", "high"))
         axes.fill_between(of["x"], low, high, color=look.color, alpha=alpha, linewidth=0)
         drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "label": name}
