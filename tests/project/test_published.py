@@ -194,7 +194,7 @@ def test_other_numbers_in_texts_are_those_of_the_rows_too():
     less = token_factor(cell_configs(many)["trained on 1-12"], 1_000)
     more = token_factor(cell_configs(long)["rows of 128"], 10_000)
     for page, words in (
-        ("README.md", f"{less:.1f} times the longest training row in tokens"),
+        ("README.md", f"{less:.1f} times the longest training sequence in tokens"),
         ("README.md", f"833 times, {more:.1f} in tokens"),
         ("docs/results.md", f"{100 * rows['num_missed_stop'].sum() / wrong:.0f} % of its wrong"),
         ("docs/thousand_digits.md", "all eight stop early on the ten of them"),
