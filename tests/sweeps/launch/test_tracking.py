@@ -152,6 +152,8 @@ def test_a_run_is_there_while_its_trial_runs_and_never_two_for_one_trial(store, 
     assert shown()[0] == "RUNNING"
     once.settle()
     assert shown()[0] == "KILLED"
+    monkeypatch.setattr(once, "update", None)
+    once.settle()  # has waited
     begin({10: 2.0}, "2026-01-02")  # the next attempt takes the place of the run
     live.update()
     assert shown() == ("RUNNING", "RUNNING", [(10, 2.0)])

@@ -7,6 +7,7 @@ is missing, so it may be interrupted, repeated and run by several processes.
 import contextlib
 import fcntl
 import json
+import math
 import os
 import sys
 import threading
@@ -53,10 +54,11 @@ class Mirror:
 
     def settle(self) -> None:
         """End also the runs of processes on other machines that have fallen silent, which a single
-        look cannot know.
+        look cannot know. Waits once for each of them, not for each of the views.
         """
-        if self.observer.seen:
-            time.sleep(running.PATIENCE + 1.0)
+        heard = max((since for *_, since in self.observer.seen.values()), default=-math.inf)
+        if (wait := heard + running.PATIENCE + 1.0 - time.monotonic()) > 0:
+            time.sleep(wait)
             self.update()
 
     def _update(self) -> None:
