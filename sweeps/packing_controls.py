@@ -38,7 +38,7 @@ def cells(scale: Scale) -> list[Cell]:
     tests = tuple(n for n in recipe.eval.test_lengths if n <= LONGEST)
     shared = {"eval.test_lengths": tests} | fewer_in_a_row(scale)
     if scale == "smoke":  # whose rings hold no far IDs
-        shared |= RINGS | {"model.d_model": 64}
+        shared |= RINGS | {"model.d_model": 40}
     base = override(recipe, shared)
     alone: dict[str, dict[str, Any]] = {
         "rings, alone": {},

@@ -32,6 +32,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "thousand_digits",
         "ten_thousand_digits",
         "packing_ablation",
+        "packing_controls",
         "packed_train_length",
         "packed_tasks",
         "mixer_ablation",
