@@ -1,7 +1,7 @@
 """The published store says what it said when tests/snapshots was last written.
 
-A difference is listed with its reason in MENDS.md, and the snapshot written again in that commit
-(`python -m tests.snapshots`); anything else is a mistake.
+The commit that means a difference writes the snapshot again (`python -m tests.snapshots`) and gives
+its reason; anything else is a mistake.
 """
 
 import pytest
