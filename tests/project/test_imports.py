@@ -38,7 +38,7 @@ LAYERS = {
         ("launch",),
         ("search",),
     ),
-    "sweeps": (("engine", "tables"), ("baseline", "commands", "hooks")),
+    "sweeps": (("engine", "tables"), ("baseline", "commands", "distractors", "hooks")),
     "analysis": (
         ("load",),
         ("statistics", "rows"),
