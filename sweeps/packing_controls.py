@@ -28,7 +28,12 @@ from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 from sweeps.packing_ablation import LONGEST
 
 PIECE: dict[Scale, int] = {"smoke": 11, "laptop": 30, "paper": 66}  # tokens of a mean problem
-RINGS = {key: PACKED["laptop"][key] for key in ("position.moduli", "position.max_position")}
+# At smoke scale no rings that fit the model hold such far IDs.
+NO_RINGS: dict[str, Any] = {
+    "position.encoding": "sinusoidal",
+    "position.moduli": (),
+    "position.max_position": PACKED["laptop"]["position.max_position"],
+}
 
 
 def cells(scale: Scale) -> list[Cell]:
@@ -36,9 +41,7 @@ def cells(scale: Scale) -> list[Cell]:
     recipe = packed(scale)
     tests = tuple(n for n in recipe.eval.test_lengths if n <= LONGEST)
     shared = {"eval.test_lengths": tests} | fewer_in_a_row(scale)
-    if scale == "smoke":  # whose rings hold no far IDs
-        shared |= RINGS | {"model.d_model": 40}
-    base = override(recipe, shared)
+    base = override(recipe, shared | (NO_RINGS if scale == "smoke" else {}))
     alone: dict[str, dict[str, Any]] = {
         "rings, alone": {},
         "rings, distractors": {
