@@ -4,11 +4,11 @@
 Not a published result. The reference is packed rings with at most 8 problems in a row, as in
 `packing_ablation`. Two arms show far IDs without other problems (`sweeps/distractors.py`): pieces
 of random digits before the query, as long as the other problems of such a row, or gaps in the IDs
-of the one problem (PoSE, arXiv 2309.10400). NoPE and RoPE replace the IDs in the reference's
-recipe, with as many problems, the same width, learning rate and schedule, and three layers instead
-of one. Nothing was tuned. Expected: distractors carry about as far as other problems, gaps less
-far, and no method without coupled IDs goes beyond the trained lengths. All cells are compared with
-the first. Cost: see `--plan`.
+of the one problem (PoSE, arXiv 2309.10400). The others replace the IDs in the reference's recipe,
+with as many problems, the same width, learning rate and schedule, and three layers instead of one.
+Nothing was tuned. Expected: distractors carry about as far as other problems, gaps less far, and
+no method without coupled IDs goes beyond the trained lengths. All cells are compared with the
+first. Cost: see `--plan`.
 """
 
 from typing import Any
@@ -22,6 +22,7 @@ from sweeps.baseline import (
     fewer_in_a_row,
     methods,
     packed,
+    table_of_rows,
 )
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
@@ -59,17 +60,23 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def _others(scale: Scale, tests: tuple[int, ...]) -> dict[str, dict[str, Any]]:
-    """NoPE and RoPE, packed, as changes to the reference."""
+    """Position methods without coupled IDs, packed, as changes to the reference."""
+    short = tuple(n for n in tests if n <= LONGEST_TABLE[scale])
     plain: dict[str, Any] = {
         "position.moduli": (),
         "model.num_layers": BASELINE_DEPTH[scale],
-        "eval.test_lengths": tuple(n for n in tests if n <= LONGEST_TABLE[scale]),
+        "eval.test_lengths": short,
     }
-    orders = {"NoPE": "problem", "RoPE": "row"}
-    return {
-        f"{name}, packed": plain | methods(scale)[name] | {"data.packed_order": order}
-        for name, order in orders.items()
+    own: dict[str, dict[str, Any]] = {
+        "NoPE": {"data.packed_order": "problem"},
+        "RoPE": {"data.packed_order": "row"},
+        "random-start APE": table_of_rows(scale) | {"data.packed_order": "row"},
     }
+    # Rows and tests alike lie anywhere in a table that just holds the longest test.
+    table = {"position.max_position": packed(scale).task.num_tokens(max(short))}
+    points = {name: plain | changes | methods(scale)[name] for name, changes in own.items()}
+    points["random-start APE"] |= table
+    return {f"{name}, packed": changes for name, changes in points.items()}
 
 
 SWEEP = Sweep(
