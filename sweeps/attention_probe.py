@@ -48,7 +48,7 @@ def cells(scale: Scale) -> list[Cell]:
 SWEEP = Sweep(
     title="Addition: what a one-layer model with two heads attends to",
     cells=cells,
-    seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":

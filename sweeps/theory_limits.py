@@ -34,7 +34,7 @@ def cells(scale: Scale) -> list[Cell]:
 SWEEP = Sweep(
     title="Addition: the theorem's model and trained ones",
     cells=cells,
-    seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
 )
 
 if __name__ == "__main__":
