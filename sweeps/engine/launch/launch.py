@@ -77,10 +77,10 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
 
 @contextlib.contextmanager
 def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Generator[list[int]]:
-    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit
-    code.
+    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit code.
+    MLflow is waited for only where there are new rows.
     """
-    listeners, ended = Hooks(launch, hooks), list[int]()
+    listeners, ended, before = Hooks(launch, hooks), list[int](), len(launch.store.shards())
     views = [(plan.sweep.name, plan.scale) for plan in launch.plans]
     target = find_target(launch.store, options.tracking_uri)
     mirror = Follower(target, views) if options.mlflow else None
@@ -89,7 +89,7 @@ def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Gener
     finally:
         listeners.close(ended[0] if ended else None, math.inf if ended else BROKEN_OFF)
         if mirror:
-            mirror.close(wait=bool(ended))
+            mirror.close(wait=bool(ended) and len(launch.store.shards()) > before)
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
