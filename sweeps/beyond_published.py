@@ -53,7 +53,7 @@ def cells(scale: Scale) -> list[Cell]:
 SWEEP = Sweep(
     title="Addition: beyond 200 digits from 1-30",
     cells=cells,
-    seeds={"smoke": "2", "laptop": "4", "paper": "4"},
+    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4"},
 )
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def cells(scale: Scale) -> list[Cell]:
 SWEEP = Sweep(
     title="Addition: trained on 1-30 digits, tested to 200",
     cells=cells,
-    seeds={"smoke": "2", "laptop": "4", "paper": "4x2"},
+    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
 )
 
 if __name__ == "__main__":
