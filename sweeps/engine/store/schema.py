@@ -49,8 +49,6 @@ TRIAL = {  # record == "trial"
     "cpu_model": pa.string(),  # with the next one null in rows from before they were recorded
     "cpu_capability": pa.string(),  # instructions that torch uses, e.g. AVX2
     "launch": pa.string(),  # name of the launch that ran it
-    # How many trials trained as one model when the attempt began; of more than 1 all seconds of a
-    # row are its share of theirs, so that a sum over rows is machine time.
     "stacked": pa.int32(),  # trials that trained as one model; no longer written
     "compiled": pa.bool_(),  # the training steps of this attempt ran through torch.compile
 }
