@@ -19,7 +19,7 @@ are compared with the first, coupling. Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import addition, constructed, coupling_by_depth, without_coupling
+from sweeps.baseline import ALONE, addition, constructed, coupling_by_depth, without_coupling
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -92,6 +92,7 @@ def cells(scale: Scale) -> list[Cell]:
         for changes in points.values():
             changes["optim.num_steps"] = LAYER_STEPS // changes["model.num_layers"]
         points["rings, packed, 3 layers"] = RINGS
+        points["rings, alone, 3 layers"] = RINGS | ALONE
     points["theory, 2 layers"] = constructed(BITS[scale])
     return grid(base, arm=arms(points))
 
