@@ -11,9 +11,9 @@ layers fit the trained lengths, one does not; the two-layer construction is exac
 lengths. There numbers of steps are such that all models cost the same: with a tuning seed (1030)
 three layers fit after 9,000 steps (two then had 47 % at four digits), and the loss falls by the
 number of examples, whatever the learning rate (1e-3, 2e-3) or batch (32, 64). Rings in packed rows
-(not a published method) have 14,000 steps; with the same seed and rows packed from 60 % instead of
-10 % of the steps on, 40 % instead of 99.7 % of the products of five digits were right. All cells
-are compared with the first, coupling. Cost: see `--plan`.
+(not a published method), and alone as their control, have 14,000 steps; with the same seed and rows
+packed from 60 % instead of 10 % of the steps on, 40 % instead of 99.7 % of the products of five
+digits were right. All cells are compared with the first, coupling. Cost: see `--plan`.
 """
 
 from typing import Any
