@@ -19,7 +19,14 @@ digits were right. All cells are compared with the first, coupling. Cost: see `-
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import ALONE, addition, constructed, coupling_by_depth, without_coupling
+from sweeps.baseline import (
+    ALONE,
+    addition,
+    constructed,
+    coupling_by_depth,
+    with_log_base,
+    without_coupling,
+)
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -66,7 +73,6 @@ OTHERS: dict[Scale, dict[str, Any]] = {
 RINGS: dict[str, Any] = {
     "model.num_layers": 3,
     "model.attention_scale": "log-length",
-    "model.log_base": 16,
     "model.query_init": "zero",
     "position.encoding": "residues",
     "position.moduli": (5, 7, 9),
@@ -91,8 +97,8 @@ def cells(scale: Scale) -> list[Cell]:
     if scale == "laptop":
         for changes in points.values():
             changes["optim.num_steps"] = LAYER_STEPS // changes["model.num_layers"]
-        points["rings, packed, 3 layers"] = RINGS
-        points["rings, alone, 3 layers"] = RINGS | ALONE
+        rings = with_log_base(base, RINGS)
+        points |= {"rings, packed, 3 layers": rings, "rings, alone, 3 layers": rings | ALONE}
     points["theory, 2 layers"] = constructed(BITS[scale])
     return grid(base, arm=arms(points))
 

@@ -67,16 +67,12 @@ def _others(scale: Scale, tests: tuple[int, ...]) -> dict[str, dict[str, Any]]:
         "model.num_layers": BASELINE_DEPTH[scale],
         "eval.test_lengths": short,
     }
-    own: dict[str, dict[str, Any]] = {
-        "NoPE": {"data.packed_order": "problem"},
-        "RoPE": {"data.packed_order": "row"},
-        "random-start APE": table_of_rows(scale) | {"data.packed_order": "row"},
-    }
+    by_row = {"data.packed_order": "row"}
     # Rows and tests alike lie anywhere in a table that just holds the longest test.
-    table = {"position.max_position": packed(scale).task.num_tokens(max(short))}
-    points = {name: plain | changes | methods(scale)[name] for name, changes in own.items()}
-    points["random-start APE"] |= table
-    return {f"{name}, packed": changes for name, changes in points.items()}
+    room = {"position.max_position": packed(scale).task.num_tokens(max(short))}
+    own = {"NoPE": {}, "RoPE": by_row, "random-start APE": by_row | table_of_rows(scale) | room}
+    known = methods(scale)
+    return {f"{name}, packed": plain | known[name] | changes for name, changes in own.items()}
 
 
 SWEEP = Sweep(

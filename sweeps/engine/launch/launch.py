@@ -80,10 +80,11 @@ def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Gener
     """Hooks and MLflow follow a launch from its start to its end; the block appends its exit code.
     MLflow is waited for only where there are new rows.
     """
-    listeners, ended, before = Hooks(launch, hooks), list[int](), len(launch.store.shards())
+    listeners, ended = Hooks(launch, hooks), list[int]()
     views = [(plan.sweep.name, plan.scale) for plan in launch.plans]
     target = find_target(launch.store, options.tracking_uri)
     mirror = Follower(target, views) if options.mlflow else None
+    before = len(launch.store.shards()) if mirror else 0
     try:
         yield ended
     finally:
