@@ -77,8 +77,8 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
 
 @contextlib.contextmanager
 def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Generator[list[int]]:
-    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit code.
-    MLflow is waited for only where there are new rows.
+    """Hooks and MLflow follow a launch from its start to its end; the block appends its exit
+    code.
     """
     listeners, ended = Hooks(launch, hooks), list[int]()
     views = [(plan.sweep.name, plan.scale) for plan in launch.plans]
@@ -90,7 +90,7 @@ def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Gener
     finally:
         listeners.close(ended[0] if ended else None, math.inf if ended else BROKEN_OFF)
         if mirror:
-            mirror.close(wait=bool(ended) and len(launch.store.shards()) > before)
+            mirror.close(wait=bool(ended))
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:

@@ -220,8 +220,6 @@ def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd)
     assert time.time() - began < PATIENCE  # the longest that the end of a launch waits
     assert [s.status for s in Store(tmp_path).shards()] == ["ok", "ok"]
     assert "MLflow mirror incomplete" in capfd.readouterr().err
-    assert main(sweep, [*flags, "--tracking-uri", dead]) == 0
-    assert not capfd.readouterr().err  # without new rows it is not waited for
 
 
 def test_a_server_that_failed_is_asked_again_after_a_while_and_at_the_end(tmp_path, monkeypatch):
