@@ -6,6 +6,7 @@ GPU; `analysis/settings.toml` lists every difference, cell by cell, with its rea
 Test sets have 1,000 to 2,000 examples per length instead of 100,000.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -96,19 +97,33 @@ ONE_LAYER: dict[str, Any] = {
     "model.query_init": "normal",
     "optim.num_steps": 2500,
 }
+
+
+def rings(*moduli: int) -> dict[str, Any]:
+    """Residue rings of these sizes, with as many IDs as they tell apart, and the attention and
+    weight decay that fit them.
+    """
+    return {
+        "position.encoding": "residues",
+        "position.moduli": moduli,
+        "position.max_position": math.prod(moduli),
+        "position.table_init": "normal",
+        "model.attention_scale": "log-length",
+        "optim.final_decay_fraction": 0.0,  # else attention stays too soft, or runs do not fit
+    }
+
+
 # Packed rows and residue rings. Chosen on seeds from 1000 on, on the train and near ranges and on
 # lengths that no sweep reports; the reported seeds begin at 300.
 PACKED: dict[Scale, dict[str, Any]] = {
     "smoke": {
-        "position.moduli": (3, 5, 7),
-        "position.max_position": 105,
+        **rings(3, 5, 7),
         "data.problems_per_row": (1, 2),
         "data.packing_begins": (0.5,),
         "eval.test_lengths": (5, 6, 8, 12),
     },
     "laptop": {
-        "position.moduli": (5, 7, 9, 11, 13),
-        "position.max_position": 45_045,
+        **rings(5, 7, 9, 11, 13),
         "model.d_head": 64,
         "model.d_ff": 512,
         "data.problems_per_row": (1, 2, 4, 8, 16, 32),
@@ -119,8 +134,7 @@ PACKED: dict[Scale, dict[str, Any]] = {
         ),
     },
     "paper": {
-        "position.moduli": (7, 9, 11, 13, 17, 19),
-        "position.max_position": 2_909_907,
+        **rings(7, 9, 11, 13, 17, 19),
         "model.norm_placement": "pre",
         "data.num_examples": None,
         "data.problems_per_row": (1, 2, 4, 8),
@@ -142,12 +156,8 @@ def packed(scale: Scale) -> TrialConfig:
     """Addition with residue rings and packed rows, one layer: far beyond the trained lengths."""
     base = addition(scale)
     shared = {
-        "position.encoding": "residues",
         "position.start": "wrapped",
-        "position.table_init": "normal",
         "model.num_layers": 1,
-        "model.attention_scale": "log-length",
-        "optim.final_decay_fraction": 0.0,  # else attention stays too soft, or runs do not fit
         "eval.num_examples": {"smoke": 50, "laptop": 1000, "paper": 2000}[scale],
         "eval.length_budget": 200_000,
     }

@@ -24,6 +24,7 @@ from sweeps.baseline import (
     addition,
     constructed,
     coupling_by_depth,
+    rings,
     with_log_base,
     without_coupling,
 )
@@ -71,14 +72,9 @@ OTHERS: dict[Scale, dict[str, Any]] = {
 
 # Rings and rows of several problems, at laptop scale: tuned up to 8 digits, tested beyond.
 RINGS: dict[str, Any] = {
+    **rings(5, 7, 9),
     "model.num_layers": 3,
-    "model.attention_scale": "log-length",
     "model.query_init": "zero",
-    "position.encoding": "residues",
-    "position.moduli": (5, 7, 9),
-    "position.max_position": 315,
-    "position.table_init": "normal",
-    "optim.final_decay_fraction": 0.0,
     "optim.num_steps": 14_000,
     "data.problems_per_row": (1, 2, 4, 8),
     "data.packing_begins": (0.1, 0.2, 0.3),
@@ -97,8 +93,8 @@ def cells(scale: Scale) -> list[Cell]:
     if scale == "laptop":
         for changes in points.values():
             changes["optim.num_steps"] = LAYER_STEPS // changes["model.num_layers"]
-        rings = with_log_base(base, RINGS)
-        points |= {"rings, packed, 3 layers": rings, "rings, alone, 3 layers": rings | ALONE}
+        ringed = with_log_base(base, RINGS)
+        points |= {"rings, packed, 3 layers": ringed, "rings, alone, 3 layers": ringed | ALONE}
     points["theory, 2 layers"] = constructed(BITS[scale])
     return grid(base, arm=arms(points))
 

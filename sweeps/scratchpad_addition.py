@@ -20,16 +20,30 @@ most with coupling. All cells are compared with the first, coupling with a scrat
 from typing import Any
 
 from pcore.config import TrialConfig
-from sweeps.baseline import FIRE, log_length, many_operands
+from sweeps.baseline import ALONE, FIRE, log_length, many_operands, rings, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 PAPER_SIZES: dict[str, Any] = {"optim.batch_size": 200}
 SIZES: dict[Scale, tuple[int, ...]] = {"smoke": (), "laptop": (3,), "paper": (7, 13)}
+# Rings and rows of several problems, at laptop scale: tuned up to 8 x 8, tested beyond.
+RINGS: dict[str, Any] = {
+    **rings(3, 4, 5, 7),
+    "model.query_init": "zero",
+    "model.d_ff": 256,
+    "position.max_positions": (),
+    "position.test_policy": "wrapped",
+    "optim.num_steps": 8000,
+    "data.problems_per_row": (1, 2, 4, 8),
+    "data.packing_begins": (0.05, 0.1, 0.15),
+    "eval.near_lengths": (5, 6, 8),
+    "eval.test_lengths": (10, 12, 16),
+    "eval.second_lengths": (2, 3, 4, 5, 6, 8, 10, 12, 16),
+}
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Three methods with and without scratchpad; coupling trained on other squares."""
+    """Three methods with and without scratchpad; coupling trained on other squares; rings."""
     base = many_operands(scale)
     points: dict[str, dict[str, Any]] = {}
     for label, scratchpad in {"scratchpad": True, "no scratchpad": False}.items():
@@ -41,6 +55,12 @@ def cells(scale: Scale) -> list[Cell]:
         label = f"scratchpad, coupling, trained to {size} x {size}"
         points[label] = _trained(base, size) | log_length(scale)
         points[label] |= PAPER_SIZES if scale == "paper" else {}
+    if scale == "laptop":
+        ringed = with_log_base(base, RINGS)
+        points |= {
+            "scratchpad, rings, packed": ringed,
+            "scratchpad, rings, alone": ringed | ALONE,
+        }
     return grid(base, arm=arms(points))
 
 

@@ -84,7 +84,6 @@ def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Gener
     views = [(plan.sweep.name, plan.scale) for plan in launch.plans]
     target = find_target(launch.store, options.tracking_uri)
     mirror = Follower(target, views) if options.mlflow else None
-    before = len(launch.store.shards()) if mirror else 0
     try:
         yield ended
     finally:
