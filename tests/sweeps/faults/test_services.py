@@ -110,19 +110,15 @@ def kill_workers(results: Path, driver: subprocess.Popen) -> str:
 
 
 def stop_on_ray(results: Path, command: list[str], number: int) -> tuple[int, str]:
-    """Run a sweep on Ray, and end its driver by this signal as soon as a trial is finished and
-    another one has saved its state. What it says; nothing goes on training.
+    """Run a sweep on Ray, and end its driver by this signal as soon as a trial is finished. What it
+    says; nothing goes on training.
     """
     have = len(ok_shards(results))
-
-    def is_between() -> bool:
-        saved = any(results.glob("checkpoints/*/state.pt"))
-        return saved and len(ok_shards(results)) > have
-
     driver = start_fresh([*command, "--executor", "ray"])
     tree = list[psutil.Process]()
     try:
-        wait_until(lambda: is_between() or driver.poll() is not None, 300, 0.2)
+        wait_until(lambda: len(ok_shards(results)) > have or driver.poll() is not None, 300, 0.2)
+        time.sleep(0.6)  # the next one is in the middle of its training
         assert driver.poll() is None, finish(driver)
         tree = psutil.Process(driver.pid).children(recursive=True)
         trainers = [p for p in tree if p.is_running() and is_trainer(" ".join(p.cmdline()))]
