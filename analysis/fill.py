@@ -8,9 +8,9 @@ A block starts with a comment that names its content and ends with another:
     <!-- /pcore -->
 
 SWEEP SCALE RESULTS may be SWEEP alone: laptop, results/published/laptop; CELL is quoted if it has
-spaces, and may be a pattern; LENGTHS are separated by commas. RESULTS is relative to the working
-folder, FILE to the folder of the Markdown file. The text between the two comments is replaced, so
-that no number is typed by hand.
+spaces, and may be a pattern; LENGTHS are separated by commas, and a pair of lengths is 20x15.
+RESULTS is relative to the working folder, FILE to the folder of the Markdown file. The text between
+the two comments is replaced, so that no number is typed by hand.
 """
 
 import re
@@ -25,7 +25,7 @@ from analysis import load
 from analysis.figures import style
 from analysis.figures.choose import choose_figures
 from analysis.load import Results
-from analysis.statistics.cells import cells_of
+from analysis.statistics.cells import Place, cells_of, read_place, show_place
 from analysis.tables import table
 
 START = re.compile(r"<!-- pcore (?P<words>[^\n]*?) -->\n?")
@@ -80,32 +80,30 @@ def _fill_block(words: Sequence[str], file: Path, draw: bool, read: Callable[...
         case "value":
             return _value(results, *given)
         case _:
-            return _ranges(results, [int(n) for n in given[0].split(",")])
+            return _ranges(results, [read_place(text) for text in given[0].split(",")])
 
 
-def _value(results: Results, cell: str, length: str, which: str) -> str:
+def _value(results: Results, cell: str, place: str, which: str) -> str:
     """One number over the runs of the cells that a pattern names, at a length."""
-    rows = cells_of(results).runs
-    at = (rows["length"] == int(length)) & rows["cell"].isin(load.find_cells(results, cell))
-    shares = rows.loc[at, "exact_match"]
+    rows = cells_of(results).runs_at(read_place(place))
+    shares = rows.loc[rows["cell"].isin(load.find_cells(results, cell)), "exact_match"]
     if shares.empty:
-        raise ValueError(f"no runs of {cell!r} at {length}")
+        raise ValueError(f"no runs of {cell!r} at {place}")
     if which not in WHICH:
         raise ValueError(f"{which!r} is none of {', '.join(WHICH)}")
     return WHICH[which](shares)
 
 
-def _ranges(results: Results, lengths: Sequence[int]) -> str:
+def _ranges(results: Results, places: Sequence[Place]) -> str:
     """Exact match in % at some lengths, as Markdown: worst to best run of each cell."""
-    runs = cells_of(results).runs
+    runs = [cells_of(results).runs_at(place).groupby("cell")["exact_match"] for place in places]
     lines = list[str]()
     for cell in results.cells:
-        at = runs[runs["cell"] == cell].groupby("length")["exact_match"]
-        shown = [_ends(at.get_group(n)) if n in at.groups else table.DASH for n in lengths]
+        shown = [_ends(at.get_group(cell)) if cell in at.groups else table.DASH for at in runs]
         if set(shown) != {table.DASH}:
             lines.append(f"| {cell} | {' | '.join(shown)} |")
-    head = f"| cell | {' | '.join(f'{n:,}' for n in lengths)} |"
-    return "\n".join([head, "|:--|" + "--:|" * len(lengths), *lines, ""])
+    head = f"| cell | {' | '.join(show_place(*place) for place in places)} |"
+    return "\n".join([head, "|:--|" + "--:|" * len(places), *lines, ""])
 
 
 def _ends(shares: pd.Series) -> str:

@@ -34,7 +34,7 @@ import pandas as pd
 from analysis.load import COUNTED, Results, find_cells, trained_ranges
 from analysis.settings import compare_settings, unexplained
 from analysis.statistics import runs as statistics
-from analysis.statistics.cells import cells_of
+from analysis.statistics.cells import Place, cells_of, read_place, show_place
 from analysis.statistics.intervals import median_floor, rank_floor, rank_test
 from analysis.statistics.mechanism import pattern_masses
 from analysis.statistics.runs import SEEDS, SOLVED
@@ -55,7 +55,6 @@ PAPER = "arXiv 2405.20671"
 RULES = ("paper", "laptop", "proven")  # fields of a finding that hold one
 SHARES = ("EM", "train", "right", "pattern", "spread", "ceiling")  # metrics in [0, 1]
 
-Place: TypeAlias = tuple[int, int | None]  # a length, with a second one where there are several
 CellRow: TypeAlias = Mapping[Any, Any]  # of `Cells.at`: the statistics of a cell at a place
 Certainty = Literal["paper", "abstract", "secondary", "ours"]
 Outcome = Literal["holds", "exceeded", "saturated", "not separated", "reversed", "fails"]
@@ -412,8 +411,7 @@ class Numbers:
         """A metric of `Within` for a cell."""
         name, _, place = metric.partition("@")
         if name == "EM":
-            length, _, second = place.partition("x")
-            return self._measure_at(cell, int(length), int(second) if second else None)
+            return self._measure_at(cell, *read_place(place))
         if name in ("L95", "best L95"):
             return self._measure_l95(cell, is_best=name != "L95")
         if name == "train":
@@ -438,11 +436,8 @@ class Numbers:
 
     def _runs_at(self, cells: Sequence[str], place: Place) -> pd.DataFrame:
         """Exact match of each run of these cells at a length, or at a pair of lengths."""
-        (length, second), rows = place, self.cells.runs
-        if second is not None:
-            rows = self.results.evaluation
-            rows = rows[rows["second_length"] == second]
-        return rows[rows["cell"].isin(cells) & (rows["length"] == length)]
+        rows = self.cells.runs_at(place)
+        return rows[rows["cell"].isin(cells)]
 
     def rank_test(self, better: Sequence[str], worse: Sequence[str], place: Place) -> float:
         """p of the ranks of all runs of both sides."""
@@ -593,11 +588,6 @@ def too_few(n: int, where: str = "", least_p: float | None = None) -> Decision:
     least_p = median_floor(n) if least_p is None else least_p
     words = f"{n} of at least {LEAST_RUNS} runs{where}"
     return Decision(ours=words, n=n, is_few=True, least_p=least_p if n else nan)
-
-
-def show_place(length: int, second: int | None) -> str:
-    """ "20", or "20 x 15"."""
-    return f"{length}" if second is None else f"{length} x {second}"
 
 
 def _share(fraction: float) -> str:

@@ -4,7 +4,7 @@ findings judge them, the page shows them.
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -12,6 +12,19 @@ from analysis.load import Results, trained_ranges
 from analysis.statistics import runs as statistics
 from analysis.statistics.runs import SEEDS
 from analysis.statistics.training import drawn_lengths
+
+Place: TypeAlias = tuple[int, int | None]  # a length, with a second one where there are several
+
+
+def read_place(text: str) -> Place:
+    """From "20", or "20x15". Raises ValueError for another text."""
+    length, _, second = text.partition("x")
+    return int(length), int(second) if second else None
+
+
+def show_place(length: int, second: int | None) -> str:
+    """ "20", or "20 x 15"."""
+    return f"{length:,}" if second is None else f"{length} x {second}"
 
 
 class Cells:
@@ -71,6 +84,14 @@ class Cells:
         of no runs where none counts there."""
         found = self._by_place.get((cell, length, second))
         return found or {"cell": cell, "num_examples": 0, **statistics.summarize([])}
+
+    def runs_at(self, place: Place) -> pd.DataFrame:
+        """Exact match of each run at a length, or at a pair of lengths."""
+        (length, second), rows = place, self.runs
+        if second is not None:
+            rows = self.results.evaluation
+            rows = rows[rows["second_length"] == second]
+        return rows[rows["length"] == length]
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, int | None, int | None], Mapping[Any, Any]]:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.fill import fill
+from analysis.fill import PUBLISHED, fill
+from analysis.load import load_sweep
 from tests.support.rows.example_store import build_store
 
 TEXT = """# A page
@@ -46,6 +47,23 @@ def test_tables_and_figures_are_made_anew_and_a_second_time_alike(page, capsys):
     assert page.read_text() == text
     assert (page.parent / "pictures" / "depth.png").read_bytes() == first
     assert capsys.readouterr().out.split("\n")[1].endswith("page.md: unchanged")
+
+
+def test_a_pair_of_lengths_is_one_square_of_a_grid_of_two_lengths(tmp_path):
+    page = tmp_path / "page.md"
+    cell = "scratchpad, coupling"
+    page.write_text("<!-- pcore ranges scratchpad_addition 5x4,5 -->\n<!-- /pcore -->")
+    row = next(line for line in fill(page, draw=False).splitlines() if f"| {cell} |" in line)
+    rows = load_sweep(PUBLISHED[1], "scratchpad_addition", PUBLISHED[0]).evaluation
+    of = rows[(rows["cell"] == cell) & (rows["length"] == 5)]
+    pair = of.loc[of["second_length"] == 4, "exact_match"]
+    worst = of.groupby("trial_id")["exact_match"].min()
+    ends = [
+        f"{100 * n:.1f}".removesuffix(".0")
+        for shares in (pair, worst)
+        for n in (shares.min(), shares.max())
+    ]
+    assert row.split("|")[2:4] == [f" {low}–{high} " for low, high in (ends[:2], ends[2:])]
 
 
 @pytest.mark.parametrize(
