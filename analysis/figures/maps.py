@@ -130,6 +130,7 @@ def plot_second_lengths(results: Results) -> Figure:
         names = size_names(results)
         figure = _draw_maps(results, maps, names, float(height), is_printed, notes, apart)
         for axes, cell in zip(figure.axes, cells, strict=False):
+            axes.tick_params("x", labelsize=6)  # "10" beside "12"
             trained = rows[(rows["cell"] == cell) & (rows["range"] == "train")]
             _outline(axes, trained, lengths, seconds[::-1])
     return figure

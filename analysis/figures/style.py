@@ -131,8 +131,10 @@ def label_panels(
     panels: Sequence[Axes], across: int, titles: Iterable[str], x: str, y: str
 ) -> None:
     """Titles of all panels, names at the outer axes."""
+    size = 7.5
+    letters = int(0.86 * 72 * WIDTH / across / (LETTER * size))  # the rest is between panels
     for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
-        axes.set_title(plain(title), fontsize=7.5, loc="left", wrap=True)
+        axes.set_title(textwrap.fill(plain(title), letters), fontsize=size, loc="left")
         is_bottom, is_left = i + across >= len(panels), i % across == 0
         axes.set(xlabel=x if is_bottom else "", ylabel=y if is_left else "")
 
