@@ -87,11 +87,10 @@ class Cells:
 
     def runs_at(self, place: Place) -> pd.DataFrame:
         """Exact match of each run at a length, or at a pair of lengths."""
-        (length, second), rows = place, self.runs
-        if second is not None:
-            rows = self.results.evaluation
-            rows = rows[rows["second_length"] == second]
-        return rows[rows["length"] == length]
+        length, second = place
+        rows = self.runs if second is None else self.results.evaluation
+        rows = rows[rows["length"] == length]
+        return rows if second is None else rows[rows["second_length"] == second]
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, int | None, int | None], Mapping[Any, Any]]:
