@@ -150,6 +150,7 @@ TABLE_ROWS: dict[Scale, int] = {"smoke": 40, "laptop": 202, "paper": 202}
 IN_TABLE: dict[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 4}
 LONGEST_TABLE: dict[Scale, int] = {"smoke": 12, "laptop": 200, "paper": 200}
 ALONE: dict[str, Any] = {"data.problems_per_row": (1,), "data.packing_begins": ()}
+ROWS: dict[str, dict[str, Any]] = {"packed": {}, "alone": ALONE}
 
 
 def packed(scale: Scale) -> TrialConfig:
@@ -170,6 +171,17 @@ def with_log_base(base: TrialConfig, changes: dict[str, Any]) -> dict[str, Any]:
     """
     config = override(base, changes)
     return changes | {"model.log_base": config.task.num_tokens(config.data.max_length)}
+
+
+def packed_and_alone(
+    base: TrialConfig, changes: dict[str, Any], label: str
+) -> dict[str, dict[str, Any]]:
+    """Two arms: rows of several problems, which `changes` sets, and one per row as their control.
+
+    label: of an arm, with `{rows}` where "packed" or "alone" goes.
+    """
+    changes = with_log_base(base, changes)
+    return {label.format(rows=rows): changes | own for rows, own in ROWS.items()}
 
 
 BASELINE_DEPTH: dict[Scale, int] = {"smoke": 2, "laptop": 3, "paper": 6}

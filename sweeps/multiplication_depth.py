@@ -20,12 +20,11 @@ from typing import Any
 
 from pcore.config import override
 from sweeps.baseline import (
-    ALONE,
     addition,
     constructed,
     coupling_by_depth,
+    packed_and_alone,
     rings,
-    with_log_base,
     without_coupling,
 )
 from sweeps.engine.launch.cli import main
@@ -93,8 +92,7 @@ def cells(scale: Scale) -> list[Cell]:
     if scale == "laptop":
         for changes in points.values():
             changes["optim.num_steps"] = LAYER_STEPS // changes["model.num_layers"]
-        ringed = with_log_base(base, RINGS)
-        points |= {"rings, packed, 3 layers": ringed, "rings, alone, 3 layers": ringed | ALONE}
+        points |= packed_and_alone(base, RINGS, "rings, {rows}, 3 layers")
     points["theory, 2 layers"] = constructed(BITS[scale])
     return grid(base, arm=arms(points))
 

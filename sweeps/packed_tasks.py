@@ -13,7 +13,7 @@ examples, so compare the two arms of a task with one another). Cost: see `--plan
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import ALONE, packed, with_log_base
+from sweeps.baseline import ROWS, packed, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -82,7 +82,7 @@ def cells(scale: Scale) -> list[Cell]:
         name: with_log_base(base, changes | LENGTHS[scale].get(name, {}))
         for name, changes in TASKS.items()
     }
-    return grid(base, task=arms(tasks), rows=arms({"packed": {}, "alone": ALONE}))
+    return grid(base, task=arms(tasks), rows=arms(ROWS))
 
 
 SWEEP = Sweep(

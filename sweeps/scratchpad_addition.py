@@ -23,7 +23,7 @@ All cells are compared with the first, coupling with a scratchpad. Cost: see `--
 from typing import Any
 
 from pcore.config import TrialConfig
-from sweeps.baseline import ALONE, FIRE, log_length, many_operands, rings, with_log_base
+from sweeps.baseline import FIRE, log_length, many_operands, packed_and_alone, rings
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -59,11 +59,7 @@ def cells(scale: Scale) -> list[Cell]:
         points[label] = _trained(base, size) | log_length(scale)
         points[label] |= PAPER_SIZES if scale == "paper" else {}
     if scale == "laptop":
-        ringed = with_log_base(base, RINGS)
-        points |= {
-            "scratchpad, rings, packed": ringed,
-            "scratchpad, rings, alone": ringed | ALONE,
-        }
+        points |= packed_and_alone(base, RINGS, "scratchpad, rings, {rows}")
     return grid(base, arm=arms(points))
 
 

@@ -16,15 +16,14 @@ budget, in rows of up to 50 problems; nothing has been trained there. Cost: see 
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import packed
+from sweeps.baseline import packed, rings
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 FARTHER: dict[Scale, dict[str, Any]] = {
     "smoke": {},
     "laptop": {
-        "position.moduli": (5, 7, 9, 11, 13, 16),
-        "position.max_position": 720_720,
+        **rings(5, 7, 9, 11, 13, 16),
         "data.problems_per_row": (1, 2, 4, 8, 16, 32, 64, 128),
         "data.packing_begins": (0.15, 0.18, 0.21, 0.25, 0.3, 0.4, 0.5),
         "optim.num_steps": 8000,
