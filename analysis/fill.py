@@ -8,9 +8,8 @@ A block starts with a comment that names its content and ends with another:
     <!-- /pcore -->
 
 SWEEP SCALE RESULTS may be SWEEP alone: laptop, results/published/laptop; CELL is quoted if it has
-spaces, and may be a pattern; LENGTHS are separated by commas, and a pair of lengths is 20x15.
-RESULTS is relative to the working folder, FILE to the folder of the Markdown file. The text between
-the two comments is replaced, so that no number is typed by hand.
+spaces, and may be a pattern; LENGTHS are separated by commas, a pair of them is 20x15. RESULTS is
+relative to the working folder, FILE to that of the Markdown file. The text between is replaced.
 """
 
 import re
@@ -85,8 +84,8 @@ def _fill_block(words: Sequence[str], file: Path, draw: bool, read: Callable[...
 
 def _value(results: Results, cell: str, place: str, which: str) -> str:
     """One number over the runs of the cells that a pattern names, at a length."""
-    rows = cells_of(results).runs_at(read_place(place))
-    shares = rows.loc[rows["cell"].isin(load.find_cells(results, cell)), "exact_match"]
+    cells = load.find_cells(results, cell)
+    shares = cells_of(results).runs_at(cells, read_place(place))["exact_match"]
     if shares.empty:
         raise ValueError(f"no runs of {cell!r} at {place}")
     if which not in WHICH:
@@ -96,10 +95,10 @@ def _value(results: Results, cell: str, place: str, which: str) -> str:
 
 def _ranges(results: Results, places: Sequence[Place]) -> str:
     """Exact match in % at some lengths, as Markdown: worst to best run of each cell."""
-    runs = [cells_of(results).runs_at(place).groupby("cell")["exact_match"] for place in places]
-    lines = list[str]()
+    lines, numbers = list[str](), cells_of(results)
     for cell in results.cells:
-        shown = [_ends(at.get_group(cell)) if cell in at.groups else table.DASH for at in runs]
+        runs = [numbers.runs_at([cell], place)["exact_match"] for place in places]
+        shown = [table.DASH if shares.empty else _ends(shares) for shares in runs]
         if set(shown) != {table.DASH}:
             lines.append(f"| {cell} | {' | '.join(shown)} |")
     head = f"| cell | {' | '.join(show_place(*place) for place in places)} |"

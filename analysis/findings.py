@@ -434,21 +434,17 @@ class Numbers:
     def _rows(self, cell: str) -> pd.DataFrame:
         return self.results.evaluation[self.results.evaluation["cell"] == cell]
 
-    def _runs_at(self, cells: Sequence[str], place: Place) -> pd.DataFrame:
-        """Exact match of each run of these cells at a length, or at a pair of lengths."""
-        rows = self.cells.runs_at(place)
-        return rows[rows["cell"].isin(cells)]
-
     def rank_test(self, better: Sequence[str], worse: Sequence[str], place: Place) -> float:
         """p of the ranks of all runs of both sides."""
-        high, low = (self._runs_at(side, place) for side in (better, worse))
+        high, low = (self.cells.runs_at(side, place) for side in (better, worse))
         seeds = high[SEEDS].to_numpy(), low[SEEDS].to_numpy()
         return rank_test(high["exact_match"].to_numpy(), low["exact_match"].to_numpy(), seeds)
 
     def floor(self, better: Sequence[str], worse: Sequence[str], place: Place) -> float:
         """The smallest p with which runs of any two of the cells could be separated."""
-        sides = ([self._runs_at([c], place)[SEEDS].to_numpy() for c in s] for s in (better, worse))
-        return max(rank_floor((len(a), len(b)), (a, b)) for a, b in product(*sides))
+        sides = ([self.cells.runs_at([c], place)[SEEDS] for c in side] for side in (better, worse))
+        pairs = ((a.to_numpy(), b.to_numpy()) for a, b in product(*sides))
+        return max(rank_floor((len(a), len(b)), (a, b)) for a, b in pairs)
 
     def shared_places(
         self, cells: Sequence[str], times: float, named: int | None

@@ -121,7 +121,7 @@ def plot_second_lengths(results: Results) -> Figure:
     by_cell = {cell: pd.DataFrame(medians.loc[cell]) for cell in cells}
     maps = {c: m.reindex(index=seconds[::-1], columns=lengths) for c, m in by_cell.items()}
     across = min(ACROSS, len(cells))
-    height = np.clip(style.WIDTH * 0.86 / across * len(seconds) / len(lengths), 0.9, 3.6) + 0.55
+    height = np.clip(style.panel_width(across) * len(seconds) / len(lengths), 0.9, 3.6) + 0.55
     counts = describe_counts(rows.groupby("cell")["trial_id"].nunique())
     notes = ["median over runs of exact match in %", "outlined: trained", counts]
     apart = (-(-len(lengths) // MOST_TICKS), -(-len(seconds) // MOST_TICKS))

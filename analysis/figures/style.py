@@ -127,12 +127,17 @@ def new_panels(
     return figure, axes[:number]
 
 
+def panel_width(across: int) -> float:
+    """Inches, of one of so many panels in a row; the rest is between them."""
+    return 0.86 * WIDTH / across
+
+
 def label_panels(
     panels: Sequence[Axes], across: int, titles: Iterable[str], x: str, y: str
 ) -> None:
     """Titles of all panels, names at the outer axes."""
     size = 7.5
-    letters = int(0.86 * 72 * WIDTH / across / (LETTER * size))  # the rest is between panels
+    letters = int(72 * panel_width(across) / (LETTER * size))
     for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
         axes.set_title(textwrap.fill(plain(title), letters), fontsize=size, loc="left")
         is_bottom, is_left = i + across >= len(panels), i % across == 0

@@ -2,7 +2,7 @@
 findings judge them, the page shows them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -18,8 +18,8 @@ Place: TypeAlias = tuple[int, int | None]  # a length, with a second one where t
 
 def read_place(text: str) -> Place:
     """From "20", or "20x15". Raises ValueError for another text."""
-    length, _, second = text.partition("x")
-    return int(length), int(second) if second else None
+    length, by, second = text.partition("x")
+    return int(length), int(second) if by else None
 
 
 def show_place(length: int, second: int | None) -> str:
@@ -85,11 +85,11 @@ class Cells:
         found = self._by_place.get((cell, length, second))
         return found or {"cell": cell, "num_examples": 0, **statistics.summarize([])}
 
-    def runs_at(self, place: Place) -> pd.DataFrame:
-        """Exact match of each run at a length, or at a pair of lengths."""
+    def runs_at(self, cells: Sequence[str], place: Place) -> pd.DataFrame:
+        """Exact match of each run of these cells at a length, or at a pair of lengths."""
         length, second = place
         rows = self.runs if second is None else self.results.evaluation
-        rows = rows[rows["length"] == length]
+        rows = rows[rows["cell"].isin(cells) & (rows["length"] == length)]
         return rows if second is None else rows[rows["second_length"] == second]
 
     @cached_property
