@@ -113,6 +113,12 @@ def rings(*moduli: int) -> dict[str, Any]:
     }
 
 
+def level_rings(*moduli: int) -> dict[str, Any]:
+    """The same rings on every level of a task with several, tested from starts as in training."""
+    own = {"position.max_positions": (), "position.test_policy": "wrapped"}
+    return rings(*moduli) | own | {"model.query_init": "zero"}
+
+
 # Packed rows and residue rings. Chosen on seeds from 1000 on, on the train and near ranges and on
 # lengths that no sweep reports; the reported seeds begin at 300.
 PACKED: dict[Scale, dict[str, Any]] = {

@@ -5,9 +5,11 @@ Not a published result. The recipe of `thousand_digits` (residue rings, rows of 
 on other tasks, trained on the lengths of their own sweeps with the depth that these give to
 coupling, each with packed rows and with one problem per row. Steps, optimizer and number of
 problems are equal everywhere and nothing was tuned for any of these tasks: an arm that does not fit
-the trained lengths may need other settings, and says nothing about longer ones. Lengths are digits,
-bits, or the side of a board. All cells are compared with the first, copying (other tasks have other
-examples, so compare the two arms of a task with one another). Cost: see `--plan`.
+the trained lengths may need other settings, and says nothing about longer ones. Products and tasks
+of two lengths do not fit like this; `multiplication_depth`, `scratchpad_addition` and
+`scratchpad_multiplication` have packed arms of their own. All cells are compared with the first,
+copying (other tasks have other examples, so compare the two arms of a task with one another). Cost:
+see `--plan`.
 """
 
 from typing import Any
@@ -20,7 +22,6 @@ from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 TASKS: dict[str, dict[str, Any]] = {
     "copy": {"task.name": "copy"},
     "reverse": {"task.name": "reverse"},
-    "N x 2": {"task.name": "multiplication", "model.num_layers": 2},
     "three operands": {"task.num_operands": 3, "model.num_layers": 2},
     "parity, scratchpad": {
         "task.name": "parity",
@@ -28,7 +29,6 @@ TASKS: dict[str, dict[str, Any]] = {
         "model.num_layers": 2,
     },
     "sorting": {"task.name": "sorting", "model.num_layers": 3},
-    "minesweeper": {"task.name": "minesweeper", "model.num_layers": 3},
 }
 SETTING: dict[Scale, dict[str, Any]] = {
     "smoke": {},
@@ -40,37 +40,22 @@ SETTING: dict[Scale, dict[str, Any]] = {
     },
     "paper": {},
 }
-SHORTER: dict[str, Any] = {
-    "data.max_length": 8,
-    "eval.near_lengths": (9, 10, 11),
-    "eval.test_lengths": (12, 16, 24, 32, 64, 130, 330),
-}
-# Of tasks whose lengths are not those of addition.
+# Trained and tested lengths of a task, where they are not those of addition.
 LENGTHS: dict[Scale, dict[str, dict[str, Any]]] = {
     "smoke": {},
     "laptop": {
-        "N x 2": SHORTER,
-        "three operands": SHORTER,
-        "minesweeper": {
-            "data.min_length": 3,
-            "data.max_length": 5,
-            "eval.near_lengths": (6,),
-            "eval.test_lengths": (7, 8, 10, 12, 16, 20),
-            "eval.length_budget": 5000,
+        "three operands": {
+            "data.max_length": 8,
+            "eval.near_lengths": (9, 10, 11),
+            "eval.test_lengths": (12, 16, 24, 32, 64, 130, 330),
         },
     },
     "paper": {
         "copy": {"data.max_length": 40},
         "reverse": {"data.max_length": 40},
-        "N x 2": {"data.max_length": 40},
         "three operands": {"data.max_length": 40},
         "parity, scratchpad": {"data.max_length": 20},
         "sorting": {"data.max_length": 40},
-        "minesweeper": {
-            "data.min_length": 5,
-            "data.max_length": 9,
-            "eval.test_lengths": (10, 12, 14, 16, 20, 30),
-        },
     },
 }
 

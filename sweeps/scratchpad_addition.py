@@ -23,7 +23,7 @@ All cells are compared with the first, coupling with a scratchpad. Cost: see `--
 from typing import Any
 
 from pcore.config import TrialConfig
-from sweeps.baseline import FIRE, log_length, many_operands, packed_and_alone, rings
+from sweeps.baseline import FIRE, level_rings, log_length, many_operands, packed_and_alone
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -31,11 +31,8 @@ PAPER_SIZES: dict[str, Any] = {"optim.batch_size": 200}
 SIZES: dict[Scale, tuple[int, ...]] = {"smoke": (), "laptop": (3,), "paper": (7, 13)}
 # Rings and rows of several problems, at laptop scale: tuned up to 8 x 8, tested beyond.
 RINGS: dict[str, Any] = {
-    **rings(3, 4, 5, 7),
-    "model.query_init": "zero",
+    **level_rings(3, 4, 5, 7),
     "model.d_ff": 256,
-    "position.max_positions": (),
-    "position.test_policy": "wrapped",
     "optim.num_steps": 8000,
     "data.problems_per_row": (1, 2, 4, 8),
     "data.packing_begins": (0.05, 0.1, 0.15),

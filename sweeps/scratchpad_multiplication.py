@@ -10,14 +10,25 @@ with M = 1, M = 2 (the first paper's) and M = the longest trained (a string with
 allowed), and NoPE, RoPE and FIRE with the last of these; these three and RoPE with a scratchpad are
 left out at laptop scale. Tests go to 30 x 30, which the published ID limits, 70 and 35, allow.
 Expected at laptop scale: only coupling with a scratchpad leaves the trained square. Width and steps
-are those with which it fits the square (tuning seed 1030: 100 % of each of its 16 cells). All cells
+are those with which it fits the square (tuning seed 1030: 100 % of each of its 16 cells). There we
+add rings in packed rows (not a published method), and alone as their control. Of 6 x 6, one run
+each of that seed had 40 % right so, 27 with heads 32 wide, 3 with those and moduli 3, 4, 5 and 7,
+1 or none with a learned sink (moduli 2, 3 and 19 too) or with tables of 26 to 46 rows. All cells
 are compared with the first, coupling with a scratchpad. Cost: see `--plan`.
 """
 
 from typing import Any
 
 from pcore.config import TrialConfig, override
-from sweeps.baseline import FIRE, TWO_LENGTHS, addition, log_length, methods
+from sweeps.baseline import (
+    FIRE,
+    TWO_LENGTHS,
+    addition,
+    level_rings,
+    log_length,
+    methods,
+    packed_and_alone,
+)
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -37,6 +48,16 @@ SETTING: dict[Scale, dict[str, Any]] = {
         "eval.second_lengths": tuple(range(1, 31)),
     },
 }
+# Rings and rows of several problems, at laptop scale: tuned up to 8 x 8, tested beyond.
+RINGS: dict[str, Any] = {
+    **level_rings(3, 4, 19),
+    "model.d_head": 64,
+    "data.problems_per_row": (1, 2, 4),
+    "data.packing_begins": (0.05, 0.1),
+    "eval.near_lengths": (5, 6, 8),
+    "eval.test_lengths": (10, 12),
+    "eval.second_lengths": (1, 2, 3, 4, 5, 6, 8, 10),
+}
 TASK = {
     "task.name": "multiplication",
     "task.scratchpad": True,
@@ -46,7 +67,8 @@ TASK = {
 
 def cells(scale: Scale) -> list[Cell]:
     """Four methods with a scratchpad; coupling without, at three fixed second lengths; the others
-    without, at the longest."""
+    without, at the longest; rings.
+    """
     base = override(addition(scale), TASK | TWO_LENGTHS[scale] | SETTING[scale])
     one_level = {
         "position.max_positions": (),
@@ -63,6 +85,8 @@ def cells(scale: Scale) -> list[Cell]:
         points[f"no scratchpad, coupling, M = {second}"] = plain | own | log_length(scale)
     if scale != "laptop":
         points |= _uncoupled(base, scale, plain | {"task.second_length": base.data.max_length})
+    else:
+        points |= packed_and_alone(base, RINGS, "scratchpad, rings, {rows}")
     return grid(base, arm=arms(points))
 
 

@@ -22,7 +22,6 @@ SCRIPTS = sorted(
 )
 SEARCHES = [name for name in SCRIPTS if "\nSEARCH = " in (FOLDER / f"{name}.py").read_text()]
 SWEEPS = [name for name in SCRIPTS if name not in SEARCHES]
-JUDGED_OTHERWISE = ("packed_tasks",)  # published before it was known
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -32,12 +31,11 @@ def test_a_laptop_cell_has_four_runs_and_is_judged_as_it_was_trained(name):
     for cell in sweep.cells("laptop"):
         config = cell.config
         sums = isinstance(config.task, Addition) and config.task.num_operands == 2
-        if name not in JUDGED_OTHERWISE:
-            assert sums or config.eval.attention_factor == 1, cell.label
-            levels = num_levels(config.task, config.position)
-            shared = config.position.level_tables == "shared" and levels > 1
-            has_table = config.position.encoding in ("learned", "residues", "mixture")
-            assert not (shared and has_table and config.position.test_policy == "fixed"), cell.label
+        assert sums or config.eval.attention_factor == 1, cell.label
+        levels = num_levels(config.task, config.position)
+        shared = config.position.level_tables == "shared" and levels > 1
+        has_table = config.position.encoding in ("learned", "residues", "mixture")
+        assert not (shared and has_table and config.position.test_policy == "fixed"), cell.label
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
