@@ -19,7 +19,7 @@ from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
 SETTING: dict[Scale, dict[str, Any]] = {
     "smoke": {},
-    "laptop": {"optim.num_steps": 3000},  # as coupled RoPE in the encoding ablation
+    "laptop": {"optim.num_steps": 3000},
     "paper": {
         "model.num_layers": 12,
         "data.max_length": 40,
