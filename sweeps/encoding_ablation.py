@@ -6,12 +6,13 @@ coupling and six for the others. Published: coupling stays above 95 % to 200 dig
 random-start APE collapse right after the trained lengths; index hints keep 95 % to about 50 digits
 at most. Index hints use the batch of the authors' script (400), and there is an arm with
 random-start APE on top, whose table holds the longest tested sequence. Here every method has the
-same depth, and coupling one layer too; encodings of other groups are included, and coupled RoPE
-shows whether the IDs or the table matter. At laptop scale coupled IDs come in packed rows, with the
-recipe and the width of `thousand_digits`, the others in rows of one problem, with the steps and the
-width with which they fit; for uncoupled encodings in packed rows see `packing_ablation`. Expected
-there: coupling goes to 200 digits, also with plain attention; with one problem per row less far;
-methods without coupled IDs end at the trained lengths. Cost: see `--plan`.
+same depth (at laptop scale coupled RoPE one layer), and coupling one layer too; encodings of other
+groups are included, and coupled RoPE shows whether the IDs or the table matter. At laptop scale
+coupled IDs come in packed rows, with the recipe and the width of `thousand_digits`, the others in
+rows of one problem, with the steps and the width with which most fit; for uncoupled encodings in
+packed rows see `packing_ablation`. Expected there: coupling goes to 200 digits, also with plain
+attention; with one problem per row less far; methods without coupled IDs end at the trained
+lengths. Cost: see `--plan`.
 """
 
 from typing import Any

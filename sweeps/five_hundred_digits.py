@@ -5,8 +5,7 @@ Figure of the paper (arXiv 2405.20671): one layer with two heads, LayerNorm afte
 only, a million steps, a table of 1003 rows. Published: training on 1-160 reaches 500 digits; 1-40
 and 1-80 do not. Expected at laptop scale, where the table also has twice as many rows as the
 longest test needs: the longest trained range reaches furthest, and the shortest does not reach 36
-digits. All cells are compared with the first, the longest trained range. Cost: see `--plan`; by far
-the largest at paper scale.
+digits. All cells are compared with the first, the longest trained range. Cost: see `--plan`.
 """
 
 from typing import Any

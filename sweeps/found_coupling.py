@@ -10,11 +10,11 @@ trains with each candidate alone and keeps the best on the near range
 (`python -m analysis table found_coupling --metric near_score --over near`). A third task, mirror,
 has no designed coupling, and no single candidate fits it. Coupled arms have one layer, NoPE and
 sequential numbering (random-start APE, which is the fifth candidate alone) as many as they need to
-fit the trained lengths. Expected: selection finds the designed coupling or its mirror image on
-addition and copy; the mixture finds it less reliably; on mirror selection fails, and a mixture with
-a table per candidate may not. All cells are compared with the first, addition with its designed
-coupling (each task has its own examples, so compare its arms with one another as well). Cost: see
-`--plan`.
+fit the trained lengths (mirror fits with none). Expected: selection finds the designed coupling or
+its mirror image on addition and copy; the mixture finds it less reliably; on mirror selection
+fails, and a mixture with a table per candidate may not. All cells are compared with the first,
+addition with its designed coupling (each task has its own examples, so compare its arms with one
+another as well). Cost: see `--plan`.
 """
 
 from typing import Any

@@ -3,10 +3,10 @@
 
 Not in the papers (arXiv 2405.20671), whose figures vary one axis at a time and whose other methods
 have one depth. Here every method of the methods figure is trained with every combination of depth
-and number of heads, at equal head width and budget. Expected: the method decides; without coupled
-IDs depth and heads move the reach by a few digits at most; with coupling two heads suffice. All
-cells are compared with the first, coupling with one layer and the fewest heads. Cost: see `--plan`;
-four methods times depths times heads.
+and number of heads, at equal head width and, at paper scale, budget. Expected: the method decides;
+without coupled IDs depth and heads move the reach by a few digits at most; with coupling two heads
+suffice. All cells are compared with the first, coupling with one layer and the fewest heads. Cost:
+see `--plan`; four methods times depths times heads.
 """
 
 from typing import Any

@@ -8,7 +8,7 @@ arXiv 2405.18719), stick-breaking attention (arXiv 2410.17980), one looped layer
 injection (arXiv 2409.15647, there with a number of loops that grows with the length), and gated
 linear attention (arXiv 2312.06635) with one layer of attention on top. Equal budgets: all arms but
 the reference have the same optimiser settings, steps and depth and are otherwise plain; none was
-tuned, and their papers train on other tasks. The reference is coupling as in the other ablations.
+tuned, and their papers train on other tasks. The reference is coupling as in `norm_ablation`.
 Expected: with coupling, attention that does not become diffuse (learned scale, entmax, sink) goes
 further than plain softmax; without it, none goes far beyond the trained lengths. All cells are
 compared with the first. Cost: see `--plan`.

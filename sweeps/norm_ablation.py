@@ -4,7 +4,7 @@
 The authors' model (arXiv 2405.20671, appendix) has RMSNorm before and after every sublayer; their
 run to 500 digits has LayerNorm after the sublayers only. No figure compares the two. Expected: all
 six variants fit the trained lengths, pre-norm soonest, and reach similarly far. All cells are
-compared with the first, the base: RMSNorm on both sides at paper scale, before the sublayers
+compared with the first, the base: RMSNorm before the sublayers at laptop scale, on both sides
 elsewhere. Cost: see `--plan`.
 """
 

@@ -10,7 +10,7 @@ ones. A learned table has 202 rows, as published, which leaves room for few prob
 and RoPE do not fit in the reference's setting: at laptop scale they have the recipe of the other
 sweeps, three layers, and rows are packed once they fit, up to four problems each (chosen on one
 tuning seed, on the trained lengths alone). The reference shares its runs with `thousand_digits`,
-which go on to 3,000 digits; the others end at 1,000. All cells are compared with the first. Cost:
+which go on to 3,000 digits; the others end by 1,000. All cells are compared with the first. Cost:
 see `--plan`.
 """
 

@@ -3,12 +3,12 @@
 
 Not a published result. The reference is packed rings with at most 8 problems in a row, as in
 `packing_ablation`. Two arms show far IDs without other problems (`sweeps/distractors.py`): pieces
-of random digits before the query, as long as the other problems of such a row, or gaps in the IDs
-of the one problem (PoSE, arXiv 2309.10400). The others replace the IDs in the reference's recipe,
-with as many problems, the same width, learning rate and schedule, and three layers instead of one.
-Nothing was tuned. Expected: distractors carry about as far as other problems, gaps less far, and
-no method without coupled IDs goes beyond the trained lengths. All cells are compared with the
-first. Cost: see `--plan`.
+of random digits before the query, about as long as the other problems of such a row, or gaps in the
+IDs of the one problem (PoSE, arXiv 2309.10400). The others replace the IDs in the reference's
+recipe, with as many problems, the same width, learning rate and schedule, and three layers instead
+of one. Nothing was tuned. Expected: distractors carry about as far as other problems, gaps less
+far, and no method without coupled IDs goes beyond the trained lengths. All cells are compared with
+the first. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -8,9 +8,9 @@ of the sums of 96 digits; coupling alone, one layer too, on most of those of 24 
 of 96 (a tuning seed, 1000: 33 %); the three others, with three layers each, on at most 5 % of those
 of 18 digits and more; and all fit the trained lengths, 1-12. Now and then (seed 34) such a short
 training leaves a length at which the model writes a right sum and does not stop. The first arm uses
-the recipe of `thousand_digits` with three quarters of its steps and 8 problems per row instead of
-32; the other arms take as many steps as they need to fit. For each component of the recipe see
-`packing_ablation`. All cells are compared with the first. Cost: see `--plan`.
+the recipe of `thousand_digits` with three quarters of its steps, packed later and with 8 problems
+per row instead of 32; the other arms take as many steps as they need to fit. For each component of
+the recipe see `packing_ablation`. All cells are compared with the first. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -7,7 +7,7 @@ untrained. A wrapped start (ours, not published) visits every row equally often.
 start fails right after the trained lengths, random reaches further, wrapped at least as far in
 fewer steps. Evaluation counts from 1 in all arms, or from a random start (`test_policy`), to see
 whether a model depends on the IDs at which it is tested. All cells are compared with the first, the
-start of the base: random at paper scale, wrapped elsewhere. Cost: see `--plan`.
+start of the base: wrapped at laptop scale, random elsewhere. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling

@@ -7,8 +7,8 @@ removes the initial overlap of their rows (our observation at small scale; not p
 d_model 512. Orthogonal rows have none (they need max_position < d_model); powers of one rotation
 have none either and make "the next ID" a single linear map, whether learned or frozen. Expected:
 rotation and orthogonal rows reach further than normal ones after equal steps; weight decay helps
-all. All cells are compared with the first, the base: normal rows without decay at paper scale,
-rotation with decay elsewhere. Cost: see `--plan`.
+all. All cells are compared with the first, the base: rotation with decay at laptop scale, normal
+rows without decay elsewhere. Cost: see `--plan`.
 """
 
 from typing import Any

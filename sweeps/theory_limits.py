@@ -8,7 +8,7 @@ written by hand (`pcore.theory`), are evaluated on the same test sets as trained
 the constructed models are exact up to their bound and fail beyond it; trained ones fit the trained
 lengths and lose some of what is longer; a trained layer without positions stays below the
 proposition's bound. All cells are compared with the first, a constructed model whose bound lies
-beyond all tested lengths. Cost: that of the trained cells, which are cells of other sweeps; see
+beyond all tested lengths. Cost: that of the trained cells, mostly cells of other sweeps; see
 `--plan`.
 """
 
@@ -24,7 +24,7 @@ def cells(scale: Scale) -> list[Cell]:
     """Two constructed models, for all tested lengths and for half of them; coupling as trained."""
     points = {f"theory, P={bits}, {2**bits - 2} digits": constructed(bits) for bits in BITS[scale]}
     trained = coupling_by_depth(DEPTHS[scale], sharp(scale))
-    if scale == "laptop":  # the cells of depth_ablation
+    if scale == "laptop":
         trained["coupling, 1 layer"] |= ONE_LAYER
     if scale != "laptop":
         trained["NoPE, 1 layer"] = {"position.encoding": "none"}

@@ -2,11 +2,11 @@
 """How wide must a model with position coupling be?
 
 The follow-up (arXiv 2410.15787) varies d_model from 64 to 1024 on sums of many operands; for that
-series see `architecture_study`. Here the same widths on two operands, in the published setting of
-one layer and four heads (arXiv 2405.20671), with heads and feed-forward unchanged; no published
-value. Expected: every width fits the trained lengths; the narrowest reaches less far beyond them,
-because rows of a narrow table resemble each other by chance. All cells are compared with the first,
-the width of the base. Cost: see `--plan`.
+series see `architecture_study`. Here the same widths (at laptop scale 32 to 128, two layers) on two
+operands, in the published setting of one layer and four heads (arXiv 2405.20671), with heads and
+feed-forward unchanged; no published value. Expected: every width fits the trained lengths; the
+narrowest reaches less far beyond them, because rows of a narrow table resemble each other by
+chance. All cells are compared with the first, the width of the base. Cost: see `--plan`.
 """
 
 from sweeps.baseline import coupling
