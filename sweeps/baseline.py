@@ -3,7 +3,7 @@
 smoke: seconds, for tests; exercises the code, trains nothing useful. laptop: minutes on two cores;
 the phenomenon is visible. paper: the published hyper-parameters (arXiv 2405.20671, appendix), for a
 GPU; `analysis/settings.toml` lists every difference, cell by cell, with its reason.
-Test sets have 1,000 to 2,000 examples per length instead of 100,000.
+Test sets have at most 2,000 examples per length instead of 100,000.
 """
 
 import math

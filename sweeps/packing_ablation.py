@@ -3,15 +3,15 @@
 
 Not a published result. The reference is the cell of `thousand_digits`; every other arm removes one
 component or replaces the position method, with and without packed rows, on the same number of
-problems (64 in each of the same number of steps). At laptop scale the position methods have the
-learning rate and weight decay that `packing_search` found with equal budgets; the arms without one
-component were not tuned. An arm that does not fit the trained lengths says nothing about longer
-ones. A learned table has 202 rows, as published, which leaves room for few problems per row. NoPE
-and RoPE do not fit in the reference's setting: at laptop scale they have the recipe of the other
-sweeps, three layers, and rows are packed once they fit, up to four problems each (chosen on one
-tuning seed, on the trained lengths alone). The reference shares its runs with `thousand_digits`,
-which go on to 3,000 digits; the others end by 1,000. All cells are compared with the first. Cost:
-see `--plan`.
+problems (64 in each of the same number of steps; RoPE at laptop scale three quarters of them). At
+laptop scale the position methods have the learning rate and weight decay that `packing_search`
+found with equal budgets; the arms without one component were not tuned. An arm that does not fit
+the trained lengths says nothing about longer ones. A learned table has 202 rows, as published,
+which leaves room for few problems per row. NoPE and RoPE do not fit in the reference's setting: at
+laptop scale they have the recipe of the other sweeps, three layers, and rows are packed once they
+fit, up to four problems each (chosen on one tuning seed, on the trained lengths alone). The
+reference shares its runs with `thousand_digits`, which go on to 3,000 digits; the others end by
+1,000. All cells are compared with the first. Cost: see `--plan`.
 """
 
 from dataclasses import replace
