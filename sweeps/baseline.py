@@ -114,7 +114,9 @@ def rings(*moduli: int) -> dict[str, Any]:
 
 
 def level_rings(*moduli: int) -> dict[str, Any]:
-    """The same rings on every level of a task with several, tested from starts as in training."""
+    """The same rings on every level of a task with several, tested from starts as in training;
+    queries start at zero.
+    """
     own = {"position.max_positions": (), "position.test_policy": "wrapped"}
     return rings(*moduli) | own | {"model.query_init": "zero"}
 

@@ -2,10 +2,10 @@
 """Which learning rate and weight decay suit each arm of `packing_ablation`?
 
 Is a method that fails there bad, or badly tuned? Every position method, with packed rows and
-without, gets the same number of configurations, each trained for a third of its steps; the best
-third goes on to all of them. Scored on the near range alone, at a seed that no table reports. At
-laptop scale the first configuration of an arm is what `packing_ablation` began with, so the winner
-is at least as good on the near range. Cost: `--plan`; there four to six full trainings per arm.
+without, gets the same number of configurations, each trained for a third of its steps; the best go
+on to all of them. Scored on the near range alone, at a seed that no table reports. At laptop scale
+the first configuration of an arm is what `packing_ablation` began with, so the winner is at least
+as good on the near range. Cost: `--plan`; there four to six full trainings per arm.
 """
 
 from pcore.config import TrialConfig, override
