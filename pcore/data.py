@@ -151,7 +151,7 @@ class TrainingData:
             size = len(relative_ids)
         # one random scale for each batch, all else for each example
         parts = [
-            draw_position_ids(part, self.position, self.start_rng, apart)
+            draw_position_ids(part, self.position, self.start_rng, apart, self.data.packed_overlap)
             for part in relative_ids.split(size)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)

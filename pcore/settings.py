@@ -151,6 +151,8 @@ class DataConfig:
         own; random and wrapped starts are drawn so that the ranges of IDs of a row do not touch.
         row = on from problem to problem, a start per row: a row is then one long sequence
         (sequential and randomized IDs only).
+    packed_overlap: the share of rows in which ranges overlap on one level, drawn from those that no
+        token has alone: tokens of two problems must then be told apart by the other levels.
     """
 
     min_length: int = option(1, low=1, high=MAX_LENGTH)
@@ -159,6 +161,7 @@ class DataConfig:
     problems_per_row: tuple[int, ...] = option((1,), low=1, later=True)
     packing_begins: tuple[float, ...] = option((), above=0, below=1, later=True)
     packed_order: Literal["problem", "row"] = option("problem", later=True)
+    packed_overlap: float = option(0.0, low=0, high=1, later=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,8 @@ say together: `MEANING` lists the fields that only some settings read, the funct
 from collections.abc import Callable
 from typing import TypeAlias
 
+import torch
+
 from pcore.config import (
     TrialConfig,
     check_bounds,
@@ -15,7 +17,13 @@ from pcore.config import (
 )
 from pcore.encodings import ENCODINGS, Encoding, find_encoding
 from pcore.encodings.apart import needed_ids
-from pcore.encodings.position_ids import draws_apart, level_names, max_relative_ids, num_levels
+from pcore.encodings.position_ids import (
+    draws_apart,
+    level_names,
+    max_relative_ids,
+    never_alone,
+    num_levels,
+)
 from pcore.evaluation import evaluation_lengths
 from pcore.mixing import Attention
 from pcore.model import mixing_parts
@@ -55,7 +63,7 @@ MEANING: tuple[Meaning, ...] = (
     (
         "data.problems_per_row",
         lambda c: max(c.data.problems_per_row, default=1) > 1,
-        ("packed_order",),
+        ("packed_order", "packed_overlap"),
         "",
     ),
     ("position.encoding", _has_rings, ("moduli",), "residues"),
@@ -294,17 +302,26 @@ def _check_ids(config: TrialConfig, most: int) -> None:
             f"position.max_start={position.max_start} cannot hold where the ranges of "
             "several problems in a row are kept apart: use position.max_position"
         )
-    if not (apart or by_row):
-        return  # every problem counts from the same place
     trained = task.trained_seconds(data.min_length, data.max_length)
     second = max(trained) if trained else None
+    if data.packed_overlap:
+        layout = task.layout(task.largest_shape(data.max_length, second))
+        free = never_alone(torch.tensor(layout.relative_ids))
+        if not (apart and position.ids == "coupled" and free):
+            raise ValueError(
+                f"data.packed_overlap={data.packed_overlap} needs random or wrapped starts and a "
+                "level of coupled IDs that no token has alone; "
+                f"{task_name(task)} has {', '.join(level_names(task, position))}"
+            )
+    if not (apart or by_row):
+        return  # every problem counts from the same place
     largest = max_relative_ids(task, position.ids, data.max_length, second, position.candidate)
-    free = not (encoding.bounded or position.ids == "randomized" or position.start != "fixed")
+    unbounded = not (encoding.bounded or position.ids == "randomized" or position.start != "fixed")
     for limit, relative in zip(position.level_limits(len(largest)), largest, strict=True):
         needed = most * (relative + 1)
         if apart:
             needed = needed_ids([relative] * most, position.start == "wrapped")
-        if needed > limit and not free:
+        if needed > limit and not unbounded:
             raise ValueError(
                 f"position.max_position={limit} is below {needed}, which {most} problems of "
                 f"{task_name(task)} at length {data.max_length} in a row need "

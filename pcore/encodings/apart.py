@@ -7,6 +7,7 @@ corresponds to one order and one division.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -50,6 +51,20 @@ def draw_apart(
     if wrapped:
         places = (places + (uniform(1) * limits).long()) % limits
     return torch.empty_like(places).scatter_(1, order, 1 + places)
+
+
+def draw_near(
+    largest: Int[Tensor, "R K P"], limits: Int[Tensor, " P"], wrapped: bool, rng: torch.Generator
+) -> Int[Tensor, "R K P"]:
+    """Starts near one another, on each level by itself: at most the largest relative ID of a row's
+    problems after a random place of the row. Arguments as of `draw_apart`.
+    """
+    num_rows, count, levels = largest.shape
+    top = largest.amax(dim=1, keepdim=True)
+    kwargs: Any = {"generator": rng, "device": rng.device, "dtype": torch.float64}
+    place = torch.rand(num_rows, 1, levels, **kwargs) * (limits if wrapped else limits - 2 * top)
+    after = torch.rand(num_rows, count, levels, **kwargs) * (top + 1)
+    return 1 + place.long() + after.long()
 
 
 def _draw_subset(size: Int[Tensor, "R 1 P"], units: Tensor) -> Int[Tensor, "R K P"]:

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from pcore.config import make_generator
-from pcore.encodings.apart import draw_apart
+from pcore.encodings.apart import draw_apart, draw_near
 from pcore.settings import DataConfig, PositionConfig
 from pcore.tasks.base import NO_ID, Batch, Task
 from pcore.tasks.candidates import candidate_ids, chosen_candidates, index_in_runs
@@ -54,13 +54,16 @@ def draw_position_ids(
     position: PositionConfig,
     rng: torch.Generator,
     apart: int = 1,
+    overlap: float = 0.0,
 ) -> Int[Tensor, "B T P"]:
     """Position IDs of a training batch; one start per example and level.
 
     apart: so many examples stand in one row, where their ranges of IDs are kept apart.
+    overlap: `data.packed_overlap`.
     """
     if apart > 1:
-        ids = _draw_apart(relative_ids.unflatten(0, (-1, apart)), position, rng).flatten(0, 1)
+        rows = relative_ids.unflatten(0, (-1, apart))
+        ids = _draw_apart(rows, position, rng, overlap).flatten(0, 1)
     else:
         ids = _draw(relative_ids, position, position.start, rng)
     if position.id_scale_max > 1:
@@ -85,6 +88,13 @@ def test_position_ids(
 def draws_apart(position: PositionConfig, data: DataConfig) -> bool:
     """Whether the starts of problems in a row are drawn so that their ranges do not touch."""
     return data.packed_order == "problem" and position.start != "fixed"
+
+
+def never_alone(relative_ids: Int[Tensor, "... P"]) -> list[int]:
+    """The levels that no token has alone: ranges that overlap there are told apart on others."""
+    has = relative_ids.flatten(0, -2) != NO_ID
+    alone = has[has.sum(dim=1) == 1].any(dim=0)
+    return [level for level, is_alone in enumerate(alone.tolist()) if not is_alone]
 
 
 def level_names(task: Task, position: PositionConfig) -> tuple[str, ...]:
@@ -143,13 +153,23 @@ def _draw(
 
 
 def _draw_apart(
-    relative_ids: Int[Tensor, "R K T P"], position: PositionConfig, rng: torch.Generator
+    relative_ids: Int[Tensor, "R K T P"],
+    position: PositionConfig,
+    rng: torch.Generator,
+    overlap: float,
 ) -> Int[Tensor, "R K T P"]:
-    """Random or wrapped starts of the problems in each row, their ranges apart."""
+    """Random or wrapped starts of the problems in each row; ranges apart but for `overlap`."""
     wrapped = position.start == "wrapped"
-    levels = relative_ids.shape[3]
+    levels, largest = relative_ids.shape[3], relative_ids.amax(dim=2)
     limits = torch.tensor(position.level_limits(levels), device=relative_ids.device)
-    starts = draw_apart(relative_ids.amax(dim=2), limits, wrapped, rng)
+    starts = draw_apart(largest, limits, wrapped, rng)
+    if overlap:
+        near = draw_near(largest, limits, wrapped, rng)
+        free = torch.tensor(never_alone(relative_ids), device=rng.device)
+        kwargs: Any = {"generator": rng, "device": rng.device}
+        level = free[torch.randint(len(free), (len(starts), 1, 1), **kwargs)]
+        overlaps = torch.rand(len(starts), 1, 1, **kwargs) < overlap
+        starts = near.where(overlaps & (torch.arange(levels, device=rng.device) == level), starts)
     ids = starts.unsqueeze(2) + relative_ids
     if wrapped:
         ids = 1 + (ids - 1) % limits

@@ -38,7 +38,7 @@ LAYERS = {
         ("launch",),
         ("search",),
     ),
-    "sweeps": (("engine", "tables"), ("baseline", "commands", "distractors", "hooks")),
+    "sweeps": (("engine", "tables"), ("baseline", "commands", "distractors", "hooks", "layouts")),
     "analysis": (
         ("load",),
         ("statistics", "rows"),

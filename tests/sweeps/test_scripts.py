@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "sweeps"
 SCRIPTS = sorted(
     path.stem
     for path in FOLDER.glob("*.py")
-    if path.stem not in ("__init__", "__main__", "baseline", "distractors", "tables")
+    if path.stem not in ("__init__", "__main__", "baseline", "distractors", "layouts", "tables")
 )
 SEARCHES = [name for name in SCRIPTS if "\nSEARCH = " in (FOLDER / f"{name}.py").read_text()]
 SWEEPS = [name for name in SCRIPTS if name not in SEARCHES]

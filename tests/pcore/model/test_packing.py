@@ -12,8 +12,10 @@ from pcore.batch import NO_TARGET, cut_batch
 from pcore.config import make_generator, override
 from pcore.data import TrainingData
 from pcore.encodings.apart import GAP, draw_apart, needed_ids
+from pcore.encodings.position_ids import draw_position_ids
 from pcore.model import make_model
 from pcore.packing import find_per_row, phases
+from pcore.tasks.base import NO_ID
 from pcore.training import mean_loss
 from pcore.validation import validate
 from tests.support.obvious import mean_loss as obvious_loss
@@ -251,6 +253,43 @@ def test_ranges_of_ids_in_a_row_keep_apart_on_every_level(tiny_config, name):
                     if wrapped:
                         gaps = [min(gap, limit - gap) for gap in gaps]
                     assert min(gaps) >= GAP
+
+
+@pytest.mark.parametrize("start", ["random", "wrapped"])
+@pytest.mark.parametrize(
+    ("task", "may"), [("minesweeper", {0, 1}), ("multiplication", {2}), ("addition", {0, 1})]
+)
+def test_ranges_overlap_only_on_a_level_that_no_token_has_alone(tiny_config, task, may, start):
+    changes = {"task.name": task, "position.start": start, "data.packed_overlap": 1.0}
+    changes |= {} if task == "minesweeper" else {"task.scratchpad": True}
+    config = override(tiny_config, PACKED | changes)
+    validate(config)
+    rng, limit, seen = make_generator("overlap", 0), config.position.max_position, Counter()
+    examples = config.task.sample_mixture(1200, 1, 3, rng).relative_ids
+    ids = draw_position_ids(examples, config.position, rng, apart=4, overlap=0.5)
+    assert torch.equal(ids == 0, examples == NO_ID)
+    assert ids.max() <= limit
+    for row in ids.unflatten(0, (-1, 4)):
+        ranges = [
+            [set(problem.tolist()) - {0} for problem in level] for level in row.permute(2, 0, 1)
+        ]
+        met = [
+            level
+            for level, problems in enumerate(ranges)
+            if any(a & b for a, b in itertools.combinations(problems, 2))
+        ]
+        assert len(met) <= 1
+        seen.update(met)
+    assert set(seen) == may
+    assert 110 < seen.total() <= 180  # of 300 rows; a few do not meet by chance
+
+
+def test_overlap_needs_a_level_that_no_token_has_alone(tiny_config):
+    config = override(tiny_config, PACKED | {"data.packed_overlap": 0.5})
+    with pytest.raises(ValueError, match="no token has alone; addition has significance"):
+        validate(config)
+    with pytest.raises(ValueError, match=r"data\.packed_overlap"):
+        validate(override(config, {"data.problems_per_row": "1"}))
 
 
 @pytest.mark.parametrize("per_row", [1, 4])
