@@ -157,7 +157,11 @@ PACKED: dict[Scale, dict[str, Any]] = {
 TABLE_ROWS: dict[Scale, int] = {"smoke": 40, "laptop": 202, "paper": 202}
 IN_TABLE: dict[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 4}
 LONGEST_TABLE: dict[Scale, int] = {"smoke": 12, "laptop": 200, "paper": 200}
-ALONE: dict[str, Any] = {"data.problems_per_row": (1,), "data.packing_begins": ()}
+ALONE: dict[str, Any] = {
+    "data.problems_per_row": (1,),
+    "data.packing_begins": (),
+    "data.packed_overlap": 0.0,
+}
 ROWS: dict[str, dict[str, Any]] = {"packed": {}, "alone": ALONE}
 
 

@@ -9,14 +9,21 @@ so tests end there. The authors' script has a batch of 800 and a million example
 and 100,000; we follow the table. Expected at laptop scale: the shared table first, NoPE last. There
 coupling is tested from random starts: counting from 1 in both directions gives a column and a row
 the same row of a shared table, which training hardly ever shows, and one run of a tuning seed
-(1030) then gets 76 % of the boards of trained side 5 instead of 86. All cells are compared with the
-first, the shared table. Cost: see `--plan`.
+(1030) then gets 76 % of the boards of trained side 5 instead of 86.
+
+There we add rings, one layer and a layout of ours (`sweeps.layouts:Ahead`): a model that has to
+find out where a row ends gets the first cells of rows wrong. In packed rows the IDs of problems
+overlap on one level in half of the rows (`data.packed_overlap`), since beyond the trained sides
+cells of one row are as far apart as those of two boards were; controls are ranges apart on both
+levels, one problem per row, and the published layout. They train to side 6. Tuned on boards to side
+8 of seed 1030: three layers, larger moduli and a base of the logarithm are worse. All cells are
+compared with the first, the shared table. Cost: see `--plan`.
 """
 
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import addition, log_length
+from sweeps.baseline import ALONE, addition, level_rings, log_length
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -55,10 +62,27 @@ NOPE: dict[Scale, dict[str, Any]] = {
     "laptop": {"model.num_layers": 4},
     "paper": {"model.num_layers": 6, "optim.learning_rate": 2e-4},
 }
+# One layer with rings, at laptop scale.
+RINGS: dict[str, Any] = {
+    **level_rings(5, 7, 9),
+    "task.name": "sweeps.layouts:Ahead",
+    "position.level_tables": "separate",
+    "model.num_layers": 1,
+    "model.num_heads": 8,
+    "model.d_head": 16,
+    "model.d_ff": 256,
+    "optim.num_steps": 6000,
+    "data.max_length": 6,
+    "data.problems_per_row": (1, 2, 4),
+    "data.packing_begins": (0.05, 0.1),
+    "data.packed_overlap": 0.5,
+    "eval.near_lengths": (7,),
+    "eval.test_lengths": (8, 9, 10, 12),
+}
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Coupling with a shared table and with two; NoPE."""
+    """Coupling with a shared table and with two; NoPE; rings and their controls."""
     base = override(addition(scale), {"task.name": "minesweeper"} | SETTING[scale])
     coupled = log_length(scale) | TESTED[scale]
     points: dict[str, dict[str, Any]] = {
@@ -66,6 +90,13 @@ def cells(scale: Scale) -> list[Cell]:
         "separate tables": coupled | {"position.level_tables": "separate"},
         "NoPE": {"position.encoding": "none"} | NOPE[scale],
     }
+    if scale == "laptop":
+        points |= {
+            "ahead, rings, packed": RINGS,
+            "ahead, rings, packed apart": RINGS | {"data.packed_overlap": 0.0},
+            "ahead, rings, alone": RINGS | ALONE,
+            "rings, packed": RINGS | {"task.name": "minesweeper"},
+        }
     return grid(base, arm=arms(points))
 
 
