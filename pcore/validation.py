@@ -309,9 +309,10 @@ def _check_ids(config: TrialConfig, most: int) -> None:
         free = never_alone(torch.tensor(layout.relative_ids))
         if not (apart and position.ids == "coupled" and free):
             raise ValueError(
-                f"data.packed_overlap={data.packed_overlap} needs random or wrapped starts and a "
-                "level of coupled IDs that no token has alone; "
-                f"{task_name(task)} has {', '.join(level_names(task, position))}"
+                f"data.packed_overlap={data.packed_overlap} needs random or wrapped starts "
+                f"(position.start={position.start}) and a level of coupled IDs (position.ids="
+                f"{position.ids}) that no token has alone; {task_name(task)} has "
+                f"{', '.join(level_names(task, position))}"
             )
     if not (apart or by_row):
         return  # every problem counts from the same place

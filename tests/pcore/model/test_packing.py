@@ -260,13 +260,13 @@ def test_ranges_of_ids_in_a_row_keep_apart_on_every_level(tiny_config, name):
     ("task", "may"), [("minesweeper", {0, 1}), ("multiplication", {2}), ("addition", {0, 1})]
 )
 def test_ranges_overlap_only_on_a_level_that_no_token_has_alone(tiny_config, task, may, start):
-    changes = {"task.name": task, "position.start": start, "data.packed_overlap": 1.0}
+    changes = {"task.name": task, "position.start": start, "data.packed_overlap": 0.5}
     changes |= {} if task == "minesweeper" else {"task.scratchpad": True}
     config = override(tiny_config, PACKED | changes)
     validate(config)
     rng, limit, seen = make_generator("overlap", 0), config.position.max_position, Counter()
     examples = config.task.sample_mixture(1200, 1, 3, rng).relative_ids
-    ids = draw_position_ids(examples, config.position, rng, apart=4, overlap=0.5)
+    ids = draw_position_ids(examples, config.position, rng, 4, config.data.packed_overlap)
     assert torch.equal(ids == 0, examples == NO_ID)
     assert ids.max() <= limit
     for row in ids.unflatten(0, (-1, 4)):
@@ -282,6 +282,16 @@ def test_ranges_overlap_only_on_a_level_that_no_token_has_alone(tiny_config, tas
         seen.update(met)
     assert set(seen) == may
     assert 110 < seen.total() <= 180  # of 300 rows; a few do not meet by chance
+
+
+def test_overlap_changes_nothing_but_ids(tiny_config):
+    config = packed(tiny_config, "two levels")
+    apart, near = (
+        TrainingData(override(config, {"data.packed_overlap": share})).next_batch()
+        for share in (0.0, 1.0)
+    )
+    assert not torch.equal(apart.ids, near.ids)
+    assert all(map(torch.equal, apart._replace(ids=near.ids)[:4], near[:4]))
 
 
 def test_overlap_needs_a_level_that_no_token_has_alone(tiny_config):
