@@ -38,7 +38,10 @@ LAYERS = {
         ("launch",),
         ("search",),
     ),
-    "sweeps": (("engine", "tables"), ("baseline", "commands", "distractors", "hooks", "layouts")),
+    "sweeps": (
+        ("engine", "tables"),
+        ("baseline", "commands", "distractors", "hooks", "layouts", "long_multiplication"),
+    ),
     "analysis": (
         ("load",),
         ("statistics", "rows"),
