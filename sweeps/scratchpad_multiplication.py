@@ -28,7 +28,6 @@ from sweeps.baseline import (
     log_length,
     methods,
     packed_and_alone,
-    with_log_base,
 )
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
@@ -49,20 +48,15 @@ SETTING: dict[Scale, dict[str, Any]] = {
         "eval.second_lengths": tuple(range(1, 31)),
     },
 }
-# Rings and rows of several problems, at laptop scale: tuned up to 10 x 10, tested beyond.
+# Rings and rows of several problems, at laptop scale: tuned up to 8 x 8, tested beyond.
 RINGS: dict[str, Any] = {
-    **level_rings(11, 13),
+    **level_rings(3, 4, 19),
     "model.d_head": 64,
     "data.problems_per_row": (1, 2, 4),
     "data.packing_begins": (0.05, 0.1),
-    "data.packed_overlap": 0.5,
-    "eval.near_lengths": (5, 6, 8, 10),
-    "eval.test_lengths": (12, 16),
-    "eval.second_lengths": (1, 2, 3, 4, 5, 6, 8, 10, 12, 16),
-}
-LONG: dict[str, Any] = {
-    "task.name": "sweeps.long_multiplication:LongMultiplication",
-    "task.scratchpad": True,
+    "eval.near_lengths": (5, 6, 8),
+    "eval.test_lengths": (10, 12),
+    "eval.second_lengths": (1, 2, 3, 4, 5, 6, 8, 10),
 }
 TASK = {
     "task.name": "multiplication",
@@ -92,8 +86,7 @@ def cells(scale: Scale) -> list[Cell]:
     if scale != "laptop":
         points |= _uncoupled(base, scale, plain | {"task.second_length": base.data.max_length})
     else:
-        points |= packed_and_alone(base, RINGS | LONG, "long, rings, {rows}")
-        points["scratchpad, rings, packed"] = with_log_base(base, RINGS)
+        points |= packed_and_alone(base, RINGS, "scratchpad, rings, {rows}")
     return grid(base, arm=arms(points))
 
 

@@ -38,10 +38,7 @@ LAYERS = {
         ("launch",),
         ("search",),
     ),
-    "sweeps": (
-        ("engine", "tables"),
-        ("baseline", "commands", "distractors", "hooks", "layouts", "long_multiplication"),
-    ),
+    "sweeps": (("engine", "tables"), ("baseline", "commands", "distractors", "hooks", "layouts")),
     "analysis": (
         ("load",),
         ("statistics", "rows"),
