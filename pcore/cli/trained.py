@@ -60,6 +60,7 @@ def explain(words: list[str]) -> int:
     """Print why the model fails at a length."""
     parser = _model_parser("explain", EXPLAIN_HELP)
     parser.add_argument("--length", type=int, help="default: the longest tested length")
+    parser.add_argument("--second", type=int, help="second length (operands ...), if there is one")
     parser.add_argument("--examples", type=int, help="test examples (default: as in evaluation)")
     args = parser.parse_args(words)
     model, config = _open(args)
@@ -68,8 +69,11 @@ def explain(words: list[str]) -> int:
     length = args.length
     if length is None:
         length = max((*config.eval.test_lengths, config.data.max_length))
-    diagnosis = analyse_failures(model, config, length)
-    print(f"{args.checkpoint.name}: {task_name(config.task)} at length {length}")
+    diagnosis = analyse_failures(model, config, length, args.second)
+    where = f"length {length}"
+    if args.second is not None:
+        where += f" and {config.task.size_names[1]} {args.second}"
+    print(f"{args.checkpoint.name}: {task_name(config.task)} at {where}")
     print("\n".join([*format_diagnosis(diagnosis), *describe_levels(model, config)]))
     return 0
 

@@ -114,10 +114,16 @@ class Diagnosis:
         return self.num_missed_stop + self.num_early_stop + self.num_wrong_symbol
 
 
-def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> Diagnosis:
-    """Count the failures of a trained model on the test set of a length, by possible causes."""
-    check_test_length(config, length)
-    batch = make_test_set(config, length, config.task.default_second(length))
+def analyse_failures(
+    model: LanguageModel, config: TrialConfig, length: int, second: int | None = None
+) -> Diagnosis:
+    """Count the failures of a trained model on the test set of a length, by possible causes.
+
+    second: the second length (operands, digits of the second number ...), by default the task's.
+    """
+    check_test_length(config, length, second)
+    second = config.task.default_second(length) if second is None else second
+    batch = make_test_set(config, length, second)
     ids = evaluation_ids(batch, config)
     answers = predict_targets(model, batch, ids, config)
     breakdowns = list(_by_digit(batch, answers, config))
@@ -129,7 +135,7 @@ def analyse_failures(model: LanguageModel, config: TrialConfig, length: int) -> 
         moved = predict_targets(model, batch, ids, config)
         breakdowns += _by_position_id(batch, moved, ids, config, "other starts")
         elsewhere = int(moved.wrong.any(dim=1).sum())
-    breakdowns += _by_operands(model, config, length)
+    breakdowns += _by_operands(model, config, length, second)
     missed, early, symbol = (int(kind.sum()) for kind in failure_kinds(answers, config.task))
     return Diagnosis(
         length=length,
@@ -170,7 +176,9 @@ def _by_position_id(
         yield break_down(f"position ID at the stop{name}", asked, unit, at_stop, wrong, "stop")
 
 
-def _by_operands(model: LanguageModel, config: TrialConfig, length: int) -> Iterator[Breakdown]:
+def _by_operands(
+    model: LanguageModel, config: TrialConfig, length: int, second: int | None
+) -> Iterator[Breakdown]:
     """By how many digits the shortest operand has less than the longest one."""
     task = config.task
     low = min(config.data.min_length, length)
@@ -178,7 +186,7 @@ def _by_operands(model: LanguageModel, config: TrialConfig, length: int) -> Iter
         return
     rng = make_generator("operands", length)
     count = config.eval.examples_at(length)
-    sizes = draw_integers(low, length, (count, len(task.sizes_at(length))), rng)
+    sizes = draw_integers(low, length, (count, len(task.sizes_at(length, second))), rng)
     longest = draw_integers(0, sizes.shape[1] - 1, (count, 1), rng)
     sizes = sizes.scatter(1, longest, length)
     batch = task.at_test().sample(sizes, rng)

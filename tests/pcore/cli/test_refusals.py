@@ -32,6 +32,7 @@ def assert_refused(answer, message):
         (["{file}", "--length", "19"], "position.max_position=20 is below 21, which addition at"),
         (["{file}", "--length", "0"], "length 0 is not in 1-10000"),
         (["{file}", "--length", "1000000000"], "length 1000000000 is not in 1-10000"),
+        (["{file}", "--length", "6", "--second", "0"], "second length 0 is not in 1-10000"),
         (["{file}", "--examples", "0"], "--examples 0 is below 1"),
         (["{file}", "--device", "meta"], "device 'meta' is not available here"),
     ],
@@ -41,6 +42,11 @@ def test_what_a_model_cannot_be_asked_is_refused(save, pcore, words, message):
     file = save()
     words = [str(word).format(file=file, folder=file.parent) for word in words]
     assert_refused(pcore("explain", *words), message)
+
+
+def test_a_task_with_one_length_is_asked_for_no_second(save, pcore):
+    answer = pcore("explain", save({"task.name": "copy"}), "--length", "6", "--second", "2")
+    assert_refused(answer, "second length 2: copy has only one length")
 
 
 # Checkpoints ------------------------------------------------------------------------------------

@@ -22,6 +22,20 @@ def test_explain_prints_what_the_diagnosis_counts(save, pcore):
     assert "addition at length 6" in text
 
 
+def test_explain_counts_at_a_second_length_too(save, pcore):
+    task = {"task.name": "multiplication", "task.scratchpad": True}
+    file = save(task | {"position.level_tables": "separate"})
+    code, text, err = pcore("explain", file, "--length", "3", "--second", "2", "--examples", "40")
+    assert (code, err) == (0, "")
+    model, config = load_model(file)
+    found = analyse_failures(model, override(config, {"eval.num_examples": 40}), 3, 2)
+    layout = config.task.layout((3, 2))
+    (place,) = (breakdown for breakdown in found.breakdowns if breakdown.name == "place")
+    assert max(place.keys) == len(layout.sources) - layout.num_query + 1  # EOS
+    assert "multiplication at length 3 and second digits 2" in text
+    assert f"{found.num_missed_stop} do not stop, {found.num_early_stop} stop too early" in text
+
+
 WRONG = "wrong at digit {}, as the model writes them (ones digit first)\n  truth "
 
 
