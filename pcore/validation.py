@@ -93,9 +93,10 @@ def validate(config: TrialConfig) -> None:
         raise ValueError("data.problems_per_row must hold at least one number")
 
 
-def check_test_length(config: TrialConfig, length: int, second: int | None = None) -> None:
-    """Raise ValueError if a model of this configuration cannot be tested at `length`, and at this
-    second length (operands ...), by default the task's.
+def check_test_length(config: TrialConfig, length: int, second: int | None = None) -> int | None:
+    """The second length (operands ...) of a test at `length`, by default the task's.
+
+    Raises ValueError if a model of this configuration cannot be tested there.
     """
     for value, name in ((length, "length"), (second, "second length")):
         if value is not None and not 1 <= value <= MAX_LENGTH:
@@ -103,11 +104,12 @@ def check_test_length(config: TrialConfig, length: int, second: int | None = Non
     if second is not None and len(config.task.size_names) < 2:
         raise ValueError(f"second length {second}: {task_name(config.task)} has only one length")
     config.task.check_length(length)
+    second = config.task.default_second(length) if second is None else second
     position, encoding = config.position, find_encoding(config.position.encoding)
     fixed = position.test_policy == "fixed" and position.ids != "randomized"
     if encoding.uses_ids and (encoding.bounded or not fixed):
-        second = config.task.default_second(length) if second is None else second
         _check_length(config, length, second, position.test_start if fixed else 1)
+    return second
 
 
 def task_name(task: Task) -> str:

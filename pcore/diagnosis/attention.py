@@ -125,11 +125,11 @@ def average_attention(
 
     Raises ValueError for more attention weights than can be computed in minutes.
     """
-    check_test_length(config, length)
-    _check_weights(config, length, num_examples)
+    second = check_test_length(config, length)
+    _check_weights(config, length, second, num_examples)
     task, levels = config.task, config.task.levels
-    layout = task.at_test().layout(task.largest_shape(length, task.default_second(length)))
-    batch, ids, num_left_out = _draw_examples(config, layout, length, num_examples)
+    layout = task.at_test().layout(task.largest_shape(length, second))
+    batch, ids, num_left_out = _draw_examples(config, layout, length, second, num_examples)
     first_query, keys = layout.num_query, None
     if config.position.ids == "coupled" and find_encoding(config.position.encoding).uses_ids:
         keys = predicted_keys(batch.relative_ids[0], first_query)
@@ -182,8 +182,8 @@ def label_tokens(layout: Layout) -> list[str]:
     return labels
 
 
-def _check_weights(config: TrialConfig, length: int, num_examples: int) -> None:
-    num_tokens = config.task.num_tokens(length, config.task.default_second(length))
+def _check_weights(config: TrialConfig, length: int, second: int | None, num_examples: int) -> None:
+    num_tokens = config.task.num_tokens(length, second)
     each = config.model.num_layers * config.model.num_heads * num_tokens**2
     at_most = MAX_WEIGHTS // each if each <= MAX_WEIGHTS_AT_ONCE else 0
     if num_examples > at_most:
@@ -194,10 +194,9 @@ def _check_weights(config: TrialConfig, length: int, num_examples: int) -> None:
 
 
 def _draw_examples(
-    config: TrialConfig, layout: Layout, length: int, count: int
+    config: TrialConfig, layout: Layout, length: int, second: int | None, count: int
 ) -> tuple[Batch, Int[Tensor, "B T P"], int]:
     """Test examples with this layout, their position IDs, and how many others were drawn."""
-    second = config.task.default_second(length)
     batch = make_test_set(with_examples(config, count), length, second)
     ids = evaluation_ids(batch, config)
     none = (NO_ID,) * config.task.num_levels

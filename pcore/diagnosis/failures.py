@@ -121,8 +121,7 @@ def analyse_failures(
 
     second: the second length (operands, digits of the second number ...), by default the task's.
     """
-    check_test_length(config, length, second)
-    second = config.task.default_second(length) if second is None else second
+    second = check_test_length(config, length, second)
     batch = make_test_set(config, length, second)
     ids = evaluation_ids(batch, config)
     answers = predict_targets(model, batch, ids, config)
