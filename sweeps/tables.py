@@ -44,7 +44,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "minesweeper",
         "parity",
     ),
-    "scratchpad": ("scratchpad_addition", "scratchpad_multiplication"),
+    "scratchpad": ("scratchpad_addition", "scratchpad_multiplication", "long_multiplication"),
     "theory": ("theory_limits",),
     "open_questions": ("architecture_study", "reordering_tasks", "found_coupling"),
     "methods": ("method_grid",),

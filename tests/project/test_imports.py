@@ -38,7 +38,10 @@ LAYERS = {
         ("launch",),
         ("search",),
     ),
-    "sweeps": (("engine", "tables"), ("baseline", "commands", "distractors", "hooks", "layouts")),
+    "sweeps": (
+        ("engine", "tables"),
+        ("baseline", "commands", "distractors", "hooks", "layouts", "product_rows"),
+    ),
     "analysis": (
         ("load",),
         ("statistics", "rows"),

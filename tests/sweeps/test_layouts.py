@@ -3,6 +3,7 @@
 import torch
 
 from sweeps.layouts import Ahead, ShortSums
+from sweeps.product_rows import ProductRows
 
 
 def test_a_token_ahead_has_the_ids_of_the_cell_that_it_predicts():
@@ -20,4 +21,18 @@ def test_running_sums_end_with_their_products():
     assert second == [0] * 5 + [1] * 6
     assert significance == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5]
     plain = ShortSums()
+    assert plain.decode(plain.encode("595*79").tokens[0])[1] == "50074"
+
+
+def test_products_and_sums_are_rows_of_their_own():
+    task = ProductRows(scratchpad=True)
+    example = task.encode("595*79")
+    assert task.decode(example.tokens[0]) == ("595*79", "5535+05614=5535>50074")
+    digit_of_a, row, significance = example.relative_ids[0, :-1].T.tolist()
+    none = [-1]
+    from_a = [0, 2, 4, 6, 8]
+    assert digit_of_a == [-1, 7, 5, 3, *none * 3, *2 * (from_a + none + from_a)]
+    assert row == [*none * 5, 5, 2, *5 * [0], *6 * [3], *5 * [1], *6 * [4]]
+    assert significance == [*none * 7, *2 * [*range(5), *range(6)]]
+    plain = ProductRows()
     assert plain.decode(plain.encode("595*79").tokens[0])[1] == "50074"

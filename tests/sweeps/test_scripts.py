@@ -15,11 +15,9 @@ from sweeps.engine.spec import Sweep, parse_seeds
 from sweeps.tables import TABLES
 
 FOLDER = Path(__file__).parents[2] / "sweeps"
-SCRIPTS = sorted(
-    path.stem
-    for path in FOLDER.glob("*.py")
-    if path.stem not in ("__init__", "__main__", "baseline", "distractors", "layouts", "tables")
-)
+OTHER_FILES = {"__init__", "__main__", "baseline", "tables"}
+OTHER_FILES |= {"distractors", "layouts", "product_rows"}  # tasks and encodings of our own
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in OTHER_FILES)
 SEARCHES = [name for name in SCRIPTS if "\nSEARCH = " in (FOLDER / f"{name}.py").read_text()]
 SWEEPS = [name for name in SCRIPTS if name not in SEARCHES]
 

@@ -1,0 +1,51 @@
+"""N x M multiplication with a scratchpad in which each product and each sum is a row of its own.
+
+Part of its trials' identity is this file, so a change in it means new runs.
+"""
+
+from dataclasses import dataclass
+
+from pcore.tasks import Layout, Symbol
+from pcore.tasks.base import NO_ID
+from pcore.tasks.multiplication import Multiplication
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductRows(Multiplication):
+    """As published, but product j begins with the j zeros of its shift, and running sum j ends
+    where product j does, after N + j + 1 digits instead of N + M.
+
+    L1 couples A with the digits of products and sums (A has odd, these even IDs); L2 numbers rows:
+    3j for product j, 3j + 1 for sum j, 3j + 2 for digit j of B; L3 is true significance. In the
+    published IDs L2 and L3 are equal in product j and sum j, of which sum j + 1 needs the second:
+
+        595*79  tok  $ 5 9 5 * 7 9 = 5 5 3 5 + 0 5 6 1 4 = 5 5 3 5 > 5 0 0 7 4 $
+                L1   . 7 5 3 . . . 0 2 4 6 8 . 0 2 4 6 8 0 2 4 6 8 . 0 2 4 6 8 .
+                L2   . . . . . 5 2 0 0 0 0 0 3 3 3 3 3 3 1 1 1 1 1 4 4 4 4 4 4 .
+                L3   . . . . . . . 0 1 2 3 4 0 1 2 3 4 5 0 1 2 3 4 0 1 2 3 4 5 .
+    """
+
+    def layout(self, shape: tuple[int, ...]) -> Layout:
+        if not self.scratchpad:
+            return super().layout(shape)
+        first, second = shape
+        layout = Layout()
+        for k in self._order(first):
+            layout.add(Symbol(0, k), 2 * k + 3, NO_ID, NO_ID)
+        layout.add("*", NO_ID, NO_ID, NO_ID)
+        for j in self._order(second):
+            layout.add(Symbol(1, j), NO_ID, 3 * j + 2, NO_ID)
+        for is_sum in (False, True):
+            for j in range(second):
+                for place in range(first + j + 2):  # the separator, then digits
+                    if place == 0:
+                        symbol = (">" if is_sum else "+") if j else "="
+                    elif is_sum:
+                        symbol = Symbol(3 + 2 * j, place - 1)
+                    else:
+                        symbol = Symbol(2 + 2 * j, place - j - 1) if place > j else "0"
+                    digit_of_a = 2 * (place - j) if place >= j else NO_ID
+                    layout.add(symbol, digit_of_a, 3 * j + is_sum, place)
+                    if not (is_sum or j or place):
+                        layout.end_query()
+        return layout
