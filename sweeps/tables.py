@@ -35,6 +35,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "packing_controls",
         "packed_train_length",
         "packed_tasks",
+        "long_multiplication",
         "mixer_ablation",
     ),
     "other_tasks": (
@@ -44,7 +45,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "minesweeper",
         "parity",
     ),
-    "scratchpad": ("scratchpad_addition", "scratchpad_multiplication", "long_multiplication"),
+    "scratchpad": ("scratchpad_addition", "scratchpad_multiplication"),
     "theory": ("theory_limits",),
     "open_questions": ("architecture_study", "reordering_tasks", "found_coupling"),
     "methods": ("method_grid",),
