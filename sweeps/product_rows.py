@@ -16,12 +16,14 @@ class ProductRows(Multiplication):
     where product j does, after N + j + 1 digits instead of N + M.
 
     L1 couples A with the digits of products and sums (A has odd, these even IDs); L2 numbers rows:
-    3j for product j, 3j + 1 for sum j, 3j + 2 for digit j of B; L3 is true significance. In the
-    published IDs L2 and L3 are equal in product j and sum j, of which sum j + 1 needs the second:
+    3j for product j, 3j + 1 for sum j, 3j + 2 for digit j of B; L3 is true significance. `*` has
+    the IDs of the digits that would come next in A and B: it shows where products, and rows, end.
+    In the published IDs nothing does, and L2 and L3 are equal in product j and sum j, of which
+    sum j + 1 needs the second:
 
         595*79  tok  $ 5 9 5 * 7 9 = 5 5 3 5 + 0 5 6 1 4 = 5 5 3 5 > 5 0 0 7 4 $
-                L1   . 7 5 3 . . . 0 2 4 6 8 . 0 2 4 6 8 0 2 4 6 8 . 0 2 4 6 8 .
-                L2   . . . . . 5 2 0 0 0 0 0 3 3 3 3 3 3 1 1 1 1 1 4 4 4 4 4 4 .
+                L1   . 7 5 3 9 . . 0 2 4 6 8 . 0 2 4 6 8 0 2 4 6 8 . 0 2 4 6 8 .
+                L2   . . . . 8 5 2 0 0 0 0 0 3 3 3 3 3 3 1 1 1 1 1 4 4 4 4 4 4 .
                 L3   . . . . . . . 0 1 2 3 4 0 1 2 3 4 5 0 1 2 3 4 0 1 2 3 4 5 .
     """
 
@@ -32,7 +34,7 @@ class ProductRows(Multiplication):
         layout = Layout()
         for k in self._order(first):
             layout.add(Symbol(0, k), 2 * k + 3, NO_ID, NO_ID)
-        layout.add("*", NO_ID, NO_ID, NO_ID)
+        layout.add("*", 2 * first + 3, 3 * second + 2, NO_ID)
         for j in self._order(second):
             layout.add(Symbol(1, j), NO_ID, 3 * j + 2, NO_ID)
         for is_sum in (False, True):

@@ -31,8 +31,8 @@ def test_products_and_sums_are_rows_of_their_own():
     digit_of_a, row, significance = example.relative_ids[0, :-1].T.tolist()
     none = [-1]
     from_a = [0, 2, 4, 6, 8]
-    assert digit_of_a == [-1, 7, 5, 3, *none * 3, *2 * (from_a + none + from_a)]
-    assert row == [*none * 5, 5, 2, *5 * [0], *6 * [3], *5 * [1], *6 * [4]]
+    assert digit_of_a == [-1, 7, 5, 3, 9, *none * 2, *2 * (from_a + none + from_a)]
+    assert row == [*none * 4, 8, 5, 2, *5 * [0], *6 * [3], *5 * [1], *6 * [4]]
     assert significance == [*none * 7, *2 * [*range(5), *range(6)]]
     plain = ProductRows()
     assert plain.decode(plain.encode("595*79").tokens[0])[1] == "50074"
