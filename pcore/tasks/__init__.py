@@ -1,7 +1,7 @@
 """The tasks, one file per family; `TASKS` lists them all."""
 
 from pcore.tasks.addition import Addition
-from pcore.tasks.base import Batch, Contents, Layout, Symbol, Task
+from pcore.tasks.base import NO_ID, Batch, Contents, Layout, Symbol, Task
 from pcore.tasks.commands import Commands
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
@@ -19,4 +19,4 @@ TASKS: dict[str, type[Task]] = {
     "mirror": Mirror,
 }
 
-__all__ = ["TASKS", "Batch", "Contents", "Layout", "Symbol", "Task"]
+__all__ = ["NO_ID", "TASKS", "Batch", "Contents", "Layout", "Symbol", "Task"]
