@@ -5,8 +5,7 @@ Part of its trials' identity is this file, so a change in it means new runs.
 
 from dataclasses import dataclass
 
-from pcore.tasks import Layout, Symbol
-from pcore.tasks.base import NO_ID
+from pcore.tasks import NO_ID, Layout, Symbol
 from pcore.tasks.multiplication import Multiplication
 
 
@@ -39,15 +38,12 @@ class ProductRows(Multiplication):
             layout.add(Symbol(1, j), NO_ID, 3 * j + 2, NO_ID)
         for is_sum in (False, True):
             for j in range(second):
-                for place in range(first + j + 2):  # the separator, then digits
-                    if place == 0:
-                        symbol = (">" if is_sum else "+") if j else "="
-                    elif is_sum:
-                        symbol = Symbol(3 + 2 * j, place - 1)
-                    else:
-                        symbol = Symbol(2 + 2 * j, place - j - 1) if place > j else "0"
+                separator = (">" if is_sum else "+") if j else "="
+                product = [*j * ["0"], *(Symbol(2 + 2 * j, k) for k in range(first + 1))]
+                running = [Symbol(3 + 2 * j, k) for k in range(first + j + 1)]
+                for place, symbol in enumerate([separator, *(running if is_sum else product)]):
                     digit_of_a = 2 * (place - j) if place >= j else NO_ID
                     layout.add(symbol, digit_of_a, 3 * j + is_sum, place)
-                    if not (is_sum or j or place):
+                    if not layout.num_query:  # after the first separator
                         layout.end_query()
         return layout
