@@ -20,27 +20,23 @@ Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import ALONE, TWO_LENGTHS, addition, level_rings, with_log_base
+from sweeps.baseline import TWO_LENGTHS, addition, level_rings, packed_and_alone, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
-from sweeps.scratchpad_multiplication import SETTING, TASK
+from sweeps.scratchpad_multiplication import RINGS, SETTING, TASK
 
-ROWS = {"task.name": "sweeps.product_rows:ProductRows", "task.scratchpad": True}
+OURS = {"task.name": "sweeps.product_rows:ProductRows", "task.scratchpad": True}
 RECIPE: dict[Scale, dict[str, Any]] = {
     "smoke": {
         **level_rings(4, 5),
         "data.problems_per_row": (1, 2),
         "data.packing_begins": (0.5,),
-        "data.packed_overlap": 0.5,
     },
-    "laptop": {
-        **level_rings(28, 31),
+    "laptop": RINGS
+    | level_rings(28, 31)
+    | {
         "model.d_model": 128,
-        "model.d_head": 64,
         "optim.num_steps": 4800,
-        "data.problems_per_row": (1, 2, 4),
-        "data.packing_begins": (0.05, 0.1),
-        "data.packed_overlap": 0.5,
         "eval.near_lengths": (5, 6, 8, 10, 12),
         "eval.test_lengths": (14,),
         "eval.second_lengths": (1, 2, 4, 5, 6, 8, 10, 12, 14),
@@ -50,20 +46,16 @@ RECIPE: dict[Scale, dict[str, Any]] = {
         **level_rings(94, 95),
         "data.problems_per_row": (1, 2, 5),
         "data.packing_begins": (0.05, 0.1),
-        "data.packed_overlap": 0.5,
     },
 }
 
 
 def cells(scale: Scale) -> list[Cell]:
     """Our layout with several problems per row and with one; the published one with several."""
-    base = override(addition(scale), TASK | TWO_LENGTHS[scale] | SETTING[scale] | RECIPE[scale])
-    ours = with_log_base(base, ROWS)
-    points = {
-        "separate IDs, packed": ours,
-        "separate IDs, alone": ours | ALONE,
-        "published IDs, packed": with_log_base(base, {}),
-    }
+    setting = SETTING[scale] | RECIPE[scale] | {"data.packed_overlap": 0.5}
+    base = override(addition(scale), TASK | TWO_LENGTHS[scale] | setting)
+    points = packed_and_alone(base, OURS, "separate IDs, {rows}")
+    points["published IDs, packed"] = with_log_base(base, {})
     return grid(base, arm=arms(points))
 
 
