@@ -36,7 +36,8 @@ RECIPE: dict[Scale, dict[str, Any]] = {
     | level_rings(28, 31)
     | {
         "model.d_model": 128,
-        "optim.num_steps": 4800,
+        "optim.batch_size": 32,
+        "optim.num_steps": 9600,
         "eval.near_lengths": (5, 6, 8, 10, 12),
         "eval.test_lengths": (14,),
         "eval.second_lengths": (1, 2, 4, 5, 6, 8, 10, 12, 14),
