@@ -28,7 +28,7 @@ from sweeps.scratchpad_multiplication import RINGS, SETTING, TASK
 OURS = {"task.name": "sweeps.product_rows:ProductRows", "task.scratchpad": True}
 RECIPE: dict[Scale, dict[str, Any]] = {
     "smoke": {
-        **level_rings(4, 5),
+        **level_rings(5, 6),
         "data.problems_per_row": (1, 2),
         "data.packing_begins": (0.5,),
     },

@@ -24,15 +24,16 @@ def test_running_sums_end_with_their_products():
     assert plain.decode(plain.encode("595*79").tokens[0])[1] == "50074"
 
 
-def test_products_and_sums_are_rows_of_their_own():
+def test_products_and_sums_are_rows_of_equal_form():
     task = ProductRows(scratchpad=True)
     example = task.encode("59*79")
-    assert task.decode(example.tokens[0]) == ("59*79", "135+0314=135>1664")
+    assert task.decode(example.tokens[0]) == ("59*79", "135+314=135>664=1664")
     digit_of_a, row, significance = example.relative_ids[0, :-1].T.tolist()
     none = [-1]
-    from_a = [2, 4, 6, 8]
-    assert digit_of_a == [-1, 7, 5, 9, *none * 2, *from_a, *none, *2 * from_a, 0, *from_a]
-    assert row == [*none * 3, 8, 5, 2, *4 * [0], *5 * [3], *4 * [1], *5 * [4]]
-    assert significance == [*none * 6, *2 * [*range(4), *range(5)]]
+    from_a = [0, 2, 4, 6]
+    assert digit_of_a == [-1, 5, 3, 7, *none * 2, *4 * from_a, 0, *from_a]
+    assert row == [*none * 3, 8, 5, 2, *4 * [0], *4 * [3], *4 * [1], *4 * [4], 2, *4 * [5]]
+    from_1 = [1, 2, 3, 4]
+    assert significance == [*none * 3, 5, *none * 2, *2 * [*range(4), *from_1], 0, *from_1]
     plain = ProductRows()
     assert plain.decode(plain.encode("59*79").tokens[0])[1] == "1664"
