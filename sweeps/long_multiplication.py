@@ -55,13 +55,13 @@ def cells(scale: Scale) -> list[Cell]:
     """Our layout with several problems per row and with one; the published one with several."""
     setting = SETTING[scale] | RECIPE[scale] | {"data.packed_overlap": 0.5}
     base = override(addition(scale), TASK | TWO_LENGTHS[scale] | setting)
-    points = packed_and_alone(base, OURS, "separate IDs, {rows}")
-    points["published IDs, packed"] = with_log_base(base, {})
+    points = packed_and_alone(base, OURS, "uniform layout, {rows}")
+    points["published layout, packed"] = with_log_base(base, {})
     return grid(base, arm=arms(points))
 
 
 SWEEP = Sweep(
-    title="N x M multiplication: IDs of their own for products and sums",
+    title="N x M multiplication: rows of equal form",
     cells=cells,
     seeds={"smoke": "2", "laptop": "2x2@780", "paper": "4x2@780"},
 )
