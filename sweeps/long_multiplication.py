@@ -4,18 +4,19 @@
 Not a published result, and without rows yet. In the follow-up's layout (arXiv 2410.15787) running
 sums repeat digits that are final, product j and running sum j have the same IDs on two of three
 levels, and no ID shows where a row, or the second number, ends. In ours (`sweeps/product_rows.py`)
-all rows have equal form, and each end has a key. Rings in packed rows, two layers; the
-controls are one problem per row, and the published layout in the same recipe. It was chosen for our
-layout on seeds from 1030 on, up to 12 x 12, and is to be tested beyond.
+all rows have equal form, and each end has a key. Rings in packed rows, two layers; the controls are
+one problem per row, and the published layout in the same recipe. It was chosen for our layout on
+seeds from 1030 on, up to 12 x 12, and is to be tested beyond.
 
 Known from tuning: with all digits in the sums, each with three IDs, two seeds have 100 % of 4 x 4
 digits, 66 and 63 % of 8 x 8 and 2 and 3 % of 12 x 12. Our layout has 91 % of 4 x 4 and 21 % of 8 x
-8 with one of these seeds (100 and 53 % at a learning rate of 1.5e-3), 99.5 and 66 % with the other;
-most first errors in sums are then top digits, which have no key in the sum before. Half the batch
-in twice the steps fits better; with an earlier layout a learning rate of 4e-3 did not. Six heads do
-not generalize better. Seeds 740, 741, 760 and 761 were seen with earlier layouts. Expected: only
-our layout in packed rows leaves the trained square in both directions. All cells are compared with
-the first. Cost: see `--plan`.
+8 with one of these seeds, with digits of sums wrong (100 and 53 % at a learning rate of 1.5e-3),
+and 99.5 and 66 % with the other. In these last two runs about half of the first errors in sums of 8
+x 8 are top digits, which have no key in the sum before. Half the batch in twice the steps fits
+better; with an earlier layout a learning rate of 4e-3 did not. Six heads do not generalize better.
+Seeds 740, 741, 760 and 761 were seen with earlier layouts. Expected: only our layout in packed rows
+leaves the trained square in both directions. All cells are compared with the first. Cost: see
+`--plan`.
 """
 
 from typing import Any

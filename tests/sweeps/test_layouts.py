@@ -35,5 +35,6 @@ def test_products_and_sums_are_rows_of_equal_form():
     assert row == [*none * 3, 8, 5, 2, *4 * [0], *4 * [3], *4 * [1], *4 * [4], 2, *4 * [5]]
     from_1 = [1, 2, 3, 4]
     assert significance == [*none * 3, 5, *none * 2, *2 * [*range(4), *from_1], 0, *from_1]
+    assert task.decode(task.encode("12*345").tokens[0])[1] == "060+840+630=060>450>140=04140"
     plain = ProductRows()
     assert plain.decode(plain.encode("59*79").tokens[0])[1] == "1664"
