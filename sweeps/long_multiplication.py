@@ -38,6 +38,7 @@ RECIPE: dict[Scale, dict[str, Any]] = {
     | level_rings(28, 31)
     | {
         "model.d_model": 128,
+        "optim.learning_rate": 1.5e-3,
         "optim.batch_size": 32,
         "optim.num_steps": 9600,
         "eval.near_lengths": (5, 6, 8, 10, 12),
