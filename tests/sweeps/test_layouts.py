@@ -26,17 +26,17 @@ def test_running_sums_end_with_their_products():
 
 def test_products_and_sums_are_rows_of_equal_form():
     task = ProductRows(scratchpad=True)
-    example = task.encode("59*79")
-    assert task.decode(example.tokens[0]) == ("59*79", "135073140*6640=16640")
+    example = task.encode("5*79")
+    assert task.decode(example.tokens[0]) == ("5*79", "540+530+000>930=59300")
     digit_of_a, row, significance = example.relative_ids[0, :-1].T.tolist()
     none = [-1]
-    from_a = [0, 2, 4, 6, 8]
-    assert digit_of_a == [-1, 5, 3, 7, *none * 2, *3 * from_a, 0, *from_a]
-    assert row == [*none * 3, 8, 5, 1, *5 * [0], *5 * [4], *5 * [3], 2, *5 * [5]]
-    from_1 = [1, 2, 3, 4, 5]
-    assert significance == [*none * 3, 5, *none * 2, *range(5), *2 * from_1, 0, *from_1]
-    text = "06004840036300*4500>1400=041400"
+    from_a = [2, 4, 6, 8]
+    assert digit_of_a == [-1, 5, 7, *none * 2, *4 * from_a, 0, 0, *from_a]
+    assert row == [*none * 2, 6, 4, 1, *4 * [0], *4 * [3], *4 * [5], *4 * [2], 2, *5 * [4]]
+    rows = [*range(4), *range(1, 5), *range(2, 6), *range(1, 5)]
+    assert significance == [*none * 2, 5, *none * 2, *rows, *range(6)]
+    text = "0600+8400+6300+0000>4500>1400=0414000"
     assert task.decode(task.encode("12*345").tokens[0])[1] == text
-    assert task.decode(task.encode("595*7").tokens[0])[1] == "56140*56140"
+    assert task.decode(task.encode("595*7").tokens[0])[1] == "56140+00000=561400"
     plain = ProductRows()
     assert plain.decode(plain.encode("59*79").tokens[0])[1] == "1664"
