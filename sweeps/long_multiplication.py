@@ -46,7 +46,7 @@ RECIPE: dict[Scale, dict[str, Any]] = {
         "eval.num_examples": 200,
     },
     "paper": {
-        **level_rings(99, 100),
+        **level_rings(94, 95),
         "data.problems_per_row": (1, 2, 5),
         "data.packing_begins": (0.05, 0.1),
     },

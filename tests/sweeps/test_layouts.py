@@ -2,6 +2,7 @@
 
 import torch
 
+from pcore.tasks import Symbol
 from sweeps.layouts import Ahead, ShortSums
 from sweeps.product_rows import ProductRows
 
@@ -27,31 +28,36 @@ def test_running_sums_end_with_their_products():
 def test_both_addends_of_a_sum_have_the_ids_that_come_before_its_own():
     task = ProductRows(scratchpad=True)
     example = task.encode("5*79")
-    assert task.decode(example.tokens[0]) == ("5*79", "5407530****>540>930>5930")
+    assert task.decode(example.tokens[0]) == ("5*79", "9540+7530+****>540>930>5930")
     digit_of_a, row, significance = example.relative_ids[0, :-1].T.tolist()
     none = [-1]
-    products, sums = [0, 3, 6, 9], [2, 5, 8, 11]
-    assert digit_of_a == [-1, 4, 7, *none * 2, *2 * products, *3 * sums, *5 * none]
-    assert row == [*none * 2, 2, 1, *5 * [0], *4 * [1], *4 * [0], *4 * [1], *4 * [2], 1, *4 * [2]]
-    rows = [-1, 2, 3, 4, -1, 3, 4, 5, -1, 1, 2, 3, *range(1, 5), *range(2, 6)]
-    assert significance == [*none * 2, 6, *none * 2, *rows, *range(1, 6)]
-    text = "06004840036300*****>0600>4500>1400>041400"
+    products, sums = [0, 2, 4, 6, 8], [3, 5, 7, 9]
+    assert digit_of_a == [-1, 5, 7, *none * 2, *2 * products, 0, *3 * sums, 2, 2, 4, 6, 8]
+    rows = [*5 * [0], *5 * [1], 2, *4 * [0], *4 * [1], *4 * [2]]
+    assert row == [*none * 2, 2, 1, 0, *rows, 1, *4 * [2]]
+    rows = [2, 3, 4, *none * 2, 3, 4, 5, *none * 2, 1, 2, 3, *range(1, 5), *range(2, 6)]
+    assert significance == [*none * 2, 6, *none * 4, *rows, *range(1, 6)]
+    text = "50600+48400+36300+*****>0600>4500>1400>041400"
     assert task.decode(task.encode("12*345").tokens[0])[1] == text
-    assert task.decode(task.encode("595*7").tokens[0])[1] == "56140******>56140>56140"
+    assert task.decode(task.encode("595*7").tokens[0])[1] == "756140+******>56140>56140"
     plain = ProductRows()
     assert plain.decode(plain.encode("59*79").tokens[0])[1] == "1664"
 
 
-def test_one_addend_of_each_digit_of_a_sum_is_of_a_product_and_one_of_the_sum_before():
+def test_a_digit_of_a_sum_has_one_addend_in_a_product_and_one_in_the_sum_before():
     layout = ProductRows(scratchpad=True).layout((5, 4))
-    ids = list(zip(*layout.relative_ids, strict=True))
-    last = len(ids) - 5 - 4 - 2  # where the answer begins
-    for token, (place, row, significance) in enumerate(ids[:last]):
-        if place % 3 != 2 or row == 0 or place > 3 * 5 + 2:
-            continue  # no sum, or no digit of A is left
-        addends = [
-            ids[other][0] % 3
-            for other in range(token)
-            if ids[other][1:] == (row - 1, significance + 1)
-        ]
-        assert addends == [0, 2]
+    sums = [Symbol(2 * j + 3, j + k) for j in range(4) for k in range(6)]
+    token_of = {symbol: token for token, symbol in reversed([*enumerate(layout.sources)])}
+    ids = layout.relative_ids
+    for symbol in sums:
+        token = token_of[symbol]
+        _, row, significance = ids[token]
+        addends = [n for n in range(token) if ids[n][1:] == (row - 1, significance)]
+        product, before = (layout.sources[n] for n in addends)
+        j = (symbol.field - 3) // 2
+        top = Symbol(0, 5)  # the zero on top of a row
+        assert product == Symbol(2 * j + 2, symbol.index - j)
+        if j:
+            assert before == (Symbol(2 * j + 1, symbol.index) if symbol.index < j + 5 else top)
+        else:
+            assert before == "*"
