@@ -10,10 +10,10 @@ are one problem per row, and the published layout in the same recipe. It was cho
 on seeds from 1030 on, up to 12 x 12, and is to be tested beyond.
 
 Known from tuning: with addends that had IDs of their own, the loss stayed at 0.3 until step 900 to
-3,500, in one run beyond 5,300, with products right and sums as good as guessed; with those of the
-same IDs sums were learned as early as products. With a sum 0 that had no addend but product 0, one
-of two seeds added product j - 1 in place of sum j - 1. Half the batch in twice the steps fits
-better. Seeds 740, 741, 760 and 761 were seen with earlier layouts, 780 and 781 with the published
+3,500, in two runs longer, with products right and sums as good as guessed; with those of the same
+IDs sums were learned as early as products. With a sum 0 that had no addend but product 0, one of
+two seeds added product j - 1 in place of sum j - 1. Half the batch in twice the steps fits better.
+Seeds 740, 741, 760 and 761 were seen with earlier layouts, 780 and 781 with the published
 one. Expected: only our layout in packed rows leaves the trained square in both directions. All
 cells are compared with the first. Cost: see `--plan`.
 """
