@@ -13,9 +13,9 @@ Known from tuning: with addends that had IDs of their own, the loss stayed at 0.
 3,500, in two runs longer, with products right and sums as good as guessed; with those of the same
 IDs sums were learned as early as products. With a sum 0 that had no addend but product 0, one of
 two seeds added product j - 1 in place of sum j - 1. Half the batch in twice the steps fits better.
-Seeds 740, 741, 760 and 761 were seen with earlier layouts, 780 and 781 with the published
-one. Expected: only our layout in packed rows leaves the trained square in both directions. All
-cells are compared with the first. Cost: see `--plan`.
+Seeds 740, 741, 760 and 761 were seen with earlier layouts, 780 and 781 with the published one.
+Expected: only our layout in packed rows leaves the trained square in both directions. All cells are
+compared with the first. Cost: see `--plan`.
 """
 
 from typing import Any

@@ -20,9 +20,9 @@ class ProductRows(Multiplication):
     L1 couples A with the digits of each row: even in products, odd in A and in sums. L2 is j for
     digit j of B, product j and sum j - 1; L3 is significance. So the addends of a digit of sum j
     are the two digits with its L3 and one less on L2, and one head finds both. A token of the
-    answer has on L2 what the sum has that the next digit is of, and is even on L1. `*` in the query
-    has the IDs that come next in A, B and the answer: rows end where it ends A, products where it
-    ends B.
+    answer has the L2 of the sum that holds the next digit, and is even on L1. `*` in the query has
+    the IDs that come next in A, B and the answer: rows end where it ends A, products where it ends
+    B.
 
         5*79  tok  $ 5 * 7 9 = 9 5 4 0 + 7 5 3 0 + * * * * > 5 4 0 > 9 3 0 > 5 9 3 0 $
                L1  . 5 7 . . 0 2 4 6 8 0 2 4 6 8 0 3 5 7 9 3 5 7 9 3 5 7 9 2 2 4 6 8 .
@@ -50,15 +50,13 @@ class ProductRows(Multiplication):
             for place, symbol in enumerate([*digits, zero], 1):
                 layout.add(symbol, 2 * place + 2, j, j + place + 1)
         layout.add("+", 0, second, NO_ID)
-        layout.add("*", 3, 0, NO_ID)
-        for place in range(1, first + 3):
-            layout.add("*", 2 * place + 3, 0, place)
-        for j in range(second):
+        for j in range(-1, second):
             digits = [Symbol(3 + 2 * j, j + k) for k in range(first + 1)]
-            for place, symbol in enumerate([">", *digits, zero]):
-                layout.add(symbol, 2 * place + 3, j + 1, j + place + 1)
+            row = [">", *digits, zero] if j >= 0 else ["*"] * (first + 3)
+            for place, symbol in enumerate(row):  # the first `*` has no ID on L3
+                layout.add(symbol, 2 * place + 3, j + 1, j + place + 1 or NO_ID)
         answer = [Symbol(1 + 2 * second, i) for i in range(first + second)]
         for place, symbol in enumerate([">", *answer, zero]):
-            row = min(place, second - 1)
-            layout.add(symbol, 2 * (place - row) + 2, row + 1, place + 1)
+            j = min(place, second - 1)
+            layout.add(symbol, 2 * (place - j) + 2, j + 1, place + 1)
         return layout
