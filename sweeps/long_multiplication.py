@@ -27,7 +27,11 @@ from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 from sweeps.scratchpad_multiplication import RINGS, SETTING, TASK
 
-OURS = {"task.name": "sweeps.product_rows:ProductRows", "task.scratchpad": True}
+OURS = {
+    "task.name": "sweeps.product_rows:ProductRows",
+    "task.scratchpad": True,
+    "eval.attention_factor": 1.15,
+}
 RECIPE: dict[Scale, dict[str, Any]] = {
     "smoke": {
         **level_rings(7, 8),
