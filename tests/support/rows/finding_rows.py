@@ -133,7 +133,6 @@ REACH = {  # longest length that the published models solve; cells not named: on
     "minesweeper": {"shared*": 13, "separate*": 10, "NoPE": 6},
     "scratchpad_addition": {"scratchpad, coupling*": 30, "scratchpad*": 16, "no*": 5},
     "scratchpad_multiplication": {"scratchpad, coupling": 20},
-    "long_multiplication": {"coupled addends, packed": 30},
     "thousand_digits": {"*": 1000},
     "theory_limits": {"theory, P=8*": 254, "theory, P=7*": 126, "NoPE*": 2, "*": 200},
 }
