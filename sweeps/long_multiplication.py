@@ -7,7 +7,7 @@ running sums repeat digits that are final, sum 0 is product 0 once more, and no 
 row, or the second number, ends. In ours (`sweeps/product_rows.py`) both addends are in one place
 for a head, as in addition, and each end has a key. Both have rings in packed rows and two layers,
 with the recipe that was chosen for ours on seeds from 1030 on, up to 12 x 12; the test is beyond.
-One problem per row, as a control, is in `scratchpad_multiplication`.
+One problem per row, with the published layout, is in `scratchpad_multiplication`.
 
 Known from tuning: with addends that had IDs of their own, the loss stayed at 0.3 until step 900 to
 3,500, in two runs longer, with products right and sums as good as guessed; with those of the same
