@@ -31,7 +31,7 @@ from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 from sweeps.scratchpad_multiplication import RINGS, SETTING, TASK
 
 OURS = {"task.name": "sweeps.product_rows:ProductRows", "task.scratchpad": True}
-ROW_STEP: dict[Scale, int] = {"smoke": 8, "laptop": 20, "paper": 40}  # tested on 4, 14, 30 digits
+ROW_STEP: dict[Scale, int] = {"smoke": 8, "laptop": 20, "paper": 40}  # tested on 4, 16, 30 digits
 RECIPE: dict[Scale, dict[str, Any]] = {
     "smoke": {
         **level_rings(13, 14),
@@ -46,8 +46,8 @@ RECIPE: dict[Scale, dict[str, Any]] = {
         "optim.batch_size": 32,
         "optim.num_steps": 9600,
         "eval.near_lengths": (5, 6, 8, 10, 12),
-        "eval.test_lengths": (14,),
-        "eval.second_lengths": (1, 2, 4, 5, 6, 8, 10, 12, 14),
+        "eval.test_lengths": (14, 16),
+        "eval.second_lengths": (1, 2, 4, 6, 8, 10, 12, 14, 16),
         "eval.num_examples": 200,
     },
     "paper": {
