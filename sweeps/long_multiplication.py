@@ -63,7 +63,9 @@ def cells(scale: Scale) -> list[Cell]:
     setting = SETTING[scale] | RECIPE[scale]
     base = override(addition(scale), TASK | TWO_LENGTHS[scale] | setting)
     points = {
-        "addends at fixed steps, packed": with_log_base(base, OURS | {"task.row_step": ROW_STEP[scale]}),
+        "addends at fixed steps, packed": with_log_base(
+            base, OURS | {"task.row_step": ROW_STEP[scale]}
+        ),
         "published layout, packed": with_log_base(base, {}),
     }
     return grid(base, arm=arms(points))

@@ -1,5 +1,6 @@
 """Our changes of published formats, on the examples in the docstrings of these."""
 
+import pytest
 import torch
 
 from pcore.tasks import Symbol
@@ -25,7 +26,7 @@ def test_running_sums_end_with_their_products():
     assert plain.decode(plain.encode("595*79").tokens[0])[1] == "50074"
 
 
-def test_both_addends_of_a_sum_have_the_ids_that_come_before_its_own():
+def test_each_addend_of_a_sum_is_a_fixed_step_before_it():
     task = ProductRows(scratchpad=True)
     example = task.encode("5*79")
     assert task.decode(example.tokens[0]) == ("5*79", "954*+753*+****>54*>93*>593*")
@@ -33,10 +34,10 @@ def test_both_addends_of_a_sum_have_the_ids_that_come_before_its_own():
     none = [-1]
     rows = [*2 * [0, 2, 4, 6, 8], 0, 3, 5, 7, 9, *none * 8, *5 * [0]]
     assert digit_of_a == [-1, 5, 7, *none * 2, *rows]
-    rows = [*5 * [0], *5 * [1], 2, *4 * [0], *4 * [1], *4 * [2]]
-    assert row == [*none * 2, 2, 1, 0, *rows, 2, *4 * [3]]
-    rows = [2, 3, 4, *none * 2, 3, 4, 5, *none * 2, 1, 2, 3, *range(1, 5), *range(2, 6)]
-    assert significance == [*none * 7, *rows, *range(1, 6)]
+    assert row == [*none * 2, 2, 1, 0, *5 * [0], *5 * [1], 2, *none * 17]
+    products = [22, 23, 24, *none * 2, 63, 64, 65]
+    sums = [41, 42, 43, 44, 82, 83, 84, 85, 81, 122, 123, 124, 125]
+    assert significance == [*none * 7, *products, *none * 2, 1, 2, 3, *sums]
     text = "5060*+4840*+3630*+*****>060*>450*>140*>04140*"
     assert task.decode(task.encode("12*345").tokens[0])[1] == text
     assert task.decode(task.encode("595*7").tokens[0])[1] == "75614*+******>5614*>5614*"
@@ -44,17 +45,25 @@ def test_both_addends_of_a_sum_have_the_ids_that_come_before_its_own():
     assert plain.decode(plain.encode("59*79").tokens[0])[1] == "1664"
 
 
-def test_a_digit_of_a_sum_has_one_addend_in_a_product_and_one_in_the_sum_before():
-    layout = ProductRows(scratchpad=True).layout((5, 4))
-    sums = [Symbol(2 * j + 3, j + k) for j in range(4) for k in range(6)]
+@pytest.mark.parametrize("shape", [(5, 4), (17, 3)])
+def test_no_token_but_its_addends_is_a_step_before_a_digit_of_a_sum(shape: tuple[int, int]):
+    first, second = shape
+    layout = ProductRows(scratchpad=True).layout(shape)
+    sums = [Symbol(2 * j + 3, j + k) for j in range(second) for k in range(first + 1)]
     token_of = {symbol: token for token, symbol in reversed([*enumerate(layout.sources)])}
-    ids = layout.relative_ids
+    level = [ids[2] for ids in layout.relative_ids]
     for symbol in sums:
         token = token_of[symbol]
-        _, row, significance = ids[token]
-        addends = [n for n in range(token) if ids[n][1:] == (row - 1, significance)]
-        product, before = (layout.sources[n] for n in addends)
+        product, before = (
+            [layout.sources[n] for n in range(token) if level[n] == level[token] - step]
+            for step in (20, 40)
+        )
         j = (symbol.field - 3) // 2
-        assert product == Symbol(2 * j + 2, symbol.index - j)
-        inside = j and symbol.index < j + 5
-        assert before == (Symbol(2 * j + 1, symbol.index) if inside else "*")
+        assert product == [Symbol(2 * j + 2, symbol.index - j)]
+        inside = j and symbol.index < j + first
+        assert before == [Symbol(2 * j + 1, symbol.index) if inside else "*"]
+
+
+def test_rows_longer_than_their_step_are_refused():
+    with pytest.raises(ValueError, match="row_step=20 is below 21"):
+        ProductRows(scratchpad=True).layout((18, 1))
