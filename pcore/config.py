@@ -286,9 +286,10 @@ def coerce(value: Any, annotation: Any, name: str) -> Any:
         annotation = next(a for a in get_args(annotation) if a is not type(None))
         return coerce(value, annotation, name)
     if origin is Literal:
-        if value not in get_args(annotation):
-            raise ValueError(f"{name}={value!r} is not one of: {', '.join(get_args(annotation))}")
-        return value
+        choices = {str(choice): choice for choice in get_args(annotation)}
+        if str(value) not in choices:
+            raise ValueError(f"{name}={value!r} is not one of: {', '.join(choices)}")
+        return choices[str(value)]
     if origin is tuple:
         return _coerce_tuple(value, get_args(annotation)[0], name)
     try:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 
 from pcore.config import TrialConfig
-from pcore.encodings import find_encoding
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.evaluation import autocast, evaluating
 from pcore.model import Cache, Transformer
 from pcore.tasks.base import Batch, Task
+from pcore.validation import first_id, limits_ids
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,13 +78,12 @@ def decode_freely(
 
 
 def _check_reach(batch: Batch, task: Task, config: TrialConfig, query: str) -> None:
-    """Refuse a query whose position IDs lie beyond a table."""
+    """Refuse a query whose position IDs lie beyond what holds them."""
     position = config.position
-    if not find_encoding(position.encoding).bounded and position.ids != "randomized":
+    if not limits_ids(position, position.test_policy):
         return
     relative_ids = select_relative_ids(batch, position, task)
-    start = position.test_start if position.test_policy == "fixed" else 1
-    needed = [int(n) for n in relative_ids[0].amax(dim=0) + start]
+    needed = [int(n) for n in relative_ids[0].amax(dim=0) + first_id(position)]
     for limit, need in zip(position.level_limits(len(needed)), needed, strict=True):
         if need > limit:
             raise ValueError(

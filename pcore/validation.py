@@ -28,7 +28,7 @@ from pcore.evaluation import evaluation_lengths
 from pcore.mixing import Attention
 from pcore.model import mixing_parts
 from pcore.registry import name_of
-from pcore.settings import MAX_LENGTH
+from pcore.settings import MAX_LENGTH, PositionConfig
 from pcore.tasks import TASKS, Task
 from pcore.theory.exactness import check_constructed
 from pcore.vocab import DIGITS
@@ -72,6 +72,8 @@ MEANING: tuple[Meaning, ...] = (
 MEANING_OF_IDS: tuple[Meaning, ...] = (
     ("position.ids", lambda c: c.position.ids != "randomized", OF_STARTS, ""),
     ("position.ids", lambda c: c.position.ids == "candidates", ("candidate",), "candidates"),
+    ("position.start", lambda c: c.position.start == "random", ("max_start",), "random"),
+    ("position.test_policy", lambda c: c.position.test_policy == "fixed", ("test_start",), "fixed"),
 )
 
 
@@ -105,11 +107,24 @@ def check_test_length(config: TrialConfig, length: int, second: int | None = Non
         raise ValueError(f"second length {second}: {task_name(config.task)} has only one length")
     config.task.check_length(length)
     second = config.task.default_second(length) if second is None else second
-    position, encoding = config.position, find_encoding(config.position.encoding)
-    fixed = position.test_policy == "fixed" and position.ids != "randomized"
-    if encoding.uses_ids and (encoding.bounded or not fixed):
-        _check_length(config, length, second, position.test_start if fixed else 1)
+    position = config.position
+    if limits_ids(position, position.test_policy):
+        _check_length(config, length, second, first_id(position))
     return second
+
+
+def limits_ids(position: PositionConfig, policy: str) -> bool:
+    """Whether something holds IDs to max_position if counting starts so: a table, the draw of a
+    start, or that of randomized IDs, whether or not anything reads these.
+    """
+    encoding = find_encoding(position.encoding)
+    bounded = encoding.uses_ids and (encoding.bounded or policy != "fixed")
+    return bounded or position.ids == "randomized"
+
+
+def first_id(position: PositionConfig) -> int:
+    """The smallest ID at which counting starts in evaluation."""
+    return position.test_start if position.test_policy == "fixed" else 1
 
 
 def task_name(task: Task) -> str:
@@ -216,7 +231,7 @@ def _check_positions(config: TrialConfig) -> None:
                 f"largest ID, position.encoding={position.encoding} has one"
             )
     encoding.check(position, config.model, levels if encoding.uses_ids else 1)
-    _check_reach(config, encoding)
+    _check_reach(config)
 
 
 def _check_stream(config: TrialConfig) -> None:
@@ -230,17 +245,16 @@ def _check_stream(config: TrialConfig) -> None:
         raise ValueError(f"position.ids=abacus numbers digits, {task_name(task)} has none")
 
 
-def _check_reach(config: TrialConfig, encoding: type[Encoding]) -> None:
+def _check_reach(config: TrialConfig) -> None:
     """Every ID of training and evaluation must fit where something holds it to max_position."""
     position, data = config.position, config.data
-    drawn = position.ids == "randomized"  # whether or not anything reads them
-    if drawn or (encoding.uses_ids and (encoding.bounded or position.start != "fixed")):
+    if limits_ids(position, position.start):
         trained = config.task.trained_seconds(data.min_length, data.max_length)
         _check_length(config, data.max_length, max(trained) if trained else None, start=1)
-    if drawn or (encoding.uses_ids and (encoding.bounded or position.test_policy != "fixed")):
-        start = position.test_start if position.test_policy == "fixed" else 1
+    if limits_ids(position, position.test_policy):
         longest = max(max(lengths) for lengths in evaluation_lengths(config).values() if lengths)
-        _check_length(config, longest, max(config.eval.second_lengths, default=None), start)
+        second = max(config.eval.second_lengths, default=None)
+        _check_length(config, longest, second, first_id(position))
 
 
 def _check_length(config: TrialConfig, length: int, second: int | None, start: int) -> None:

@@ -127,7 +127,7 @@ def analyse_failures(
     answers = predict_targets(model, batch, ids, config)
     breakdowns = list(_by_digit(batch, answers, config))
     elsewhere = None
-    if (spread := _other_starts(config)) is None:
+    if (spread := _other_starts(config, length, second)) is None:
         breakdowns += _by_position_id(batch, answers, ids, config, "as tested")
     else:
         ids = evaluation_ids(batch, config, spread)
@@ -194,13 +194,20 @@ def _by_operands(
     yield break_down("difference of operand lengths", "other operands", "examples", keys, failed)
 
 
-def _other_starts(config: TrialConfig) -> PositionConfig | None:
-    """The position scheme with evaluation starts as in training; None if that changes nothing."""
+def _other_starts(config: TrialConfig, length: int, second: int | None) -> PositionConfig | None:
+    """The position scheme with evaluation starts as in training; None if that changes nothing, or
+    no such start leaves room for the test set.
+    """
     position = config.position
     uses_ids = find_encoding(position.encoding).uses_ids
     if not uses_ids or position.start == "fixed" or position.ids == "randomized":
         return None
-    return dataclasses.replace(position, test_policy=position.start)
+    moved = dataclasses.replace(position, test_policy=position.start)
+    try:
+        check_test_length(dataclasses.replace(config, position=moved), length, second)
+    except ValueError:
+        return None
+    return moved
 
 
 def _ids_at(

@@ -258,7 +258,7 @@ class Addition(Task):
 def _interleave_sums(operands: UInt8[Tensor, "B M W"]) -> UInt8[Tensor, "B F W"]:
     """Running sum 0 (zeros), operand 1, running sum 1, operand 2, ...: F = 2M + 1 fields."""
     batch, count, width = operands.shape
-    columns = operands.permute(2, 1, 0).contiguous().cumsum(dim=1, dtype=torch.int16)
+    columns = operands.permute(2, 1, 0).contiguous().cumsum(dim=1, dtype=torch.int32)
     fields = operands.new_zeros(batch, 2 * count + 1, width)
     fields[:, 1::2] = operands
     fields[:, 2::2] = carry_digits(columns).permute(2, 1, 0)

@@ -65,7 +65,7 @@ def carry_digits(columns: Integer[Tensor, "W *B"]) -> UInt8[Tensor, "W *B"]:
 
 def add_digits(digits: UInt8[Tensor, "B M W"]) -> UInt8[Tensor, "B W"]:
     """Decimal digits of the sum of M numbers, ones digit at index 0; W must hold the result."""
-    columns = digits.sum(dim=1, dtype=torch.int16)
+    columns = digits.sum(dim=1, dtype=torch.int32)
     return carry_digits(columns.t().contiguous()).t()
 
 

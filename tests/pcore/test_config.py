@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from pcore import config as module
 from pcore.config import TrialConfig, flatten, override, trial_id, unflatten, without_seeds
+from pcore.tasks import TASKS
 from pcore.training import Diverged, train
+from pcore.validation import validate
 
 POSITIVE = st.floats(1e-8, 1e3)
 LENGTHS = st.lists(st.integers(1, 300), unique=True, max_size=6)
@@ -147,3 +150,27 @@ def test_contextual_attention_over_weights_that_are_not_finite_diverges(tiny_con
     changes = {"model.attention": "contextual", "optim.learning_rate": 1000, "optim.grad_clip": 0}
     with pytest.raises(Diverged):
         list(train(override(tiny_config, changes | {"optim.num_steps": 60}), report_every=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InBase(TASKS["copy"]):
+    base: Literal[7, 10] = 10
+
+
+def test_choices_may_be_numbers(tiny_config):
+    config = dataclasses.replace(tiny_config, task=InBase())
+    assert override(config, {"task.base": "7"}).task == InBase(base=7)
+    with pytest.raises(ValueError, match=r"task\.base='8' is not one of: 7, 10"):
+        override(config, {"task.base": "8"})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position.start": "wrapped", "position.max_start": 5},
+        {"position.test_policy": "random", "position.test_start": 2},
+    ],
+)
+def test_a_start_that_nothing_reads_is_refused(tiny_config, changes):
+    with pytest.raises(ValueError, match="has no meaning with position"):
+        validate(override(tiny_config, changes))

@@ -44,6 +44,19 @@ def test_what_a_model_cannot_be_asked_is_refused(save, pcore, words, message):
     assert_refused(pcore("explain", *words), message)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position.encoding": "rotary", "position.test_policy": "random"},
+        {"position.encoding": "none", "position.ids": "randomized"},
+    ],
+)
+def test_what_holds_ids_in_training_limits_every_question(save, pcore, changes):
+    file, long = save(changes), "1" * 19
+    assert_refused(pcore("explain", file, "--length", "19"), "position.max_position=20 is below")
+    assert_refused(pcore("solve", file, f"{long}+{long}"), "has position IDs up to 20, below")
+
+
 def test_a_task_with_one_length_is_asked_for_no_second(save, pcore):
     answer = pcore("explain", save({"task.name": "copy"}), "--length", "6", "--second", "2")
     assert_refused(answer, "second length 2: copy has only one length")

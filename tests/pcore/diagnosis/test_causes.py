@@ -155,3 +155,10 @@ def test_shares_are_never_rounded_to_all_or_nothing():
         "99.9 %",
         "100 %",
     ]
+
+
+def test_no_other_starts_are_asked_where_the_ids_of_training_end(config):
+    beyond = override(config, {"position.encoding": "rotary"})
+    diagnosis = analyse_failures(planted.Adder(planted.none), beyond, 19)  # up to ID 21 of 20
+    assert {b.asked for b in diagnosis.breakdowns} == {"as tested", "other operands"}
+    assert diagnosis.num_failed_elsewhere is None
