@@ -23,17 +23,15 @@ from pcore.registry import NOT_OWN
 HASH_BYTES = 32  # at the end of a state
 
 
-def save_model(
-    path: str | Path, config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int
-) -> None:
-    """Write the weights of a trial under one checkpoint policy."""
-    write_file(Path(path), pack_model(config, weights, policy=policy, step=step))
+def save_model(path: str | Path, config: TrialConfig, weights: dict[str, Tensor]) -> None:
+    """Write the weights of a trial."""
+    write_file(Path(path), pack_model(config, weights))
 
 
-def pack_model(config: TrialConfig, weights: dict[str, Tensor], *, policy: str, step: int) -> bytes:
-    """The weights of a trial under one checkpoint policy, as the bytes of a file."""
+def pack_model(config: TrialConfig, weights: dict[str, Tensor]) -> bytes:
+    """The weights of a trial, as the bytes of a file."""
     weights = {name: tensor.cpu() for name, tensor in weights.items()}
-    return _pack({"config": flatten(config), "policy": policy, "step": step, "model": weights})
+    return _pack({"config": flatten(config), "model": weights})
 
 
 def load_model(path: str | Path, *, trust_code: bool = False) -> tuple[Transformer, TrialConfig]:

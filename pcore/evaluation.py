@@ -29,11 +29,10 @@ from pcore.batch import target_places
 from pcore.config import TrialConfig, flatten, make_generator
 from pcore.encodings.position_ids import select_relative_ids, test_position_ids
 from pcore.model import LanguageModel
-from pcore.settings import ModelConfig, PositionConfig
+from pcore.settings import MAX_OUTCOMES, ModelConfig, PositionConfig
 from pcore.tasks.base import Batch, Task
 from pcore.vocab import PAD_TOKEN
 
-MAX_OUTCOMES = 10_000  # examples of a length whose single outcomes are kept
 PART_BYTES = {"cpu": 2**25, "gpu": 2**30}  # of the largest tensors of a part: a CPU wants cache
 SHARED_BYTES = {"cpu": 2**28, "gpu": 2**31}  # of what parts share of their equal tokens, at most
 

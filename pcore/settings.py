@@ -15,6 +15,7 @@ from pcore.tasks.addition import Addition
 from pcore.tasks.candidates import Candidate
 
 MIN_EXAMPLES = 20  # of a length, whatever eval.length_budget says
+MAX_OUTCOMES = 10_000  # examples of a length whose single outcomes are kept
 MAX_LENGTH = 10_000  # the layout of an example is built in plain Python
 MAX_COUNT = 10**9  # of steps, examples or IDs; nobody means more
 

@@ -20,6 +20,7 @@ from pcore.cli.parser import (
     end_command,
     find_own_code,
     first_line,
+    is_out_of_memory,
 )
 from pcore.cli.text import plain_output
 from pcore.registry import nearest
@@ -33,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(words)
     except EXPECTED as error:
         return end_command("pcore", error)
-    except (MemoryError, RuntimeError) as error:  # torch has several kinds for no memory
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         return end_command("pcore", ValueError(f"not enough memory: {first_line(error)}"))
 

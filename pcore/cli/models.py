@@ -19,7 +19,7 @@ SMALL = 256  # d_model up to which one thread is fastest
 def choose_device(name: str | None) -> torch.device:
     """The device of that name, or a GPU if there is one.
 
-    Raises ValueError if nothing can be computed on it here (the meta device has no values).
+    Raises ValueError if it is neither cpu nor cuda, or nothing can be computed on it here.
     """
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -27,6 +27,8 @@ def choose_device(name: str | None) -> torch.device:
         torch.ones(1, device=(device := torch.device(name))).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {name!r} is not available here") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {name!r} is neither cpu nor cuda")
     return device
 
 

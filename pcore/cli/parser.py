@@ -126,6 +126,14 @@ def strip_equals(query: str) -> str:
     return query.removesuffix("=")
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory did not suffice: torch raises several kinds of RuntimeError then."""
+    words = ("out of memory", "allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error, as a command prints it."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

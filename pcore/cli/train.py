@@ -148,10 +148,9 @@ def _run(config: TrialConfig, device: torch.device, state_file: Path, interrupte
 
 def _save_checkpoints(report: Report, config: TrialConfig, out: Path) -> None:
     """Write the evaluated weights: the first policy to `out`, others beside it under their name."""
-    steps = {r.checkpoint: r.checkpoint_step for r in report.results}
     for number, (policy, weights) in enumerate(report.checkpoints.items()):
         file = out.with_name(f"{out.stem}.{policy}{out.suffix}") if number else out
-        save_model(file, config, weights, policy=policy, step=steps[policy])
+        save_model(file, config, weights)
         print(f"model ({policy}): {file}")
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +39,7 @@ def find_sweep(name: str) -> Sweep:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)  # a dataclass looks up its module there
         with own_errors(f"sweep script {name}"):
             spec.loader.exec_module(module)
     elif path.stem in known:

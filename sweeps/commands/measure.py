@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pcore.checkpoint import unpack_model
+from pcore.cli.models import choose_device
 from pcore.config import TrialConfig
 from pcore.model import Transformer
 from sweeps.commands.catalogue import chosen_views
@@ -35,7 +36,7 @@ def measure_trials(
     those that were analysed. trust_code: import own code that weights name. 1 if some weights were
     refused.
     """
-    store = open_store(results)
+    store, device = open_store(results), choose_device(device).type
     trials, folder, counts = _trained(store, sweeps, scale), store.folder, Counter[str]()
     done = set() if force else _analysed(folder)
     for name in trials:

@@ -157,7 +157,10 @@ def _identity(flat: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if own := own_code(flat):
         return {"own_code": own}
-    config = unflatten(flat)
+    try:
+        config = unflatten(flat)
+    except ValueError as error:  # of a version with other options
+        return {"unreadable": str(error)}
     return {"canonical": canonical(config), "id_today": trial_id(config)}
 
 
@@ -180,6 +183,8 @@ def _summary(facts: Mapping[str, Any], store: Store) -> Iterator[str]:
     if own := facts.get("own_code"):
         code = ", ".join(f"{field}={','.join(names)}" for field, names in own.items())
         yield f"its id is also a hash of own code, which is not imported here: {code}"
+    if problem := facts.get("unreadable"):
+        yield f"today's code does not know this configuration: {problem}"
     if facts.get("id_today", facts["trial"]) != facts["trial"]:
         yield f"today's code gives this configuration the id {facts['id_today']}"
     if facts["configuration"]:

@@ -61,7 +61,10 @@ class Cell:
         name = ""
         if isinstance(self.config, TrialConfig):  # else `check_cells` says so
             try:
-                config = override(self.config, flatten(self.config))
+                flat = flatten(self.config)
+                if own := [v for v in flat.values() if str(v).startswith("__main__:")]:
+                    raise ValueError(f"{own[0]} is defined in a script: import it from a module")
+                config = override(self.config, flat)
             except ValueError as error:
                 raise ValueError(f"cell {self.label!r}: {error}") from error
             object.__setattr__(self, "config", config)

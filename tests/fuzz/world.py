@@ -58,7 +58,7 @@ def make_world(folder: Path) -> str:
     (folder / "damaged/trials/ab/abababababababab-1-ok-00000000.parquet").write_bytes(b"PAR1xPAR1")
     config = override(TrialConfig(), TINY)
     weights = make_model(config).state_dict()
-    save_model(folder / "model.pt", config, weights, policy="last", step=0)
+    save_model(folder / "model.pt", config, weights)
     payload = torch.load(folder / "model.pt", weights_only=True)
     payload["config"]["position.encoding"] = "stranger:Mine"
     torch.save(payload, folder / "own.pt")

@@ -44,7 +44,7 @@ def store(tmp_path, monkeypatch):
     store.write(config, "ok", {"code_hash": "a1:x"}, [], [ROW])
     store.write_view(view_rows({"theirs": [config]}, "depth_ablation", "smoke"))
     weights = make_model(config).state_dict()
-    packed = pack_model(config, weights, policy="last", step=2)
+    packed = pack_model(config, weights)
     store.folder.write(f"checkpoints/{trial_id(config)}/last.pt", packed)
     yield store
     sys.modules.pop("stranger", None)

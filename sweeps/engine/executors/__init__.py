@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcore.registry import nearest
@@ -18,13 +19,19 @@ if TYPE_CHECKING:
     from sweeps.engine.trial.attempt import Outcome, Settings
 
 EXECUTORS = ("ray", "inline")
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 RAY_SECONDS = 8.0  # an embedded cluster, the import of torch in its workers, the end
 
 
 def count_cpus() -> int:
     """CPUs that this process may use: containers, Slurm and taskset leave it some."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:  # of a container, in microseconds per period: "200000 100000", or "max 100000"
+        quota, period = CPU_QUOTA.read_text().split()
+        return max(1, min(count, int(quota) // int(period)))
+    except (OSError, ValueError):
+        return count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

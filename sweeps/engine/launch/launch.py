@@ -41,7 +41,11 @@ def run_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions) -> int:
     Raises ValueError, before anything starts, for what cannot work.
     """
     hooks = [load_hook(name) for name in options.hooks]
-    sweeps = list({sweep.name: sweep for sweep in sweeps}.values())
+    named: dict[str, Sweep] = {}
+    for sweep in sweeps:
+        if named.setdefault(sweep.name, sweep) is not sweep:
+            raise ValueError(f"two sweeps are called {sweep.name!r}: rename the script of one")
+    sweeps = list(named.values())
     store, num_slots = Store(options.results), options.executor.num_slots
     plans = plan_sweeps(sweeps, options, store)
     if any(plan.to_run for plan in plans):

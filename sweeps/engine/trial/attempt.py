@@ -6,6 +6,8 @@ While it runs, a file says who runs it (see `running`), and its state is kept in
 """
 
 import json
+import os
+import shutil
 import threading
 import time
 import traceback
@@ -18,6 +20,7 @@ import torch
 
 from pcore.checkpoint import pack_model, pack_state, unpack_state
 from pcore.cli.models import delayed_interrupt
+from pcore.cli.parser import is_out_of_memory
 from pcore.config import TrialConfig, flatten, trial_id
 from pcore.evaluation import LengthResult
 from pcore.flops import count_train_flops, count_train_tokens
@@ -50,13 +53,14 @@ class Settings:
     launch: str = ""  # name of the launch that runs the trials
     dead: frozenset[str] = frozenset()  # files of attempts of other machines that died
     diagnose: int = 0  # examples of each length by which a finished model is analysed; 0: it is not
-    compile: Compile = "auto"  # training steps with torch.compile; auto: on a GPU
+    compile: Compile = "auto"  # training steps with torch.compile; auto: on a GPU, with a compiler
 
     @property
     def compiled(self) -> bool:
         """What `compile` means on the device."""
         if self.compile == "auto":
-            return self.device.startswith("cuda")
+            compilers = (os.environ.get("CC", ""), "clang", "gcc")  # Triton calls one
+            return self.device.startswith("cuda") and any(map(shutil.which, compilers))
         return self.compile == "on"
 
 
@@ -190,7 +194,7 @@ class Attempt:
         if not report.results:  # reports of the evaluation say nothing new about training
             self.curve.append({name: getattr(report, name) for name in REPORT})
         for policy, weights in report.checkpoints.items():
-            data = pack_model(self.config, weights, policy=policy, step=report.step)
+            data = pack_model(self.config, weights)
             self.store.folder.write(f"{self.folder}/{policy}.pt", data)
         self._diagnose(report)
 
@@ -218,7 +222,7 @@ class Attempt:
         """End an attempt whose training raised this."""
         if isinstance(error, Diverged):
             return self.finish("diverged", str(error))
-        if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        if is_out_of_memory(error):
             return self.finish("oom", str(error) or "out of memory")
         return self.finish("error", "".join(traceback.format_exception(error, limit=-6)))
 

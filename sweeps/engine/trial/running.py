@@ -138,6 +138,9 @@ def read_running(folder: Folder, name: str) -> Running | None:
         saved = parse_json(folder.read(name))
         process: dict[str, Any] = saved["process"]
         process["pid"] = int(process["pid"])
+        curve = tuple(saved.get("curve", ()))
+        if not all("step" in row for row in curve):
+            return None
         return Running(
             file=name,
             trial_id=found["trial"] if found else "",
@@ -146,7 +149,7 @@ def read_running(folder: Folder, name: str) -> Running | None:
             started_at=str(saved["started_at"]),
             beat=int(saved.get("beat", 0)),
             config=dict(saved.get("config", {})),
-            curve=tuple(saved.get("curve", ())),
+            curve=curve,
             results=tuple(saved.get("results", ())),
         )
     except (FileNotFoundError, ValueError, TypeError, LookupError):

@@ -98,7 +98,7 @@ def test_labels_never_touch_and_symbols_come_first():
 
 def test_the_command_draws_a_checkpoint_and_refuses_what_is_none(one_layer, tmp_path, capsys):
     file = tmp_path / "m.pt"
-    save_model(file, one_layer, make_model(one_layer).state_dict(), policy="last", step=0)
+    save_model(file, one_layer, make_model(one_layer).state_dict())
     assert main(["attention", str(file), "--examples", "20"]) == 0
     for kind in ("png", "pdf", "svg"):
         drawn = tmp_path / f"m-attention-3.{kind}"

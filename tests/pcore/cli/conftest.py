@@ -31,7 +31,7 @@ def save(tmp_path, tiny_config):
     def run(changes=None, name="m.pt"):
         config = override(tiny_config, changes or {})
         file = tmp_path / name
-        save_model(file, config, make_model(config).state_dict(), policy="last", step=0)
+        save_model(file, config, make_model(config).state_dict())
         return file
 
     return run

@@ -128,7 +128,7 @@ def test_levels_weigh_the_same_at_first_and_their_sum_has_the_size_of_a_row():
 
 def test_explain_prints_the_weight_of_every_candidate(tiny_config, tmp_path, capsys):
     config, file = override(tiny_config, ALL), tmp_path / "m.pt"
-    save_model(file, config, make_model(config).state_dict(), policy="last", step=0)
+    save_model(file, config, make_model(config).state_dict())
     assert main(["explain", str(file), "--length", "4", "--examples", "20"]) == 0
     printed = capsys.readouterr().out
     weights = ", ".join(f"{name} 0.20" for name in CANDIDATES)

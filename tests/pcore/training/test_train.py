@@ -180,7 +180,7 @@ def test_best_and_oracle_are_chosen_as_they_are_evaluated(tiny_config, tmp_path)
     steps = {r.checkpoint: r.checkpoint_step for r in last.results}
     assert steps == {name: kept["step"] for name, kept in candidates.items()}
     assert set(steps.values()) == {3}
-    save_model(tmp_path / "m.pt", config, last.checkpoints["best"], policy="best", step=1)
+    save_model(tmp_path / "m.pt", config, last.checkpoints["best"])
     model, _ = load_model(tmp_path / "m.pt")
     best = judge(model, make_held_out_set(config), config).counts
     assert losses["best"] == best.loss_sum / best.num_tokens

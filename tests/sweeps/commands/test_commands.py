@@ -12,6 +12,7 @@ from pcore.config import canonical, flatten, override, trial_id
 from sweeps.__main__ import main
 from sweeps.baseline import addition
 from sweeps.commands import catalogue
+from sweeps.engine import executors
 from sweeps.engine.executors import Executor
 from sweeps.engine.launch.launch import view_rows
 from sweeps.engine.options import LaunchOptions
@@ -220,7 +221,7 @@ def test_gc_touches_nothing_that_is_not_ours(tmp_path, capsys, tiny):
     assert "is not a results folder" in capsys.readouterr().err
 
 
-def test_cpus_are_those_that_a_process_may_use(monkeypatch):
+def test_cpus_are_those_that_a_process_may_use(tmp_path, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     assert Executor().num_slots == 1
@@ -228,6 +229,11 @@ def test_cpus_are_those_that_a_process_may_use(monkeypatch):
         LaunchOptions(results="r", scale="smoke", executor=Executor(cpus=2.0))
     monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
     assert Executor().num_slots == 64
+    quota = tmp_path / "cpu.max"
+    monkeypatch.setattr(executors, "CPU_QUOTA", quota)
+    for text, count in (("250000 100000", 2), ("5000 100000", 1), ("max 100000", 64)):
+        quota.write_text(text)
+        assert Executor().num_slots == count
 
 
 def test_a_sweep_is_forgotten_with_the_trials_that_no_other_view_lists(tmp_path, capsys):

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from pcore.checkpoint import pack_model
 from pcore.config import flatten, override, trial_id, without_seeds
+from pcore.settings import MAX_OUTCOMES
 from sweeps.__main__ import main
 from sweeps.engine.plan import trial_states
 from sweeps.engine.store.folder import Folder, StorageFailed
@@ -78,6 +80,14 @@ def test_impossible_counts_are_named_and_left_out(store, capfd, reason):
     said = capfd.readouterr().err
     assert said.count("left out") == 1
     assert f"left out: {store.folder.path(name)}: {reason}" in said
+
+
+def test_a_test_set_may_hold_more_examples_than_outcomes_are_kept_of(tmp_path):
+    store, many = Store(tmp_path), MAX_OUTCOMES + 9
+    rows = evaluation(5, many, 0, many)
+    kept = np.packbits(np.ones(MAX_OUTCOMES, bool)).tobytes()
+    store.write(CONFIGS[0], "ok", {}, [], [rows | {"outcomes": kept}])
+    assert list(Store(tmp_path).visible()) == IDS[:1]
 
 
 def test_ok_without_evaluations_and_rows_under_another_name_are_left_out(store, capfd):
@@ -160,10 +170,13 @@ def test_bad_views_stop_no_command(store, capfd):
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}', "[" * 9999]
+    "text", ["{}", "[]", "null", '{"process": {}}', '{"process": 3}', "[" * 9999, "curve"]
 )
 def test_an_odd_small_file_stops_nothing(store, text):
     root = store.folder.local
+    if text == "curve":  # all else is sound
+        marker = json.loads((root / "running" / f"{IDS[1]}.json").read_text())
+        text = json.dumps(marker | {"curve": [1]})
     (root / "running" / f"{IDS[0]}.json").write_text(text)
     (root / "running" / "...json").write_text(text)
     assert [one.trial_id for one in attempts_at(store.folder)] == [IDS[1]]
@@ -171,7 +184,7 @@ def test_an_odd_small_file_stops_nothing(store, text):
 
 
 def test_a_checkpoint_with_a_flipped_bit_is_no_checkpoint():
-    data = bytearray(pack_model(CONFIGS[0], {"w": torch.arange(50.0)}, policy="last", step=1))
+    data = bytearray(pack_model(CONFIGS[0], {"w": torch.arange(50.0)}))
     check_weights(bytes(data))
     data[data.index(torch.tensor([1.0, 2.0, 3.0]).numpy().tobytes())] ^= 1
     with pytest.raises(BadFile, match="no readable checkpoint"):

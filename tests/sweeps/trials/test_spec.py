@@ -9,6 +9,9 @@ import pytest
 
 from pcore.config import override
 from sweeps.baseline import addition
+from sweeps.commands.catalogue import find_sweep
+from sweeps.engine.launch.launch import run_sweeps
+from sweeps.engine.options import LaunchOptions
 from sweeps.engine.spec import (
     Cell,
     Sweep,
@@ -17,6 +20,7 @@ from sweeps.engine.spec import (
     grid,
     zipped,
 )
+from sweeps.engine.trial.attempt import Settings
 from tests.support.sweeps.tiny import run
 
 BASE = addition("smoke")
@@ -78,3 +82,32 @@ def test_what_is_no_sweep_is_refused_in_a_sentence(tmp_path, capsys, changes, se
     assert sentence in printed
     assert printed.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_class_of_the_script_itself_is_refused(monkeypatch):
+    own = type("Mine", (type(BASE.task),), {"__module__": "__main__"})
+    with pytest.raises(ValueError, match="__main__:Mine is defined in a script: import it"):
+        Cell(label="a", config=replace(BASE, task=own()))
+
+
+def test_a_script_may_define_dataclasses_whose_annotations_are_text(tmp_path):
+    script = tmp_path / "texts_of_mine.py"
+    lines = ["from __future__ import annotations", "from dataclasses import dataclass"]
+    lines += ["from sweeps.depth_ablation import SWEEP", "@dataclass", "class Mine:", "    n: int"]
+    script.write_text("\n".join(lines))
+    assert find_sweep(str(script)).name == "depth_ablation"
+
+
+def test_two_sweeps_of_one_name_are_refused(tmp_path):
+    options = LaunchOptions(results=str(tmp_path), scale="smoke")
+    two = [Sweep(title=title, cells=lambda scale: [CELL], seeds={}) for title in "ab"]
+    with pytest.raises(ValueError, match="two sweeps are called 'test_spec': rename the script"):
+        run_sweeps(two, options)
+
+
+def test_steps_are_compiled_on_a_gpu_with_a_compiler(monkeypatch, tmp_path):
+    monkeypatch.delenv("CC", raising=False)
+    for found in (False, True):
+        monkeypatch.setattr("shutil.which", lambda name, found=found: name if found else None)
+        assert Settings(results="r", device="cuda").compiled is found
+        assert not Settings(results="r").compiled
