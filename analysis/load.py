@@ -27,6 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcore.config import SEEDS, TrialConfig, coerce, flatten
+from pcore.settings import EvalConfig
+from pcore.tasks import TASKS, Task
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.location import PUBLISHED
@@ -273,7 +275,7 @@ def check_view(store: Store, sweep: str, scale: str) -> None:
         raise ValueError(f"sweep {sweep!r} has no scale {scale!r} in {store.root}; it has: {there}")
     if sweep in TABLES["paper"] and names:
         run = f"python -m sweeps run {sweep}"
-        if published := sorted(PUBLISHED.glob(f"*/views/{sweep}-{scale}.parquet")):
+        if published := sorted(PUBLISHED.glob(f"*/views/{sweep}-{scale}[.+]*")):
             run = f"--results {os.path.relpath(published[0].parents[1])} has it"
         raise ValueError(f"{sweep} has not been run into {store.root}: {run}")
     if any(search.rpartition("-")[0] == sweep for search in _searches(store.folder)):
@@ -334,8 +336,7 @@ def _join_evaluation(trials: pd.DataFrame, store: Store, shards: Sequence[Shard]
     rows = _to_frame(store.load_shards(shards, "evaluation", ["trial_id", *EVALUATION]))
     rows["second_length"] = rows["second_length"].astype("Int64")
     ok = finished[RUN].merge(rows, on="trial_id")
-    asked = [*RUN, *LENGTHS, "eval.num_examples"]
-    diverged = trials.loc[trials["status"] == "diverged", asked]
+    diverged = trials[trials["status"] == "diverged"]
     zeros = [_zeros(run, ok, finished) for _, run in diverged.iterrows()]
     parts = [part for part in (ok, *zeros) if len(part)]
     joined = pd.concat(parts, ignore_index=True) if len(parts) > 1 else ok
@@ -390,10 +391,29 @@ def _planned(run: pd.Series) -> pd.DataFrame:
     lengths = {"train": numbers("train") or every, "near": numbers("near"), "test": numbers("test")}
     policies = str(run["eval.checkpoints"]).split(",")
     places = [(name, n) for name, found in lengths.items() for n in found]
-    pairs = product(policies, places, numbers("second") or [pd.NA])
-    rows = [(policy, *place, second) for policy, place, second in pairs]
-    counts = {"num_examples": int(run["eval.num_examples"]), "num_tokens": 0, "checkpoint_step": 0}
-    return pd.DataFrame(rows, columns=KEYS).assign(**counts)
+    task, budget = known_task(run.to_dict()), run.get("eval.length_budget")
+    tests = EvalConfig(
+        num_examples=int(run["eval.num_examples"]),
+        length_budget=0 if pd.isna(budget) else int(budget),
+    )
+    rows = [
+        (policy, *place, second)
+        for policy, place in product(policies, places)
+        for second in numbers("second") or [task and task.default_second(place[1])]
+    ]
+    planned = pd.DataFrame(rows, columns=KEYS)
+    counts = {"num_tokens": 0, "checkpoint_step": 0}
+    return planned.assign(num_examples=planned["length"].map(tests.examples_at), **counts)
+
+
+def known_task(config: Mapping[str, Any]) -> Task | None:
+    """The task of a flat configuration; None for somebody's own, as a row runs no code that it
+    names, and for one with options that are not known here."""
+    fields = {k.removeprefix("task."): v for k, v in config.items() if k.startswith("task.")}
+    try:
+        return TASKS[fields.pop("name")](**fields)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def cell_axes(results: Results) -> dict[str, dict[str, Coordinate]]:

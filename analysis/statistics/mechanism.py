@@ -8,18 +8,16 @@ import pandas as pd
 
 from analysis.load import KINDS, RUN, Results
 
-CAUSES = {  # breakdowns and findings of stored rows: how figures name them
+CAUSES = {  # breakdowns and findings of stored rows: how figures name them, if otherwise
     "place": "place in answer",
     "first wrong place": "place in answer",
-    "significance": "significance",
     "longest carry chain": "carry chain",
     "run of the carry": "carry chain",
     "difference of operand lengths": "operand lengths",
-    "position ID": "position ID",
     "position ID at the stop": "ID at the stop",
-    "training of the ID": "training of the ID",
     "start": "start of counting",
 }
+KIND_NAMES = [kind.removeprefix("num_").replace("_", " ") for kind in KINDS]
 PATTERNS = ("next", "same")
 
 
@@ -57,10 +55,10 @@ def cause_strengths(results: Results) -> pd.DataFrame:
     causes = rows[rows["kind"] == "cause"]
     if weights.empty or causes.empty:
         return pd.DataFrame(columns=["cell"])
-    causes = causes.assign(cause=causes["cause"].str.partition(" (")[0].map(CAUSES))
-    strongest = causes.dropna(subset=["cause"]).groupby([*keys, "cause"])["strength"].max()
+    causes = causes.assign(cause=causes["cause"].str.partition(" (")[0].replace(CAUSES))
+    causes = causes[~causes["cause"].isin(KIND_NAMES)]
+    strongest = causes.groupby([*keys, "cause"])["strength"].max()
     strengths = strongest.unstack("cause").reindex(weights.index).astype(float).fillna(0.0)
-    strengths = strengths[[name for name in dict.fromkeys(CAUSES.values()) if name in strengths]]
     sums = strengths.mul(weights, axis=0).groupby(level=keys[:2], sort=False).sum()
     runs = sums.div(weights.groupby(level=keys[:2], sort=False).sum(), axis=0)
     return runs.groupby("cell", sort=False).median().reset_index()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.load import Results, cell_configs
-from pcore.tasks import TASKS, Task
+from analysis.load import Results, cell_configs, known_task
+from pcore.tasks import Task
 from pcore.tasks.addition import Addition
 from pcore.tasks.minesweeper import Minesweeper
 from pcore.tasks.multiplication import Multiplication
@@ -27,7 +27,7 @@ def drawn_lengths(results: Results) -> dict[str, dict[int, float]]:
     out; a task of a user's own counts as drawing its lengths uniformly."""
     return {
         cell: length_shares(
-            _known_task(config),
+            known_task(config),
             config["data.min_length"],
             config["data.max_length"],
             bool(config["eval.second_lengths"]),
@@ -67,7 +67,7 @@ def token_factor(config: Mapping[str, Any], length: int) -> float | None:
 
     config: flat, as `cell_configs` gives it. A row has BOS once, and no EOS.
     """
-    if (task := _known_task(config)) is None:
+    if (task := known_task(config)) is None:
         return None
     most = max(int(number) for number in str(config["data.problems_per_row"]).split(","))
     longest = most * (task.num_tokens(config["data.max_length"]) - 2) + 1
@@ -103,11 +103,3 @@ def judged_unlike_trained(results: Results) -> pd.DataFrame:
     )
     both = both.dropna().groupby("cell", sort=False).median()
     return both[both["judged"] > MANY * both["trained"]]
-
-
-def _known_task(config: Mapping[str, Any]) -> Task | None:
-    """The task of a flat configuration; None for somebody's own: a row runs no code that it
-    names."""
-    fields = {k.removeprefix("task."): v for k, v in config.items() if k.startswith("task.")}
-    name = fields.pop("name", None)
-    return TASKS[name](**fields) if name in TASKS else None

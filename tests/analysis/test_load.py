@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import load_sweep, relabel, trained_ranges, unchanged_labels
+from analysis.load import known_task, load_sweep, relabel, trained_ranges, unchanged_labels
 from analysis.rows import read_curves, read_rows
+from pcore.config import override
 from pcore.tasks import Copy
 from sweeps.engine.store.store import Store
 from tests.support.rows.example_store import (
@@ -29,6 +30,29 @@ def test_a_diverged_trial_without_siblings_has_the_lengths_of_its_configuration(
     assert set(rows.loc[rows["range"] == "train"].index) == set(range(1, 13))
     assert (rows["num_correct"] == 0).all()
     assert trained_ranges(results) == {"short": (1, 8), "long": (1, 12)}
+
+
+def test_a_diverged_trial_has_the_sizes_that_its_test_sets_would_have(tmp_path: Path):
+    store, task = Store(tmp_path), {"task.name": "minesweeper", "data.min_length": 3}
+    bad = override(make_config({}, 0), task | {"data.max_length": 3, "eval.length_budget": 90})
+    write_trial(store, fine := make_config({}, 0), "ok", make_evaluation(30.0, 1.0, 0))
+    write_trial(store, bad, "diverged")
+    store.write_view(view_rows({"sums": [fine], "boards": [bad]}))
+    rows = load_sweep(tmp_path, "depth_ablation", "laptop").evaluation
+    rows = rows[rows["cell"] == "boards"]
+    assert (rows["second_length"] == rows["length"]).all()
+    assert rows.set_index("length")["num_examples"][3] == 30
+
+
+def test_a_sweep_that_was_not_run_may_be_published(tmp_path: Path):
+    Store(tmp_path).write_view(view_rows({"a": [make_config({}, 0)]}))
+    with pytest.raises(ValueError, match=r"--results .*results/published/laptop has it"):
+        load_sweep(tmp_path, "minesweeper", "laptop")
+
+
+def test_a_row_with_an_option_that_is_not_known_has_no_known_task():
+    assert known_task({"task.name": "copy"}) == Copy()
+    assert known_task({"task.name": "copy", "task.flavour": "sour"}) is None
 
 
 def test_a_trial_may_serve_two_cells(tmp_path: Path):

@@ -52,6 +52,7 @@ def test_a_pattern_counts_in_the_head_that_shows_it_best_averaged_over_levels_of
 def test_strengths_are_weighted_by_failures_then_medians_and_unnamed_causes_count_as_0():
     rows = [failures(12, 30), failures(14, 90), failures(16, 0)]
     rows += [cause(12, "position ID", 0.8), cause(14, "early stop", 1.0), cause(14, "start", 0.4)]
+    rows += [cause(12, "column", 0.4)]  # the name of a level
     rows += [cause(12, "position ID (width)", 0.6)]  # of two levels the stronger one
     of_runs = [(COUPLED, 0, row) for row in rows]
     of_runs += [(NOPE, run, failures(12, 10)) for run in range(3)]
@@ -61,4 +62,5 @@ def test_strengths_are_weighted_by_failures_then_medians_and_unnamed_causes_coun
     assert found["place in answer"].tolist() == [0, 0.4]
     assert found["position ID"].iloc[0] == pytest.approx(0.8 * 30 / 120)
     assert found["start of counting"].iloc[0] == pytest.approx(0.4 * 90 / 120)
+    assert found["column"].iloc[0] == pytest.approx(0.4 * 30 / 120)
     assert "early stop" not in found  # a kind of failure: the bars show it
