@@ -19,8 +19,6 @@ from analysis.fill import START, fill
 from analysis.load import Results, cell_configs, load_sweep
 from analysis.statistics.training import token_factor
 from pcore.config import SEEDS, flatten, trial_id, unflatten
-from pcore.tasks import Symbol
-from pcore.tasks.multiplication import Multiplication
 from sweeps import packing_ablation, packing_search
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.changes import add_changes, change_sweeps, given_changes, is_script
@@ -190,28 +188,10 @@ def first_in_row(boards: Results, side: int) -> float:
     return 100 * wrong[side::side].sum() / wrong.sum()
 
 
-def third_of_last_sum(products: Results) -> float:
-    """Percent of the first errors of 4 x 5 digits, rings in packed rows, that are this digit."""
-    rows = products.evaluation.query(
-        "cell == 'scratchpad, rings, packed' and length == 4 and second_length == 5"
-    )
-    first = np.sum(rows["first_wrong_at"].to_list(), axis=0)
-    task = Multiplication(scratchpad=True)
-    layout = task.layout((4, 5))
-    answer = layout.sources[layout.num_query :]
-    return 100 * first[answer.index(Symbol(3 + 2 * 4, 2))] / first.sum()
-
-
 def test_other_numbers_in_texts_are_those_of_the_rows_too():
-    copied, many, long, boards, products = (
+    copied, many, long, boards = (
         load_published(LAPTOP, sweep, "laptop")
-        for sweep in (
-            "copy_reverse",
-            "thousand_digits",
-            "ten_thousand_digits",
-            "minesweeper",
-            "scratchpad_multiplication",
-        )
+        for sweep in ("copy_reverse", "thousand_digits", "ten_thousand_digits", "minesweeper")
     )
     rows = copied.evaluation.query("range == 'test' and cell.str.contains('coupling')")
     wrong = rows["num_examples"].sum() - rows["num_correct"].sum()
@@ -227,7 +207,6 @@ def test_other_numbers_in_texts_are_those_of_the_rows_too():
         ("README.md", f"833 times, {more:.1f} in tokens"),
         ("docs/results.md", f"{100 * rows['num_missed_stop'].sum() / wrong:.0f} % of its wrong"),
         ("docs/results.md", f"{firsts} of the wrong cells"),
-        ("docs/results.md", f"{third_of_last_sum(products):.0f} % of the first errors there are"),
         ("docs/thousand_digits.md", "all eight stop early on the ten of them"),
         ("docs/thousand_digits.md", f"{three} of 160 sums of 10,000 digits are right"),
     ):
