@@ -188,7 +188,8 @@ class Within:
         found = [numbers.measure(cell, f"EM@{place}") for cell in cells]
         medians, n = [measured.value for measured in found], min(m.num_runs for m in found)
         shown = f"{percent(min(medians))} to {percent(max(medians))} % at {place}"
-        spread = Measured(value=max(medians) - min(medians), shown=shown, num_runs=n)
+        why = next((measured.undecided for measured in found if measured.undecided), "")
+        spread = Measured(value=max(medians) - min(medians), shown=shown, num_runs=n, undecided=why)
         return self._judge(spread)
 
 

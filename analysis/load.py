@@ -26,7 +26,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcore.config import SEEDS, TrialConfig, coerce, flatten
+from pcore.config import SEEDS, TrialConfig, coerce, flatten, known_fields
 from pcore.settings import EvalConfig
 from pcore.tasks import TASKS, Task
 from sweeps.engine.store import mechanisms
@@ -51,8 +51,11 @@ MEASURED = (
     *("eval.num_examples", "eval.checkpoints", "eval.num_checks", "eval.stop_error"),
 )
 KINDS = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
-# Trials that agree in these columns were evaluated on the same lengths.
+# Trials that agree in these columns were evaluated on test sets of the same lengths and sizes.
 LENGTHS = [
+    "task.name",
+    "eval.num_examples",
+    "eval.length_budget",
     "data.min_length",
     "data.max_length",
     "eval.train_lengths",
@@ -409,11 +412,15 @@ def _planned(run: pd.Series) -> pd.DataFrame:
 def known_task(config: Mapping[str, Any]) -> Task | None:
     """The task of a flat configuration; None for somebody's own, as a row runs no code that it
     names, and for one with options that are not known here."""
-    fields = {k.removeprefix("task."): v for k, v in config.items() if k.startswith("task.")}
-    try:
-        return TASKS[fields.pop("name")](**fields)
-    except (KeyError, TypeError, ValueError):
+    if (name := config["task.name"]) not in TASKS:
         return None
+    known, given = known_fields(TASKS[name]), dict[str, Any]()
+    for option, value in config.items():  # a row has those of all tasks, empty but for its own
+        if option.startswith("task.") and option != "task.name" and not pd.isna(value):
+            if option not in known:
+                return None
+            given[option.removeprefix("task.")] = coerce(value, known[option], option)
+    return TASKS[name](**given)
 
 
 def cell_axes(results: Results) -> dict[str, dict[str, Coordinate]]:

@@ -48,6 +48,10 @@ def _has_rings(config: TrialConfig) -> bool:
     return config.position.encoding not in ENCODINGS or config.position.encoding == "residues"
 
 
+def _starts_at_random(config: TrialConfig) -> bool:
+    return "random" in (config.position.start, config.position.test_policy)
+
+
 IN_ATTENTION = ("attention", "attention_scale", "attention_sink", "query_init")
 OF_STARTS = ("start", "max_start", "test_policy", "test_start")
 MEANING: tuple[Meaning, ...] = (
@@ -72,7 +76,7 @@ MEANING: tuple[Meaning, ...] = (
 MEANING_OF_IDS: tuple[Meaning, ...] = (
     ("position.ids", lambda c: c.position.ids != "randomized", OF_STARTS, ""),
     ("position.ids", lambda c: c.position.ids == "candidates", ("candidate",), "candidates"),
-    ("position.start", lambda c: c.position.start == "random", ("max_start",), "random"),
+    ("position.start", _starts_at_random, ("max_start",), "random"),
     ("position.test_policy", lambda c: c.position.test_policy == "fixed", ("test_start",), "fixed"),
 )
 

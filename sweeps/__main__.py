@@ -80,7 +80,9 @@ def _run(given: argparse.Namespace) -> int:
     if not (given.sweeps or tables):
         raise ValueError("name a sweep, or a table with --for; `python -m sweeps list` lists both")
     store = open_store(given.results)
-    return plan_or_run([*(find_to_run(name, store) for name in given.sweeps), *tables], given)
+    return plan_or_run(
+        [*(find_to_run(name, store) for name in dict.fromkeys(given.sweeps)), *tables], given
+    )
 
 
 def _listed(given: argparse.Namespace) -> list[Listed]:

@@ -80,7 +80,7 @@ def _compare(pairs: Iterable[Pair], has_p: bool = True) -> pd.DataFrame:
     if has_p and len(frame):
         is_open = frame["verdict"] == "counts differ"
         frame["verdict"] = frame["verdict"].where(~is_open, frame.apply(_decide, axis=1))
-    return frame
+    return frame.drop(columns="direction")
 
 
 def _describe_change(columns: dict[str, Any], a: pd.DataFrame, b: pd.DataFrame) -> str:
@@ -100,14 +100,15 @@ def _decide(row: pd.Series) -> str:
         return "too few runs"
     if not row["p_holm"] <= SURE:
         return "not separated"
-    return "B higher" if row["difference_median"] > 0 else "B lower"
+    return "B higher" if row["direction"] > 0 else "B lower"
 
 
 def compare_runs(a: pd.DataFrame, b: pd.DataFrame, lengths: Sequence[int]) -> dict[str, Any]:
     """Two cells over some lengths, from their evaluation rows.
 
     pairing: "paired", "other test sets", "no shared seeds" or "no runs". difference_median: the
-    median of paired differences, else the difference of medians.
+    median of paired differences, else the difference of medians. direction: of what p is about,
+    pairs won less pairs lost; many ties make it another than that of the median.
     """
     old, new = _exact_match(a, lengths), _exact_match(b, lengths)
     pairs = pd.concat([old, new], axis=1, join="inner", keys=["a", "b"])
@@ -121,7 +122,8 @@ def compare_runs(a: pd.DataFrame, b: pd.DataFrame, lengths: Sequence[int]) -> di
         pairing, columns = "paired", _compare_paired(pairs["b"] - pairs["a"])
     counts = {"n_a": len(old), "n_b": len(new), "n_pairs": 0}
     counts |= {"median_a": old.median(), "median_b": new.median(), "pairing": pairing}
-    nothing = dict.fromkeys(["difference_median", "low", "high"], np.nan) | {"interval": "none"}
+    numbers = ["difference_median", "direction", "low", "high"]
+    nothing = dict.fromkeys(numbers, np.nan) | {"interval": "none"}
     nothing |= dict.fromkeys(["wins", "ties", "losses"]) | dict.fromkeys(["p", "least_p"], np.nan)
     return counts | nothing | columns
 
@@ -133,6 +135,7 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
     return {
         "n_pairs": num_pairs,
         "difference_median": differences.median(),
+        "direction": wins - losses,
         "low": low,
         "high": high,
         "interval": intervals.interval_kind(num_pairs, seeds),
@@ -150,6 +153,7 @@ def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     low, high = intervals.difference_interval(*values, seeds)
     return {
         "difference_median": ours.median() - theirs.median(),
+        "direction": np.sign(np.subtract.outer(*values)).sum(),
         "low": low,
         "high": high,
         "interval": intervals.interval_kind(min(sizes), *seeds, most_runs=max(sizes)),

@@ -39,9 +39,13 @@ def find_sweep(name: str) -> Sweep:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(path.stem, module)  # a dataclass looks up its module there
-        with own_errors(f"sweep script {name}"):
-            spec.loader.exec_module(module)
+        is_new = sys.modules.setdefault(path.stem, module) is module  # dataclasses look there
+        try:
+            with own_errors(f"sweep script {name}"):
+                spec.loader.exec_module(module)
+        finally:
+            if is_new:
+                del sys.modules[path.stem]
     elif path.stem in known:
         module = importlib.import_module(f"sweeps.{path.stem}")
     else:

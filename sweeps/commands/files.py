@@ -83,6 +83,8 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     for views, said in names:
         is_meant = said[0] == name and scale in (None, said[1])
         trials = {row["trial_id"] for row in store.launches(*said, views)}
+        if not (trials or is_meant):
+            raise ValueError(f"view {said[0]}-{said[1]} is damaged: which trials are its own?")
         (forgotten if is_meant else kept).update(trials)
     if not forgotten:
         there = sorted({other for _, (other, _) in names})

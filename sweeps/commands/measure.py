@@ -36,7 +36,7 @@ def measure_trials(
     those that were analysed. trust_code: import own code that weights name. 1 if some weights were
     refused.
     """
-    store, device = open_store(results), choose_device(device).type
+    store, device = open_store(results), str(choose_device(device))
     trials, folder, counts = _trained(store, sweeps, scale), store.folder, Counter[str]()
     done = set() if force else _analysed(folder)
     for name in trials:

@@ -18,6 +18,7 @@ from sweeps.engine.options import open_store
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale, seeds_text
 from sweeps.engine.store.score import exact_match
+from sweeps.engine.store.sources import is_same_code
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial.attempt import Settings, run_attempt
 
@@ -33,7 +34,16 @@ MEANING: dict[Verdict, str] = {
 }
 KEYS = ("range", "length", "second_length")
 COUNTS = ("num_examples", "num_correct", "num_correct_tokens", "loss_sum", "test_set")
-OF_RUN = ("trial_id", "status", "cell_id", "seed", "data_seed", "wall_seconds", "device")
+OF_RUN = (
+    "trial_id",
+    "status",
+    "cell_id",
+    "seed",
+    "data_seed",
+    "wall_seconds",
+    "device",
+    "code_hash",
+)
 MACHINE = ("num_threads", "cpu_model", "cpu_capability")
 Lengths: TypeAlias = Mapping[tuple[Any, ...], Mapping[str, Any]]  # counts by KEYS
 Run: TypeAlias = dict[str, Any]  # columns of the trial's row, and `lengths` of the last checkpoint
@@ -108,6 +118,11 @@ def _replicate_one(
         print(f"  failed: {outcome.status}. {outcome.error}".rstrip())
         return "failed"
     again = load_runs(target, [outcome.trial_id])[outcome.trial_id]
+    if outcome.status == "done":
+        if not is_same_code(again["code_hash"]):
+            said = f"{target.root} holds a rerun of {outcome.trial_id} by other code"
+            raise ValueError(f"{said}: name another --into")
+        print("  this rerun was made before")
     print(f"  stored: {_machine(stored)}; again: {_machine(again)}")
     print(align(list(_table(stored["lengths"], again["lengths"], seeds))))
     verdict = judge(stored["lengths"], again["lengths"], seeds)

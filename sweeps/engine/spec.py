@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from pcore.config import TrialConfig, flatten, override, trial_id, trial_ids, without_seeds
+from pcore.config import (
+    TrialConfig,
+    flatten,
+    override,
+    own_code,
+    trial_id,
+    trial_ids,
+    without_seeds,
+)
 from pcore.registry import describe_error
 
 Scale = Literal["smoke", "laptop", "paper"]
@@ -62,8 +70,9 @@ class Cell:
         if isinstance(self.config, TrialConfig):  # else `check_cells` says so
             try:
                 flat = flatten(self.config)
-                if own := [v for v in flat.values() if str(v).startswith("__main__:")]:
-                    raise ValueError(f"{own[0]} is defined in a script: import it from a module")
+                for own in itertools.chain(*own_code(flat).values()):
+                    if own.startswith("__main__:"):
+                        raise ValueError(f"{own} is defined in a script: import it from a module")
                 config = override(self.config, flat)
             except ValueError as error:
                 raise ValueError(f"cell {self.label!r}: {error}") from error

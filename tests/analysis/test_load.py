@@ -40,7 +40,7 @@ def test_a_diverged_trial_has_the_sizes_that_its_test_sets_would_have(tmp_path: 
     store.write_view(view_rows({"sums": [fine], "boards": [bad]}))
     rows = load_sweep(tmp_path, "depth_ablation", "laptop").evaluation
     rows = rows[rows["cell"] == "boards"]
-    assert (rows["second_length"] == rows["length"]).all()
+    assert rows["second_length"].tolist() == rows["length"].tolist()
     assert rows.set_index("length")["num_examples"][3] == 30
 
 

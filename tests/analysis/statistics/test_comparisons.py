@@ -284,3 +284,10 @@ def test_a_clear_difference_of_enough_runs_is_called_higher_or_lower():
     rows = better.evaluation.assign(test_set="other")
     row = compare_results(a, replace(better, evaluation=rows)).iloc[0]
     assert (row["pairing"], row["verdict"]) == ("other test sets", "B higher")
+
+
+@pytest.mark.parametrize("test_set", ["ten", "other"])
+def test_wins_among_many_ties_are_wins(test_set):
+    seeds = [(i, i) for i in range(15)]
+    row = compare_one(make_pair([0.0] * 8 + [0.5] * 7, [0.0] * 15, seeds, test_set=test_set))
+    assert (row["difference_median"], row["verdict"]) == (0, "B higher")

@@ -38,7 +38,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_a_rerun_on_one_machine_is_identical_and_leaves_the_store_alone(stored, capsys):
+def test_a_rerun_on_one_machine_is_identical_and_leaves_the_store_alone(
+    stored, capsys, monkeypatch
+):
     before = contents(stored / "results")
     assert replicate(stored, "--trials", "3") == 0
     printed = capsys.readouterr().out
@@ -53,6 +55,9 @@ def test_a_rerun_on_one_machine_is_identical_and_leaves_the_store_alone(stored, 
     rows = Store(str(stored / "again")).load(record="trial").to_pylist()
     assert sorted(row["num_threads"] for row in rows) == [1, 1, 1, 2], "none twice"
     assert capsys.readouterr().out.count(", 2 threads\n") == 1
+    monkeypatch.setattr(command, "is_same_code", lambda code: False)
+    assert replicate(stored, "--trials", "1") == 2
+    assert "by other code: name another --into" in capsys.readouterr().err
 
 
 def test_a_stored_row_that_no_rerun_gives_is_found(stored, capsys, monkeypatch):
