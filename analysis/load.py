@@ -394,7 +394,10 @@ def _planned(run: pd.Series) -> pd.DataFrame:
     lengths = {"train": numbers("train") or every, "near": numbers("near"), "test": numbers("test")}
     policies = str(run["eval.checkpoints"]).split(",")
     places = [(name, n) for name, found in lengths.items() for n in found]
-    task, budget = known_task(run.to_dict()), run.get("eval.length_budget")
+    task, budget = (
+        known_task({str(name): value for name, value in run.items()}),
+        run.get("eval.length_budget"),
+    )
     tests = EvalConfig(
         num_examples=int(run["eval.num_examples"]),
         length_budget=0 if pd.isna(budget) else int(budget),
