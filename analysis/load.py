@@ -394,14 +394,10 @@ def _planned(run: pd.Series) -> pd.DataFrame:
     lengths = {"train": numbers("train") or every, "near": numbers("near"), "test": numbers("test")}
     policies = str(run["eval.checkpoints"]).split(",")
     places = [(name, n) for name, found in lengths.items() for n in found]
-    task, budget = (
-        known_task({str(name): value for name, value in run.items()}),
-        run.get("eval.length_budget"),
-    )
-    tests = EvalConfig(
-        num_examples=int(run["eval.num_examples"]),
-        length_budget=0 if pd.isna(budget) else int(budget),
-    )
+    task = known_task({str(name): value for name, value in run.items()})
+    size, budget = run["eval.num_examples"], run["eval.length_budget"]
+    budget = 0 if pd.isna(budget) else int(budget)
+    tests = EvalConfig(num_examples=int(size), length_budget=budget)
     rows = [
         (policy, *place, second)
         for policy, place in product(policies, places)
