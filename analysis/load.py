@@ -26,8 +26,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcore.config import SEEDS, TrialConfig, coerce, flatten, known_fields
-from pcore.settings import EvalConfig
+from pcore.config import SEEDS, TrialConfig, flatten, unflatten
 from pcore.tasks import TASKS, Task
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.folder import Folder, parse_json
@@ -385,41 +384,33 @@ def _zeros(run: pd.Series, ok: pd.DataFrame, finished: pd.DataFrame) -> pd.DataF
 
 def _planned(run: pd.Series) -> pd.DataFrame:
     """What a trial would have been tested on: a row per checkpoint policy and pair of lengths."""
+    from pcore.evaluation import evaluation_lengths  # imports torch, and few trials need this
 
-    def numbers(name: str) -> tuple[int, ...]:
-        text = run[f"eval.{name}_lengths"]
-        return coerce(text, tuple[int, ...], name) if isinstance(text, str) else ()
-
-    every = range(int(run["data.min_length"]), int(run["data.max_length"]) + 1)
-    lengths = {"train": numbers("train") or every, "near": numbers("near"), "test": numbers("test")}
-    policies = str(run["eval.checkpoints"]).split(",")
-    places = [(name, n) for name, found in lengths.items() for n in found]
-    task = known_task({str(name): value for name, value in run.items()})
-    size, budget = run["eval.num_examples"], run["eval.length_budget"]
-    budget = 0 if pd.isna(budget) else int(budget)
-    tests = EvalConfig(num_examples=int(size), length_budget=budget)
+    options = {str(name): value for name, value in run.items() if not pd.isna(value)}
+    known = [name for name in flatten(TrialConfig()) if name.startswith(("data.", "eval."))]
+    config = unflatten({name: options[name] for name in known if name in options})
+    task = known_task(options)
+    places = [(name, n) for name, found in evaluation_lengths(config).items() for n in found]
     rows = [
         (policy, *place, second)
-        for policy, place in product(policies, places)
-        for second in numbers("second") or [task and task.default_second(place[1])]
+        for policy, place in product(config.eval.checkpoints, places)
+        for second in config.eval.second_lengths or [task and task.default_second(place[1])]
     ]
     planned = pd.DataFrame(rows, columns=KEYS)
     counts = {"num_tokens": 0, "checkpoint_step": 0}
-    return planned.assign(num_examples=planned["length"].map(tests.examples_at), **counts)
+    return planned.assign(num_examples=planned["length"].map(config.eval.examples_at), **counts)
 
 
 def known_task(config: Mapping[str, Any]) -> Task | None:
     """The task of a flat configuration; None for somebody's own, as a row runs no code that it
     names, and for one with options that are not known here."""
-    if (name := config["task.name"]) not in TASKS:
+    options = {name: value for name, value in config.items() if name.startswith("task.")}
+    if options["task.name"] not in TASKS:
         return None
-    known, given = known_fields(TASKS[name]), dict[str, Any]()
-    for option, value in config.items():  # a row has those of all tasks, empty but for its own
-        if option.startswith("task.") and option != "task.name" and not pd.isna(value):
-            if option not in known:
-                return None
-            given[option.removeprefix("task.")] = coerce(value, known[option], option)
-    return TASKS[name](**given)
+    try:
+        return unflatten(options).task
+    except ValueError:
+        return None
 
 
 def cell_axes(results: Results) -> dict[str, dict[str, Coordinate]]:

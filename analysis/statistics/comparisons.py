@@ -153,7 +153,7 @@ def _compare_unpaired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     low, high = intervals.difference_interval(*values, seeds)
     return {
         "difference_median": ours.median() - theirs.median(),
-        "direction": np.sign(np.subtract.outer(*values)).sum(),
+        "direction": intervals.net_wins(*values),
         "low": low,
         "high": high,
         "interval": intervals.interval_kind(min(sizes), *seeds, most_runs=max(sizes)),

@@ -168,8 +168,7 @@ def rank_test(values: Values, others: Values, seeds: tuple[Seeds, Seeds] | None 
     if min(len(values), len(others)) == 0:
         return np.nan
     designs = (None, None) if seeds is None else (shared_seeds(seeds[0]), shared_seeds(seeds[1]))
-    wins = np.sign(values[:, None] - others[None, :])
-    observed, ways = abs(wins.sum()), comb(len(values) + len(others), len(values))
+    observed, ways = abs(net_wins(values, others)), comb(len(values) + len(others), len(values))
     if designs != (None, None) or ways > MOST_EXACT:
         null = _null_sums((len(values), designs[0]), (len(others), designs[1]))
         return float((null >= observed - 0.5).mean())
@@ -180,6 +179,11 @@ def rank_test(values: Values, others: Values, seeds: tuple[Seeds, Seeds] | None 
         (sums >= below[: len(values)].sum()).sum(), (sums <= below[: len(values)].sum()).sum()
     )
     return min(1.0, float(2 * tail / ways))
+
+
+def net_wins(values: Values, others: Values) -> float:
+    """Pairs of runs of two groups that the first wins less those that it loses."""
+    return float(np.sign(np.subtract.outer(np.asarray(values), np.asarray(others))).sum())
 
 
 def rank_floor(sizes: tuple[int, int], seeds: tuple[Seeds, Seeds] | None = None) -> float:

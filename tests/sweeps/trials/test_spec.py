@@ -84,7 +84,7 @@ def test_what_is_no_sweep_is_refused_in_a_sentence(tmp_path, capsys, changes, se
     assert not list(tmp_path.iterdir())
 
 
-def test_a_class_of_the_script_itself_is_refused(monkeypatch):
+def test_a_class_of_the_script_itself_is_refused():
     own = type("Mine", (type(BASE.task),), {"__module__": "__main__"})
     with pytest.raises(ValueError, match="__main__:Mine is defined in a script: import it"):
         Cell(label="a", config=replace(BASE, task=own()))
@@ -105,7 +105,7 @@ def test_two_sweeps_of_one_name_are_refused(tmp_path):
         run_sweeps(two, options)
 
 
-def test_steps_are_compiled_on_a_gpu_with_a_compiler(monkeypatch, tmp_path):
+def test_steps_are_compiled_on_a_gpu_with_a_compiler(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     for found in (False, True):
         monkeypatch.setattr("shutil.which", lambda name, found=found: name if found else None)
