@@ -61,13 +61,14 @@ RECIPE: dict[Scale, dict[str, Any]] = {
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Our layout, with several problems per row."""
+    """Our layout and the published one, both with several problems per row."""
     setting = SETTING[scale] | RECIPE[scale]
     base = override(addition(scale), TASK | TWO_LENGTHS[scale] | setting)
     points = {
         "addends at fixed steps, packed": with_log_base(
             base, OURS | {"task.row_step": ROW_STEP[scale]}
         ),
+        "published layout, packed": with_log_base(base, {}),
     }
     return grid(base, arm=arms(points))
 
