@@ -15,7 +15,7 @@ from sweeps.__main__ import main as command
 from sweeps.engine.launch.cli import main
 from sweeps.engine.launch.mirror import process
 from sweeps.engine.launch.mirror.process import Mirror
-from sweeps.engine.launch.mirror.target import PATIENCE, find_target
+from sweeps.engine.launch.mirror.target import PATIENCE, find_target, sqlite_uri
 from sweeps.engine.launch.mirror.tracking import connect
 from sweeps.engine.store.store import Store
 from sweeps.engine.trial import running
@@ -176,6 +176,12 @@ def test_moved_and_copied_results_are_mirrored_anew_and_the_old_place_is_left_al
     assert {path: path.stat().st_mtime_ns for path in store.folder.local.rglob("*")} == old
     _, parent = runs_of(copied)
     assert parent.info.artifact_uri.startswith((tmp_path / "copied").as_uri())
+    shared = tmp_path / "shared.db"
+    shutil.copyfile(copied.folder.local / "mlflow.db", shared)  # of a server that has it already
+    stores = (copied, store, copied)
+    one, other, same = [mirror(s, sqlite_uri(shared)).experiments["tiny-smoke"] for s in stores]
+    assert len(one._runs()) == len(other._runs()) == 5
+    assert one.parent == same.parent != other.parent
     moved = Store(Path(shutil.move(copied.root, tmp_path / "moved")))
     mirror(moved)
     assert not (tmp_path / "copied").exists()

@@ -80,6 +80,11 @@ class Target:
             path = path.replace(text, char)
         return Path(path)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the database of this store alone, which moves with it."""
+        return self.database is not None and self.database.parent == Path(self.home)
+
 
 def find_target(store: Store, tracking_uri: str | None) -> Target:
     """The mirror of a store: at the option, $MLFLOW_TRACKING_URI, or in an SQLite file in the

@@ -1,8 +1,8 @@
 """What MLflow shows of a sweep. The only file that imports mlflow.
 
-One experiment per sweep (or search) and scale; in it one run for the sweep and, nested, one for
-each trial, from the moment it starts: parameters, curves of training, exact match against length
-(length is the metric's step). A run lasts as long as its trial; a newer attempt takes its place.
+One experiment per sweep (or search), scale and store; in it one run for the sweep and, nested, one
+for each trial, from the moment it starts: parameters, curves of training, exact match against
+length (the metric's step). A run lasts as long as its trial; a newer attempt takes its place.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ def connect(target: Target) -> Any:
     if file is None:
         return _client(target.uri)
     if file.exists() and (problem := _find_problem(file)):
-        if file.parent != Path(target.home):
+        if not target.is_own:
             raise ValueError(f"{file}: {problem}")
         file.replace(file.with_name(f"{file.name}.broken-{uuid.uuid4().hex[:8]}"))
     if not file.exists():
@@ -270,11 +270,16 @@ class Experiment:
         return text if len(text) <= MOST else text[: text.rindex("\n", 0, MOST)] + "\n\n..."
 
     def _find_experiment(self, target: Target) -> str:
-        """The experiment; one whose artifacts are elsewhere, because the results were moved or
-        copied, is set aside: nothing is written outside the results folder.
+        """The experiment of this store. Its name says the store where that of the sweep belongs to
+        another one on the same server. One whose artifacts are elsewhere, because the results were
+        moved or copied, is set aside: nothing is written outside the results folder.
         """
         title, place = self.shown.title, artifact_location(target, self.shown.view)
         found = self.client.get_experiment_by_name(title)
+        owner = found.tags.get("pcore.results", target.results) if found else target.results
+        if owner != target.results and not target.is_own:
+            title = f"{title} in {target.results}"
+            found = self.client.get_experiment_by_name(title)
         if found and (
             found.lifecycle_stage == "deleted" or place not in (None, found.artifact_location)
         ):
@@ -284,7 +289,9 @@ class Experiment:
             self.client.rename_experiment(found.experiment_id, aside)
             self.client.delete_experiment(found.experiment_id)
             found = None
-        return found.experiment_id if found else self.client.create_experiment(title, place)
+        name = found.experiment_id if found else self.client.create_experiment(title, place)
+        self.client.set_experiment_tag(name, "pcore.results", target.results)
+        return name
 
     def _runs(self, status: str = "") -> list[Any]:
         """Its runs, or those with this status."""
