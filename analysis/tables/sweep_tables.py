@@ -3,8 +3,8 @@
 One row per cell, in order; `_columns` lists all that is measured and printed, and a new column is
 an entry there. The text is for people (percent, one decimal); `Table.numbers` has the same
 statistics with full precision as fractions in [0, 1]. The lengths shown are the same for all cells,
-so that rows can be compared: the tested lengths closest to 1.5x and 2x the largest trained length
-(the shorter one if two are as close), and the largest one tested.
+so that rows can be compared: of the lengths that most cells were tested at, those closest to 1.5x
+and 2x the largest trained length (the shorter one if two are as close), and the largest one tested.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,12 +76,14 @@ def choose_lengths(results: Results, wanted: Sequence[int] = ()) -> ShownLengths
     if unknown := sorted(set(wanted) - set(every)):
         there = ", ".join(map(str, every))
         raise ValueError(f"length {unknown[0]} was not tested in {results.sweep}; tested: {there}")
-    tested = {int(length) for length in rows.loc[rows["range"] == "test", "length"]}
-    beyond = sorted(length for length in tested if length > largest)
-    usual = {_closest(beyond, factor * largest) for factor in (1.5, 2)} if beyond else set()
+    tests = rows[(rows["range"] == "test") & (rows["length"] > largest)]
+    tested = tests.groupby("length")["cell"].nunique()
+    beyond = [int(length) for length in tested.index]
+    common = [int(length) for length in tested.index[tested == tested.max()]]
+    usual = {_closest(common, factor * largest) for factor in (1.5, 2)} if beyond else set()
     return ShownLengths(
         lengths=tuple(sorted(set(wanted) or usual | set(beyond[-1:]))),
-        solve=max(wanted) if wanted else _closest(beyond, 2 * largest) if beyond else None,
+        solve=max(wanted) if wanted else _closest(common, 2 * largest) if beyond else None,
         largest_trained=largest,
         is_common=len(set(trained.values())) == 1,
     )
