@@ -28,6 +28,8 @@ def show_table(options: argparse.Namespace) -> int:
     name = f"{results.sweep}-{results.scale}"
     if options.over and not options.metric:
         raise ValueError("--over needs a --metric, e.g. exact_match")
+    if options.over and options.lengths:
+        raise ValueError("--over means all lengths of a range: leave out --lengths")
     if options.metric or options.only or options.lengths:
         _write_table(*_select(results, options), name, options)
     else:

@@ -114,11 +114,13 @@ class Results:
         script = f"python sweeps/{self.sweep}.py"
         return f"{script if pd.isna(command) else command} --scale {self.scale}"
 
-    def at(self, checkpoint: str) -> "Results":
-        """The same sweep at another checkpoint policy.
+    def at(self, checkpoint: str | None) -> "Results":
+        """The same sweep at another checkpoint policy; None: every one at once.
 
         Raises ValueError that names those that exist, unless nothing was evaluated at all.
         """
+        if checkpoint is None:
+            return replace(self, checkpoint="every", evaluation=self.all_evaluation)
         policies = self.all_evaluation["checkpoint"]
         if len(policies) and checkpoint not in set(policies):
             raise ValueError(
@@ -131,10 +133,10 @@ class Results:
 
 
 def load_sweep(
-    results: str | Path | Store, sweep: str, scale: str, checkpoint: str = "last"
+    results: str | Path | Store, sweep: str, scale: str, checkpoint: str | None = "last"
 ) -> Results:
-    """The frames of a sweep in the results folder, at one checkpoint policy. A store that has been
-    read from knows which of its files are sound.
+    """The frames of a sweep in the results folder, at one checkpoint policy (None: at every one).
+    A store that has been read from knows which of its files are sound.
 
     Raises ValueError that names the nearest sweep, the scales that this one has, or the checkpoint
     policies that were evaluated.
@@ -158,7 +160,7 @@ def load_sweep(
         claim=str(view["claim"].iloc[0]),
         view=view,
         trials=trials,
-        checkpoint=checkpoint,
+        checkpoint=checkpoint or "",
         evaluation=joined,
         all_evaluation=joined,
         reports=reports,

@@ -42,8 +42,8 @@ def read_rows(
     """
     return pd.concat(
         [
-            _tidy(results, results.evaluation if checkpoint else results.all_evaluation)
-            for results in _load(results, sweeps, scale, checkpoint or "last")
+            _tidy(results, results.evaluation)
+            for results in _load(results, sweeps, scale, checkpoint)
         ],
         ignore_index=True,
     )
@@ -68,7 +68,7 @@ def _load(
     results: str | Path,
     sweeps: str | Sequence[str] | None,
     scale: str | None,
-    checkpoint: str = "last",
+    checkpoint: str | None = None,
 ) -> list[Results]:
     store = Store(find_existing(str(results)))
     views = list(store.views())
@@ -94,7 +94,8 @@ def _tidy(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
         [json.loads(text) if isinstance(text, str) else {} for text in trials["config_json"]]
     )
     own = [name for name in flat.columns if name not in trials.columns]  # options of own tasks
-    trials = pd.concat([trials, flat[own]], axis=1)
+    options = flat[own].groupby(trials["cell"]).transform("first")  # one run of a cell has them
+    trials = pd.concat([trials, options], axis=1)
     configuration = [name for name in trials.columns if "." in name]
     trials = trials[["cell", "trial_id", *TRIAL, *configuration]]
     places = cell_axes(results)

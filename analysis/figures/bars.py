@@ -81,6 +81,7 @@ def plot_patterns(results: Results) -> Figure:
     import seaborn  # slow to import
 
     masses = pattern_masses(results)
+    trained = "–".join(dict.fromkeys(f"{masses['length'].agg(end)}" for end in ("min", "max")))
     cells = [cell for cell in results.cells if (masses["cell"] == cell).any()]
     shares = masses.melt(["cell", "trial_id"], list(PATTERNS), "pattern", "share")
     colors = dict(zip(WORDS.values(), style.COLORS[:2], strict=True))
@@ -108,7 +109,7 @@ def plot_patterns(results: Results) -> Figure:
         axes.set_xlabel("attention on the theorem's keys (%)")
         notes = (
             "bar: median over runs of the head that shows the pattern best; line: worst to best "
-            f"run; % of the most possible, without BOS, at length {int(masses['length'].min())}",
+            f"run; % of the most possible, without BOS, at length {trained}",
             describe_counts(masses.groupby("cell")["trial_id"].nunique()),
         )
         add_small_print(figure, results, notes, has_policy=False)

@@ -49,12 +49,6 @@ def size_names(results: Results) -> tuple[str, str]:
     )
 
 
-def has_second_lengths(results: Results) -> bool:
-    """Whether examples were tested at several second lengths."""
-    seconds = results.evaluation.groupby("length")["second_length"].nunique()
-    return bool((seconds > 1).any())
-
-
 def describe_counts(counts: Iterable[int]) -> str:
     """How many runs each cell has: "n = 3 runs per cell", "n = 2–3 runs per cell"."""
     numbers = sorted({int(n) for n in counts if n > 0})

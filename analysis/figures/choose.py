@@ -8,9 +8,10 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from analysis.figures import bars, curves, maps, style
-from analysis.figures.captions import has_second_lengths, size_names
+from analysis.figures.captions import size_names
 from analysis.figures.looks import find_facets
 from analysis.load import Results
+from analysis.statistics.runs import has_second_lengths
 from analysis.tables.sweep_tables import choose_lengths
 
 MOST_CURVES = 8  # of cells in one panel; more are a map of cells by lengths, without losses
@@ -48,7 +49,7 @@ def _choose(results: Results) -> Iterator[tuple[str, str, Callable[[Results], Fi
         if facets and choose_lengths(results).solve is not None:
             over = f"Exact match beyond the trained lengths over {', '.join(facets.names)}."
             yield "grid", over, partial(maps.plot_grid, facets=facets)
-        if has_second_lengths(results):
+        if has_second_lengths(results.evaluation):
             sizes = " and ".join(size_names(results))
             yield "map", f"Exact match over {sizes}, a panel per cell.", maps.plot_second_lengths
     if bars.has_failures(results):

@@ -29,7 +29,6 @@ from analysis.figures.captions import (
     describe_factor,
     explain_band,
     factor_text,
-    has_second_lengths,
     length_label,
     size_names,
 )
@@ -71,7 +70,7 @@ def plot_lengths(results: Results) -> Figure:
             axes.text(0.97, 0.8, text, color=style.GREY, transform=axes.transAxes, **look)
 
     notes = [describe_counts(curves["n"]), "dashed: 95\u00a0%"]
-    if has_second_lengths(results):
+    if statistics.has_second_lengths(results.evaluation):
         notes.append(f"each {size_names(results)[0]}: at its worst {size_names(results)[1]}")
     if len(panels) == 1 and len(set(trained_ranges(results).values())) != 1:
         notes.append("dotted: longest trained length of each cell")

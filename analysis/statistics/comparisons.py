@@ -88,8 +88,8 @@ def _describe_change(columns: dict[str, Any], a: pd.DataFrame, b: pd.DataFrame) 
         return "only in B" if len(b) else "only in A" if len(a) else "no runs"
     if columns["pairing"] != "paired" or columns["wins"] or columns["losses"]:
         return "counts differ"
-    curves = run_curves(a).merge(run_curves(b), on=[*SEEDS, "length"])
-    if (curves["exact_match_x"] != curves["exact_match_y"]).any():
+    both = a.merge(b, on=[*SEEDS, "length", "second_length"])
+    if (both["exact_match_x"] != both["exact_match_y"]).any():
         return "counts differ"
     is_whole = columns["n_a"] == columns["n_b"] == columns["n_pairs"]
     return "equal" if is_whole else "other runs"

@@ -30,6 +30,12 @@ SEEDS = list(config.SEEDS)
 SOLVED = 0.95  # exact match above which a length counts as solved
 
 
+def has_second_lengths(evaluation: pd.DataFrame) -> bool:
+    """Whether a cell was tested at several second lengths with one length."""
+    seconds = evaluation.groupby(["cell", "length"])["second_length"].nunique()
+    return bool((seconds > 1).any())
+
+
 @lru_cache
 def wilson_interval(num_successes: int, num_trials: int) -> tuple[float, float]:
     """The Wilson score interval of a proportion; (0, 1) without trials."""

@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.load import RUN, Results, suggest, trained_ranges
 from analysis.statistics.cells import Cells, cells_of
 from analysis.tables import table
+from analysis.tables.notes import by_cell
 from analysis.tables.sweep_tables import MEDIAN, choose_lengths
 from analysis.tables.table import Column, Table, percent, plain, show_interval
 from sweeps.engine.store.score import near_score
@@ -45,7 +46,9 @@ def metric_table(
         raise ValueError(f"{results.sweep} [{results.scale}] has no metric {metric!r}; {hint}")
     (value, meaning), is_whole = COUNTED[metric], metric == "exact_match" and not over
     rows = cells_of(results).runs if is_whole else results.evaluation
-    rows = rows.assign(exact_match=value(rows)).dropna(subset="exact_match")
+    rows = rows.assign(exact_match=value(rows))
+    without = by_cell(rows[rows["exact_match"].isna()].drop_duplicates(["cell", "trial_id"]))
+    rows = rows.dropna(subset="exact_match")
     if over and (rows := rows[rows["range"] == over].assign(length=over)).empty:
         raise ValueError(f"{results.sweep} [{results.scale}] has no lengths in the {over} range")
     means = rows.groupby([*RUN, "length"], as_index=False)[["exact_match", "num_examples"]].mean()
@@ -66,6 +69,7 @@ def metric_table(
         (
             f"Scale: {results.scale}. Checkpoint: {results.checkpoint}.",
             f"{metric}: {meaning}. Median over runs [interval]{of_range}.",
+            *([f"Not counted, without {metric} (diverged): {without}."] if without else []),
         ),
     )
 

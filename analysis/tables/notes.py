@@ -124,8 +124,8 @@ def _describe_ranges(results: Results) -> Iterator[str]:
             text += f"; {name} {_span(lengths[0], lengths[-1])}"
             text += " (for tuning; not a result)" if name == "near" else ""
     yield text + "."
-    seconds = evaluation["second_length"].dropna()
-    if seconds.nunique() > 1:
+    if statistics.has_second_lengths(evaluation):
+        seconds = evaluation["second_length"]
         span = _span(seconds.min(), seconds.max())
         yield f"Second lengths {span}: a length counts with its worst one."
 
@@ -182,15 +182,16 @@ def _describe_losses(trials: pd.DataFrame) -> Iterator[str]:
     """Planned trials that are not ok, by status and cell, with the first error text."""
     diverged = trials[trials["status"] == "diverged"]
     if len(diverged):
-        yield f"Diverged, counted as EM 0 at every length: {_by_cell(diverged)}."
+        yield f"Diverged, counted as EM 0 at every length: {by_cell(diverged)}."
     for status, rows in trials[~trials["status"].isin(COUNTED)].groupby("status"):
         errors = rows["error"].dropna()
         lines = str(errors.iloc[0]).strip().splitlines() if len(errors) else []
         first = f" First: {lines[-1][:LONGEST_ERROR]}" if lines else ""
-        yield f"Not counted, {status}: {_by_cell(rows)}.{first}"
+        yield f"Not counted, {status}: {by_cell(rows)}.{first}"
 
 
-def _by_cell(rows: pd.DataFrame) -> str:
+def by_cell(rows: pd.DataFrame) -> str:
+    """How many rows each cell has: "2 of rings, 1 of NoPE"."""
     counts = rows.groupby("cell", sort=False).size()
     return ", ".join(f"{count} of {cell}" for cell, count in counts.items())
 

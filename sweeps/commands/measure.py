@@ -69,8 +69,10 @@ def _trained(store: Store, sweeps: Sequence[str], scale: Scale | None) -> list[s
 
 
 def _analysed(folder: Folder) -> set[str]:
-    files = mechanisms.names(folder)
-    return {name for name, file in files.items() if mechanisms.read(folder, file) is not None}
+    """The trials with a file that is sound and not of an analysis that failed."""
+    found = {name: mechanisms.read(folder, file) for name, file in mechanisms.names(folder).items()}
+    kinds = {name: rows.column("kind") for name, rows in found.items() if rows is not None}
+    return {name for name, kind in kinds.items() if "error" not in kind.to_pylist()}
 
 
 def _open(folder: Folder, name: str, trust_code: bool) -> tuple[Transformer, TrialConfig] | str:

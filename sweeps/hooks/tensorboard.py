@@ -36,7 +36,7 @@ class TensorBoard(Hook):
                 writer.add_scalar(name, getattr(report, name), report.step)
         for one in report.measured:
             share = one.num_correct / one.num_examples
-            writer.add_scalar(f"exact_match_by_length/{one.checkpoint}", share, one.length)
+            writer.add_scalar(f"exact_match_by_length/{one.curve}", share, one.length)
 
     def on_finish(self, trial: Trial, outcome: Outcome) -> None:
         if writer := self.writers.pop(trial.id, None):

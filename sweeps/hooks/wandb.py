@@ -52,7 +52,7 @@ class WandB(Hook):
             run.log({name: getattr(report, name) for name in names})
         for one in report.measured:
             share = one.num_correct / one.num_examples
-            run.log({f"exact_match/{one.checkpoint}": share, "length": one.length})
+            run.log({f"exact_match/{one.curve}": share, "length": one.length})
 
     def on_finish(self, trial: Trial, outcome: Outcome) -> None:
         if run := self.runs.pop(trial.id, None):

@@ -81,8 +81,9 @@ class Flavoured(Copy):
 
 def test_rows_in_hand_have_axes_configuration_and_counts(tmp_path: Path):
     own = dataclasses.replace(make_config({}, 0), task=Flavoured(flavour="sour"))
-    store, cells = Store(tmp_path), {1: [own], 2: [make_config({}, 1)]}
-    for number, (config,) in cells.items():
+    again = dataclasses.replace(own, seed=1)
+    store, cells = Store(tmp_path), {1: [own, again], 2: [make_config({}, 1)]}
+    for number, config in ((number, run) for number, runs in cells.items() for run in runs):
         write_trial(store, config, "ok", make_evaluation(9.0 + number, 1.5, 0))
     view = view_rows({f"a{number}": runs for number, runs in cells.items()}, sweep="grid")
     for row in view:

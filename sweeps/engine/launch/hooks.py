@@ -39,6 +39,11 @@ class Measured:
     num_correct: int
     num_examples: int
 
+    @property
+    def curve(self) -> str:
+        """The name of the curve over lengths that it is of: "last", with a second one "last_3"."""
+        return self.checkpoint + (f"_{self.second_length}" if self.second_length else "")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialReport:

@@ -1,10 +1,12 @@
 """The analysis of one trained model, kept beside its rows."""
 
+import sys
 import traceback
 
 from pcore.config import TrialConfig
 from pcore.diagnosis.mechanism import mechanism_rows
 from pcore.model import Transformer
+from pcore.registry import describe_error
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.folder import Folder
 
@@ -17,6 +19,7 @@ def write_diagnosis(
     """
     try:
         rows = list(mechanism_rows(model, config, num_examples))
-    except Exception:
+    except Exception as error:
+        print(f"the analysis of trial {name} failed: {describe_error(error)}", file=sys.stderr)
         rows = [{"kind": "error", "sentence": traceback.format_exc(limit=-4)}]
     mechanisms.write(folder, name, rows)

@@ -216,6 +216,8 @@ def test_examples_of_several_second_lengths_pair_one_to_one():
     assert row["difference_median"] == pytest.approx(0.9 - 0.5)
     lacking = pd.concat([parts[0], parts[1][parts[1]["cell"] == "base"]])
     assert compare_one(lacking)["pairing"] == "other test sets"
+    parts[0]["exact_match"], parts[1]["exact_match"] = [0.5, 0.5], [0.6, 0.9]
+    assert compare_one(pd.concat(parts))["verdict"] == "too few runs"  # not "equal"
 
 
 def test_one_pair_has_no_interval_and_no_runs_have_no_test():

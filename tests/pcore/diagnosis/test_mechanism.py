@@ -99,7 +99,7 @@ def test_diagnose_says_whose_weights_are_gone(tmp_path, capfd):
     assert "0 measured now, 0 before, 1 without weights" in capfd.readouterr().out
 
 
-def test_an_analysis_that_fails_does_not_cost_the_trial(tmp_path, monkeypatch):
+def test_an_analysis_that_fails_does_not_cost_the_trial(tmp_path, monkeypatch, capfd):
     def broken(*arguments):
         raise RuntimeError("no such head")
 
@@ -109,3 +109,9 @@ def test_an_analysis_that_fails_does_not_cost_the_trial(tmp_path, monkeypatch):
     (row,) = mechanisms.load(Folder(tmp_path), [trial_id(CONFIG)]).to_pylist()
     assert row["kind"] == "error"
     assert "no such head" in row["sentence"]
+    monkeypatch.undo()
+    Store(tmp_path).write_view(view_rows({"a": [CONFIG]}, "tiny", "smoke"))
+    assert main(["measure", "--results", str(tmp_path), "--examples", "10"]) == 0
+    said = capfd.readouterr()
+    assert "failed: RuntimeError: no such head" in said.err
+    assert "1 measured now, 0 before" in said.out

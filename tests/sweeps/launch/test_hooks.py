@@ -114,13 +114,20 @@ def test_a_hook_hears_of_a_trial_while_it_runs_and_of_each_attempt(tmp_path, mon
         time.sleep(0.01)
     with running(store.folder, trial.id, "", lambda: told):
         report(30, 1.0)
-    store.write(trial.config, "ok", {}, curve, [ROW | {"range": "train", "length": 1}, ROW])
+    store.write(
+        trial.config,
+        "ok",
+        {},
+        curve,
+        [ROW | {"range": "train", "length": 1}, ROW | {"second_length": 3}],
+    )
     hooks.close(0)
     kinds = [kind for kind, _ in diary.heard]
     assert kinds.count("start") == 2 or kinds[-4:-1] == ["start", "report", "finish"]
     assert diary.losses() == [(10, 2.0), (20, 1.5), (30, 1.0)]
     measured = [one for report in diary.reports() for one in report.measured]
-    assert [(one.length, one.num_correct) for one in measured] == [(1, 7), (5, 7)]
+    shown = [(one.curve, one.length, one.num_correct) for one in measured]
+    assert shown == [("last", 1, 7), ("last_3", 5, 7)]
     assert diary.heard[-2:] == [("finish", (trial.id, "ok")), ("end", 0)]
     assert diary.summaries[-1] == "exact match over all lengths: train 70.0 %"
 
