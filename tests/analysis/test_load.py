@@ -91,10 +91,8 @@ def test_rows_in_hand_have_axes_configuration_and_counts(tmp_path: Path):
     store.write_view(view)
     rows = read_rows(tmp_path)
     assert list(rows.columns[:4]) == ["sweep", "scale", "cell", "axis.layers"]
-    assert rows.groupby("cell")["axis.layers"].unique().map(list).to_dict() == {
-        "a1": [1],
-        "a2": [2],
-    }
+    layers = rows.groupby("cell")["axis.layers"].unique()
+    assert layers.map(list).to_dict() == {"a1": [1], "a2": [2]}
     assert rows["model.num_layers"].nunique() == 1
     options = rows.groupby("cell")["task.flavour"].unique()
     assert options["a1"].tolist() == ["sour"]

@@ -114,13 +114,8 @@ def test_a_hook_hears_of_a_trial_while_it_runs_and_of_each_attempt(tmp_path, mon
         time.sleep(0.01)
     with running(store.folder, trial.id, "", lambda: told):
         report(30, 1.0)
-    store.write(
-        trial.config,
-        "ok",
-        {},
-        curve,
-        [ROW | {"range": "train", "length": 1}, ROW | {"second_length": 3}],
-    )
+    rows = [ROW | {"range": "train", "length": 1}, ROW | {"second_length": 3}]
+    store.write(trial.config, "ok", {}, curve, rows)
     hooks.close(0)
     kinds = [kind for kind, _ in diary.heard]
     assert kinds.count("start") == 2 or kinds[-4:-1] == ["start", "report", "finish"]
