@@ -176,8 +176,7 @@ def test_moved_and_copied_results_are_mirrored_anew_and_the_old_place_is_left_al
     assert {path: path.stat().st_mtime_ns for path in store.folder.local.rglob("*")} == old
     _, parent = runs_of(copied)
     assert parent.info.artifact_uri.startswith((tmp_path / "copied").as_uri())
-    shared = tmp_path / "shared.db"
-    shutil.copyfile(copied.folder.local / "mlflow.db", shared)  # of a server that has it already
+    shared = shutil.copyfile(copied.folder.local / "mlflow.db", tmp_path / "shared.db")
     stores = (copied, store, copied)
     one, other, same = [mirror(s, sqlite_uri(shared)).experiments["tiny-smoke"] for s in stores]
     assert len(one._runs()) == len(other._runs()) == 5
