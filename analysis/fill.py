@@ -121,5 +121,4 @@ def _figure(results: Results, name: str, target: str, file: Path, draw: bool) ->
         raise ValueError(f"the figure {target} would be outside of {file.parent}")
     if draw:
         style.save(figures[name].draw(), stem, kinds=("png",))
-    title = results.title if results.title.endswith(("?", "!", ".")) else f"{results.title}."
-    return f"![{results.title}]({target}.png)\n\n*{title} {figures[name].caption}*\n"
+    return f"![{results.title}]({target}.png)\n\n*{figures[name].caption}*\n"
