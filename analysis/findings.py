@@ -105,6 +105,7 @@ class Measured:
     is_open: bool = False  # an L95 that longer tests could raise
     next_length: int = 0  # of an L95: the first tested length that failed
     tested: float = 0.0  # of a constructed model: up to which part of its bound
+    least_p: float = nan  # smallest p about a median that runs with these seeds can reach
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +167,7 @@ class Within:
     def _judge(self, found: Measured) -> Decision:
         one_is_enough = self.metric.startswith(("right", "ceiling"))
         if not (one_is_enough or found.undecided) and found.num_runs < LEAST_RUNS:
-            return too_few(found.num_runs)
+            return too_few(found.num_runs, found.least_p)
         outcome: Outcome | None = "holds" if self.low <= found.value <= self.high else "fails"
         missing = found.undecided
         if found.is_open and (found.value < self.low or found.value <= self.high < inf):
@@ -179,7 +180,7 @@ class Within:
             outcome=None if missing else outcome,
             ours=missing or found.shown,
             n=found.num_runs,
-            least_p=nan if one_is_enough else median_floor(found.num_runs),
+            least_p=nan if one_is_enough else found.least_p,
         )
 
     def _decide_spread(self, numbers: "Numbers", cells: Sequence[str]) -> Decision:
@@ -189,8 +190,9 @@ class Within:
         medians, n = [measured.value for measured in found], min(m.num_runs for m in found)
         shown = f"{percent(min(medians))} to {percent(max(medians))} % at {place}"
         why = next((measured.undecided for measured in found if measured.undecided), "")
-        spread = Measured(value=max(medians) - min(medians), shown=shown, num_runs=n, undecided=why)
-        return self._judge(spread)
+        spread = max(found, key=lambda measured: measured.least_p)  # the least sure of them
+        width = max(medians) - min(medians)
+        return self._judge(replace(spread, value=width, shown=shown, num_runs=n, undecided=why))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,7 +250,7 @@ class Ordered:
             if fewest < LEAST_EXAMPLES:
                 return Decision(ours=f"only {fewest} examples at {at}", n=n)
             if n < LEAST_RUNS:
-                return too_few(n, f" at {at}", floor)
+                return too_few(n, floor, f" at {at}")
             p = numbers.rank_test(better, worse, place) if self.test == "ranks" else None
             decision = replace(self._judge(high, low, p, at), n=n, least_p=floor)
             if not _are_saturated([*high, *low]):
@@ -393,7 +395,7 @@ class Numbers:
         for cell in self.match(*rule.fits):
             found = self.measure(cell, "train")
             if found.num_runs < LEAST_RUNS:
-                return too_few(found.num_runs)
+                return too_few(found.num_runs, found.least_p)
             if not statistics.fits(found.value):
                 words = f"not judged: {cell!r} does not fit the trained lengths ({found.shown})"
                 return Decision(ours=words, n=found.num_runs)
@@ -402,7 +404,7 @@ class Numbers:
             rows = self._rows(cell).drop_duplicates("trial_id")
             num_diverged = int((rows["status"] == "diverged").sum())
             if found.num_runs < LEAST_RUNS:
-                return too_few(found.num_runs)
+                return too_few(found.num_runs, found.least_p)
             if 2 * num_diverged > found.num_runs or not found.value >= LEARNED:
                 why = f"{num_diverged} runs diverged" if num_diverged else f"{found.shown}"
                 return Decision(ours=f"{cell!r}: {why}, nothing was learned", n=found.num_runs)
@@ -410,6 +412,14 @@ class Numbers:
 
     def measure(self, cell: str, metric: str) -> Measured:
         """A metric of `Within` for a cell."""
+        found = self._measure(cell, metric)
+        if not cell:
+            return found
+        seeds = self._rows(cell).drop_duplicates("trial_id")[SEEDS].to_numpy()
+        known = seeds if len(seeds) == found.num_runs else None
+        return replace(found, least_p=median_floor(found.num_runs, known))
+
+    def _measure(self, cell: str, metric: str) -> Measured:
         name, _, place = metric.partition("@")
         if name == "EM":
             return self._measure_at(cell, *read_place(place))
@@ -542,15 +552,16 @@ class Numbers:
 def _compare_l95(better: Measured, worse: Measured) -> Decision:
     """Whether the first L95 is the larger; undecided where longer tests could turn it."""
     n, shorter = min(better.num_runs, worse.num_runs), min(better.value, worse.value)
+    least_p = max(better.least_p, worse.least_p)
     if n < LEAST_RUNS:
-        return too_few(n)
+        return too_few(n, least_p)
     if any(one.is_open and one.value == shorter for one in (better, worse)):
         return Decision(ours=f"{worse.shown}, {better.shown}: nothing longer was tested", n=n)
     outcome, sign = "not separated", ", "
     if worse.value != better.value:
         outcome, sign = ("holds", " < ") if worse.value == shorter else ("reversed", " > ")
     ours = f"{worse.shown}{sign}{better.shown}"
-    return Decision(outcome=outcome, ours=ours, n=n, least_p=median_floor(n))
+    return Decision(outcome=outcome, ours=ours, n=n, least_p=least_p)
 
 
 def _are_saturated(cells: Sequence[CellRow]) -> bool:
@@ -580,9 +591,8 @@ def join(decisions: Sequence[Decision]) -> Decision:
     )
 
 
-def too_few(n: int, where: str = "", least_p: float | None = None) -> Decision:
-    """Undecided: too few runs count. least_p: of a test other than that about a median."""
-    least_p = median_floor(n) if least_p is None else least_p
+def too_few(n: int, least_p: float, where: str = "") -> Decision:
+    """Undecided: too few runs count."""
     words = f"{n} of at least {LEAST_RUNS} runs{where}"
     return Decision(ours=words, n=n, is_few=True, least_p=least_p if n else nan)
 

@@ -52,7 +52,6 @@ MEASURED = (
 KINDS = ["num_missed_stop", "num_early_stop", "num_wrong_symbol"]
 # Trials that agree in these columns were evaluated on test sets of the same lengths and sizes.
 LENGTHS = [
-    "task.name",
     "eval.num_examples",
     "eval.length_budget",
     "data.min_length",
@@ -362,19 +361,24 @@ def _name_asked(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.Series:
         asked = trials[trials["task.name"] == task]
         for values, ids in asked.groupby(["code", *own], dropna=False)["trial_id"]:
             known = pd.Series(values, ["code", *own], dtype=object).dropna()
-            name = hashlib.sha256(repr(known.to_dict()).encode()).hexdigest()[:16]
+            # A column has floats if another task lacks the option.
+            texts = {k: v if isinstance(v, str) else f"{float(v):g}" for k, v in known.items()}
+            name = hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
             names |= dict.fromkeys(ids, name)
     count = rows["num_examples"].astype("str")
     return (rows["trial_id"].map(names).astype("str") + " n=" + count).fillna(rows["test_set"])
 
 
 def _zeros(run: pd.Series, ok: pd.DataFrame, finished: pd.DataFrame) -> pd.DataFrame:
-    """A diverged run: nothing right wherever trials with the same lengths were tested; where no
-    such trial finished, at the lengths of its own configuration.
+    """A diverged run: nothing right wherever trials with the same lengths and task, in any format,
+    were tested; where no such trial finished, at the lengths of its own configuration.
 
     ok: evaluations of the `finished` trials.
     """
-    alike = (finished[LENGTHS].fillna("") == run[LENGTHS].fillna("")).all(axis=1)
+    formats = FORMATS.get(run["task.name"], ())
+    task = [c for c in run.index if str(c).startswith("task.") and c not in formats]
+    ours, others = run[[*LENGTHS, *task]], finished[[*LENGTHS, *task]]
+    alike = ((others == ours) | (others.isna() & ours.isna())).all(axis=1)
     same = ok[ok["trial_id"].isin(finished.loc[alike, "trial_id"])].drop_duplicates(KEYS)
     rows = same.copy() if len(same) else _planned(run).reindex(columns=ok.columns)
     rows[RUN] = run[RUN].to_numpy()
@@ -399,7 +403,7 @@ def _planned(run: pd.Series) -> pd.DataFrame:
         for second in config.eval.second_lengths or [task and task.default_second(place[1])]
     ]
     planned = pd.DataFrame(rows, columns=KEYS)
-    counts = {"num_tokens": 0, "checkpoint_step": 0}
+    counts = {"num_tokens": 1, "checkpoint_step": 0}  # of which none is right
     return planned.assign(num_examples=planned["length"].map(config.eval.examples_at), **counts)
 
 

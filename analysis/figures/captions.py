@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.load import Results, cell_configs, trained_ranges
+from analysis.statistics.runs import has_second_lengths, share_second_lengths
 from analysis.statistics.training import token_factor
 from pcore.tasks import TASKS
 
@@ -68,7 +69,16 @@ def explain_band(kinds: Iterable[str]) -> str:
         "crossed order statistics": "interval of the median over model and data seeds",
     }
     found = [text for kind, text in bands.items() if kind in set(kinds)]
-    return f"line: median over runs, band: {found[-1]}" if found else "line: the run"
+    return f"line: median over runs, band: {' or '.join(found)}" if found else "line: the run"
+
+
+def describe_seconds(results: Results) -> str:
+    """How second lengths count; "" where there is at most one with a length."""
+    if not has_second_lengths(results.evaluation):
+        return ""
+    first, second = size_names(results)
+    tested = "" if share_second_lengths(results.evaluation) else ", not the same for all cells"
+    return f"each {first}: at its worst {second}{tested}"
 
 
 def describe_factor(results: Results) -> str:

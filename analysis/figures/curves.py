@@ -27,10 +27,10 @@ from analysis.figures.captions import (
     add_small_print,
     describe_counts,
     describe_factor,
+    describe_seconds,
     explain_band,
     factor_text,
     length_label,
-    size_names,
 )
 from analysis.figures.looks import LOG_SPAN, Look, Panel, find_facets, make_panels
 from analysis.load import COUNTED, Results, trained_ranges
@@ -70,8 +70,7 @@ def plot_lengths(results: Results) -> Figure:
             axes.text(0.97, 0.8, text, color=style.GREY, transform=axes.transAxes, **look)
 
     notes = [describe_counts(curves["n"]), "dashed: 95\u00a0%"]
-    if statistics.has_second_lengths(results.evaluation):
-        notes.append(f"each {size_names(results)[0]}: at its worst {size_names(results)[1]}")
+    notes.append(describe_seconds(results))
     if len(panels) == 1 and len(set(trained_ranges(results).values())) != 1:
         notes.append("dotted: longest trained length of each cell")
     if len(panels) == 1 and unfitted:
@@ -209,7 +208,7 @@ def scale_lengths(axes: Axes, results: Results, lengths: Iterable[float], across
 def _scale_match(axes: Axes, stats: pd.DataFrame) -> None:
     """From 0 to 100 %, or from a round number where everything lies above it."""
     least = min(stats["low"].min(), stats["median"].min())
-    floor = 10 * math.floor(10 * least) if least >= HIGH else 0
+    floor = min(90, 10 * math.floor(10 * least)) if least >= HIGH else 0
     room = (100 - floor) / 100
     axes.set_ylim(floor - 4 * room, 100 + 6 * room)
     axes.set_yticks(range(floor, 101, 20 if floor == 0 else 10 if floor < 80 else 5))

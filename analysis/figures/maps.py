@@ -18,6 +18,7 @@ from analysis.figures.captions import (
     add_small_print,
     describe_counts,
     describe_factor,
+    describe_seconds,
     length_label,
     size_names,
 )
@@ -41,8 +42,8 @@ def plot_cells(results: Results) -> Figure:
 
     Lengths of the near range, which are no results, are left out where not all numbers would fit.
     """
-    rows = results.evaluation[["cell", "length", "range"]].drop_duplicates()
-    rows = rows[rows["range"] != "train"]
+    every = results.evaluation[["cell", "length", "range"]].drop_duplicates()
+    rows = every[every["range"] != "train"]
     width = style.WIDTH - BESIDE - LETTER * rows["cell"].str.len().max()
     if width < NUMBER * (1 + rows["length"].nunique()) and (rows["range"] == "test").any():
         rows = rows[rows["range"] == "test"]
@@ -58,8 +59,10 @@ def plot_cells(results: Results) -> Figure:
     values.columns = [f"{name}{NEAR if name in near else ''}" for name in values.columns]
     notes = ["median over runs of exact match in %, sorted by the sum over lengths"]
     notes += ["train: all trained lengths"]
-    notes += [f"{NEAR}: near range, on which recipes are tuned"] if near else []
-    notes += [describe_factor(results), describe_counts(curves["n"])]
+    of_some = every.loc[every["length"].isin(near), "range"].nunique() > 1
+    whose = " of some cells" if of_some else ""
+    notes += [f"{NEAR}: near range{whose}, on which recipes are tuned"] if near else []
+    notes += [describe_seconds(results), describe_factor(results), describe_counts(curves["n"])]
     with style.apply():
         names = (length_label(results), "")
         height, apart = 0.6 + 0.19 * len(values), (math.ceil(NUMBER / square), 1)
@@ -88,7 +91,7 @@ def plot_grid(results: Results, facets: Facets) -> Figure:
     is_long = min(ACROSS, len(maps)) * sum(map(len, grid.columns)) > TICK_LETTERS
     notes = [f"median over runs of exact match (%) at length {shown.label(shown.solve)}"]
     notes += [f"not on these axes: {facets.reference}"] if facets.reference else []
-    notes += [describe_counts(curves["n"])]
+    notes += [describe_seconds(results), describe_counts(curves["n"])]
     names = list(facets.names)[1 if firsts else 0 :]
     with style.apply():
         height = 0.65 + 0.3 * len(grid) + 0.55 * is_long

@@ -49,13 +49,14 @@ def describe_cells(results: Results, table: Table) -> list[dict[str, Any]]:
             "method_color": methods[cell],
             "task": str(config.get("task.name", DASH)),
             "encoding": method_name(config) if config else DASH,
-            "layers": config.get("model.num_layers"),
-            "constructed": config.get("model.kind") == "constructed",
+            "layers": None if is_built else config.get("model.num_layers"),
+            "constructed": is_built,
         }
         | of_table
         | runs[cell]
         for cell, of_table in zip(results.cells, numbers, strict=True)
         for config in [configs.get(cell, {})]
+        for is_built in [config.get("model.kind") == "constructed"]
     ]
 
 

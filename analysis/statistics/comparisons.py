@@ -5,16 +5,18 @@ whatever format): what the two share cancels in their difference. A diverged run
 example of any test set. A cell is compared once, by the mean exact match of each run over the
 lengths that count: one p for a cell, so that no length is picked because it differs. Reported: the
 median difference with its interval, and the p of `analysis.statistics.intervals` that agrees with
-it: a sign test of the pairs, else a test of the ranks of both groups, each with seeds shared as
-they are. Holm goes over all rows of a table that have a p; `least_p_holm` is the smallest adjusted
-p that the table could have shown: above `SURE`, there are too few seeds to decide.
+it: a sign test of the pairs where every run of the smaller side has a partner, else a test of the
+ranks of both groups, each with seeds shared as they are. Both sides count at the pairs of length
+and second length that both were tested at. Holm goes over all rows of a table that have a p;
+`least_p_holm` is the smallest adjusted p that the table could have shown: above `SURE`, there are
+too few seeds to decide.
 
 `num_gained` and `num_lost` (examples that only B, or only A, has right) describe these trained
 models; they say nothing about new seeds, and so have no p.
 
 verdict: "only in A", "only in B", "no runs", "equal" (all runs pair up and agree at every length),
 "other runs" (those that pair up agree), "B higher", "B lower", "not separated", or "too few runs"
-where no p could be small enough; by length "counts differ" for the last four.
+where no p could be small enough; by length "counts differ" or "not paired" for the last four.
 """
 
 import itertools
@@ -43,7 +45,7 @@ def compare_arms(evaluation: pd.DataFrame, length: int, cells: Sequence[str] = (
     rows = evaluation[evaluation["length"] == length]
     first, *others = (rows[rows["cell"] == cell] for cell in cells)
     pairs = zip(cells[1:], others, strict=True)
-    return _compare([(cell, first, arm, [length]) for cell, arm in pairs])
+    return _compare([(cell, *_at_shared(first, arm), [length]) for cell, arm in pairs])
 
 
 def compare_results(a: Results, b: Results, by_length: bool = False) -> pd.DataFrame:
@@ -54,13 +56,20 @@ def compare_results(a: Results, b: Results, by_length: bool = False) -> pd.DataF
     """
     pairs = list[Pair]()
     for cell in dict.fromkeys([*a.cells, *b.cells]):
-        old, new = (r.evaluation[r.evaluation["cell"] == cell] for r in (a, b))
+        old, new = _at_shared(*(r.evaluation[r.evaluation["cell"] == cell] for r in (a, b)))
         tested = [{int(length) for length in part["length"].unique()} for part in (old, new)]
         lengths = sorted(set.intersection(*tested) or set.union(*tested))
         for part in filter(None, [[length] for length in lengths] if by_length else [lengths]):
             old_, new_ = (rows[rows["length"].isin(part)] for rows in (old, new))
             pairs.append((cell, old_, new_, part))
     return _compare(pairs, not by_length)
+
+
+def _at_shared(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of both at the pairs of lengths that both have; all rows where there is none."""
+    keys = ["length", "second_length"]
+    shared = a[keys].merge(b[keys]).drop_duplicates()
+    return (a.merge(shared), b.merge(shared)) if len(shared) else (a, b)
 
 
 def _compare(pairs: Iterable[Pair], has_p: bool = True) -> pd.DataFrame:
@@ -78,7 +87,7 @@ def _compare(pairs: Iterable[Pair], has_p: bool = True) -> pd.DataFrame:
         frame = frame.assign(p=np.nan, least_p=np.nan)
     frame = frame.assign(**{f"{k}_holm": adjust_holm(frame[k]) for k in ("p", "least_p")})
     if has_p and len(frame):
-        is_open = frame["verdict"] == "counts differ"
+        is_open = frame["verdict"].isin(("counts differ", "not paired"))
         frame["verdict"] = frame["verdict"].where(~is_open, frame.apply(_decide, axis=1))
     return frame.drop(columns="direction")
 
@@ -86,7 +95,9 @@ def _compare(pairs: Iterable[Pair], has_p: bool = True) -> pd.DataFrame:
 def _describe_change(columns: dict[str, Any], a: pd.DataFrame, b: pd.DataFrame) -> str:
     if not (len(a) and len(b)):
         return "only in B" if len(b) else "only in A" if len(a) else "no runs"
-    if columns["pairing"] != "paired" or columns["wins"] or columns["losses"]:
+    if columns["pairing"] != "paired":
+        return "not paired"
+    if columns["wins"] or columns["losses"]:
         return "counts differ"
     both = a.merge(b, on=[*SEEDS, "length", "second_length"])
     if (both["exact_match_x"] != both["exact_match_y"]).any():
@@ -106,7 +117,7 @@ def _decide(row: pd.Series) -> str:
 def compare_runs(a: pd.DataFrame, b: pd.DataFrame, lengths: Sequence[int]) -> dict[str, Any]:
     """Two cells over some lengths, from their evaluation rows.
 
-    pairing: "paired", "other test sets", "no shared seeds" or "no runs". difference_median: the
+    pairing: "paired", "other test sets", "seeds not shared" or "no runs". difference_median: the
     median of paired differences, else the difference of medians. direction: of what p is about,
     pairs won less pairs lost; many ties make it another than that of the median.
     """
@@ -116,8 +127,8 @@ def compare_runs(a: pd.DataFrame, b: pd.DataFrame, lengths: Sequence[int]) -> di
         pairing, columns = "no runs", {}
     elif not _share_test_sets(a, b):
         pairing, columns = "other test sets", _compare_unpaired(new, old)
-    elif pairs.empty:
-        pairing, columns = "no shared seeds", _compare_unpaired(new, old)
+    elif len(pairs) < min(len(old), len(new)):
+        pairing, columns = "seeds not shared", _compare_unpaired(new, old)
     else:
         pairing, columns = "paired", _compare_paired(pairs["b"] - pairs["a"])
     counts = {"n_a": len(old), "n_b": len(new), "n_pairs": 0}

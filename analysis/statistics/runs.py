@@ -36,6 +36,11 @@ def has_second_lengths(evaluation: pd.DataFrame) -> bool:
     return bool((seconds > 1).any())
 
 
+def share_second_lengths(evaluation: pd.DataFrame) -> bool:
+    """Whether all cells were tested at the same second lengths."""
+    return evaluation.groupby("cell")["second_length"].agg(frozenset).nunique() < 2
+
+
 @lru_cache
 def wilson_interval(num_successes: int, num_trials: int) -> tuple[float, float]:
     """The Wilson score interval of a proportion; (0, 1) without trials."""

@@ -13,7 +13,7 @@ TOO_FEW = "too few runs"
 TEST = (
     "p: sign test over pairs (equal seeds, same questions), else a test of ranks, with seeds "
     "shared as the intervals take them; Holm: corrected for all rows of this table. "
-    f"{TOO_FEW}: the least p that the test can give is above {SURE}, whatever the runs say."
+    f"{TOO_FEW}: the least p that the test can give is above {SURE}."
 )
 GAINED = (
     "examples: those that only B (gained) or only A (lost) has right, of these trained models; "
@@ -48,17 +48,17 @@ def comparison_table(frame: pd.DataFrame, title: str, by_length: bool = False) -
         plain("verdict"),
     ]
     what = "at a length" if by_length else "of a run's mean over these lengths"
-    test = TEST if has_p else f"{TEST} No column of p: {TOO_FEW} in every row."
+    test = TEST if has_p else f"{TEST} No column of p: {TOO_FEW} in every row that has one."
     notes = [
-        f"A, B: median exact match (%) {what}. B − A: median over pairs [interval]. Diverged runs "
-        "count as 0.",
+        f"A, B: median exact match (%) {what}, at what both were tested at. B − A: median over "
+        "pairs [interval]. Diverged runs count as 0.",
         "Intervals hold at each length, not at all of them together." if by_length else test,
     ]
     notes += [GAINED] if has_examples else []
-    if not by_length:
-        for pairing, others in frame[frame["pairing"] != "paired"].groupby("pairing"):
-            instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"
-            notes.append(f"Not paired, {pairing}: {', '.join(others['cell'])}{instead}.")
+    for pairing, others in frame[frame["pairing"] != "paired"].groupby("pairing"):
+        instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"
+        cells = ", ".join(others["cell"].drop_duplicates())
+        notes.append(f"Not paired, {pairing}: {cells}{instead}.")
     return show(columns, frame, title, notes)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.load import RUN, Results, suggest, trained_ranges
+from analysis.statistics import runs as statistics
 from analysis.statistics.cells import Cells, cells_of
 from analysis.tables import table
 from analysis.tables.notes import by_cell
@@ -62,6 +63,10 @@ def metric_table(
     runs = replace(plain("n", "runs"), measure=count)
     columns = [runs, *(_column(cells, place, head, metric) for place, head in heads.items())]
     of_range = " of their means over the lengths of the range" if over else ""
+    if statistics.has_second_lengths(results.evaluation):
+        of_range += (
+            ", the least of its second lengths" if is_whole else ", all pairs of lengths alike"
+        )
     return table.show(
         columns,
         table.measure(columns, results.cells),

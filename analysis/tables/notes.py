@@ -31,7 +31,8 @@ def describe(results: Results, columns: Sequence[str], has_unfitted: bool) -> It
     policy = POLICIES.get(results.checkpoint, results.checkpoint)
     purpose = SMOKE if results.scale == "smoke" else ""
     yield f"Scale: {results.scale}{purpose}. Checkpoint: {policy}."
-    yield from _describe_model(results.trials)
+    trials = results.trials
+    yield from _describe_model(trials[trials["model.kind"] != "constructed"])
     yield from columns
     yield from _describe_ranges(results)
     yield from _describe_test_sets(evaluation)
@@ -114,6 +115,11 @@ def _describe_ranges(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
     spans = sorted(set(trained_ranges(results).values()))
     weighted = "train: EM over these, weighted by how often each is the longest of an example"
+    if results.trials["task.name"].str.contains(":").any():
+        weighted += ", of own tasks evenly"
+    has_seconds = statistics.has_second_lengths(evaluation)
+    if has_seconds:
+        weighted = weighted.replace("the longest", "the length") + ", second lengths pooled"
     if len(spans) == 1:
         text = f"Trained on lengths {_span(*spans[0])} ({weighted})"
     else:
@@ -124,10 +130,12 @@ def _describe_ranges(results: Results) -> Iterator[str]:
             text += f"; {name} {_span(lengths[0], lengths[-1])}"
             text += " (for tuning; not a result)" if name == "near" else ""
     yield text + "."
-    if statistics.has_second_lengths(evaluation):
+    if has_seconds:
         seconds = evaluation["second_length"]
         span = _span(seconds.min(), seconds.max())
-        yield f"Second lengths {span}: a length counts with its worst one."
+        alike = statistics.share_second_lengths(evaluation)
+        differ = "" if alike else ", and cells were tested at different ones: compare them by pairs"
+        yield f"Second lengths {span}: a length counts with its worst one{differ}."
 
 
 def _describe_test_sets(evaluation: pd.DataFrame) -> Iterator[str]:
@@ -136,14 +144,16 @@ def _describe_test_sets(evaluation: pd.DataFrame) -> Iterator[str]:
     sizes = evaluation["num_examples"]
     by_length = evaluation.groupby(["length", "second_length"], dropna=False)
     sets, asked = by_length["test_set"].nunique(), by_length["asked"].nunique()
-    text = f"{_span(sizes.min(), sizes.max())} test examples per length, {sets.sum()} test sets"
+    unit = "pair of lengths" if statistics.has_second_lengths(evaluation) else "length"
+    text = f"{_span(sizes.min(), sizes.max())} test examples per {unit}, {sets.sum()} test sets"
     if (sets == 1).all():
-        yield f"{text}: at each length all runs answer the same examples (paired)."
+        yield f"{text}: at each {unit} all runs answer the same examples (paired)."
     elif (asked == 1).all():
-        yield f"{text}: at each length all runs answer the same questions, in several formats."
+        yield f"{text}: at each {unit} all runs answer the same questions, in several formats."
     else:
         yield (
-            f"{text}: NOT the same for all runs at {(asked > 1).sum()} of {len(asked)} lengths "
+            f"{text}: NOT the same for all runs at {(asked > 1).sum()} of {len(asked)} "
+            f"{'pairs' if unit != 'length' else 'lengths'} "
             "(another task or number of examples)."
         )
 

@@ -106,7 +106,7 @@ def _columns(cell: "_Measures", shown: ShownLengths) -> Iterator[Column]:
         "L95: largest tested length up to which the median EM stays above 95 % [the same rule for "
         f"both ends of the EM intervals]; ≥: nothing longer was tested{near}."
     )
-    wilson = "solved: runs with EM above 95 % [95 % Wilson interval]"
+    wilson = "solved: runs with EM above 95 % [95 % Wilson interval, as if runs shared no seed]"
     of_solve: dict[str, Any] = {"detail": f"at {solve}", "is_shown": solve is not None}
     yield Column(head="runs", measure=cell.count, show=_show_runs, note="runs: counted/planned")
     has_span = not shown.is_common
@@ -139,10 +139,12 @@ class _Measures:
     cells: Cells
 
     def count(self, cell: str) -> dict[str, Any]:
-        trials = self.cells.results.trials
-        status = trials.loc[trials["cell"] == cell, "status"]
-        diverged = int((status == "diverged").sum())
-        return {"planned": len(status), "n": int(status.isin(COUNTED).sum()), "diverged": diverged}
+        trials, rows = self.cells.results.trials, self.cells.results.evaluation
+        trials = trials[trials["cell"] == cell]
+        tested = trials["trial_id"].isin(rows["trial_id"]) | rows.empty  # at this checkpoint
+        num_runs = int((trials["status"].isin(COUNTED) & tested).sum())
+        diverged = int((trials["status"] == "diverged").sum())
+        return {"planned": len(trials), "n": num_runs, "diverged": diverged}
 
     def span(self, cell: str) -> dict[str, Any]:
         ends = self.cells.trained.get(cell, (None, None))

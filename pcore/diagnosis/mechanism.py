@@ -34,7 +34,8 @@ def mechanism_rows(
     """Rows of one trained model on its device.
 
     Heads at the longest trained, the middle and the longest test length; failures at test lengths,
-    evenly chosen where there are more than MAX_LENGTHS.
+    evenly chosen where there are more than MAX_LENGTHS. A second length is the task's own one at
+    that length, whatever `eval.second_lengths` asks.
     """
     tested = tuple(
         length

@@ -22,14 +22,18 @@ from tests.support.rows.example_store import (
 def test_a_diverged_trial_without_siblings_has_the_lengths_of_its_configuration(tmp_path: Path):
     store = Store(tmp_path)
     fine, bad = make_config({}, 0), make_config({}, 0, max_length=12)
+    three = override(fine, {"task.num_operands": 3})
     write_trial(store, fine, "ok", make_evaluation(30.0, 1.0, 0))
     write_trial(store, bad, "diverged")
-    store.write_view(view_rows({"short": [fine], "long": [bad]}))
+    write_trial(store, three, "diverged")
+    store.write_view(view_rows({"short": [fine], "long": [bad], "three": [three]}))
     results = load_sweep(tmp_path, "depth_ablation", "laptop")
     rows = results.evaluation[results.evaluation["cell"] == "long"].set_index("length")
     assert set(rows.loc[rows["range"] == "train"].index) == set(range(1, 13))
     assert (rows["num_correct"] == 0).all()
-    assert trained_ranges(results) == {"short": (1, 8), "long": (1, 12)}
+    assert (rows["num_tokens"] > 0).all()
+    assert results.evaluation.loc[results.evaluation["cell"] == "three", "test_set"].isna().all()
+    assert trained_ranges(results) == {"short": (1, 8), "long": (1, 12), "three": (1, 8)}
 
 
 def test_a_diverged_trial_has_the_sizes_that_its_test_sets_would_have(tmp_path: Path):
