@@ -25,7 +25,8 @@ Draw: TypeAlias = Callable[[Path], Iterable[Path]]  # figures into a folder
 def show_table(options: argparse.Namespace) -> int:
     """Print the table; write it in all formats, and every figure."""
     results = load.load_sweep(options.results, *_view(options), options.checkpoint)
-    name = f"{results.sweep}-{results.scale}"
+    policy = "" if options.checkpoint == "last" else f"-{options.checkpoint}"
+    name = f"{results.sweep}-{results.scale}{policy}"
     if options.over and not options.metric:
         raise ValueError("--over needs a --metric, e.g. exact_match")
     if options.over and options.lengths:
@@ -53,7 +54,8 @@ def _select(results: Results, options: argparse.Namespace) -> tuple[Table, dict[
     chosen, stem = load.select_cells(results, options.only) if options.only else results, "selected"
     if options.metric:
         table = metric_table(chosen, options.metric, options.over, options.lengths)
-        stem = f"metric-{options.metric}"
+        part = "selected" if options.only or options.lengths else ""
+        stem = "-".join(filter(None, ("metric", options.metric, options.over, part)))
     else:
         table = ablation_table(chosen, options.lengths)
     if len(chosen.cells) < len(results.cells):
@@ -177,7 +179,7 @@ def show_search(options: argparse.Namespace) -> int:
 
 
 def fill_files(options: argparse.Namespace) -> int:
-    """Fill in the marked tables and figures of Markdown files."""
+    """Fill in the marked figures, ranges and numbers of Markdown files."""
     from analysis.fill import fill
 
     for file in options.files:

@@ -22,7 +22,11 @@ from sweeps.engine.store.store import Store
 
 COUNTS = ["num_examples", "num_correct", "num_tokens", "num_correct_tokens", "exact_match"]
 # Columns of a trial that say how it ran; those of its configuration have a dot in their names.
-TRIAL = ["num_parameters", "train_seconds", "wall_seconds", "train_flops", "device", "git_commit"]
+# Seconds are those of the last attempt, from `first_step` on.
+TRIAL = [
+    *("num_parameters", "train_seconds", "wall_seconds", "first_step", "train_flops"),
+    *("device", "git_commit"),
+]
 
 
 def read_rows(

@@ -75,6 +75,11 @@ def unpack_model(
     return model.eval(), config
 
 
+def read_config(data: bytes, name: str) -> dict[str, Any]:
+    """The flat configuration in the bytes of a checkpoint; raises ValueError if it is none."""
+    return _read(data, name)["config"]
+
+
 def _read(data: bytes, name: str) -> dict[str, Any]:
     try:
         payload = load_archive(data)

@@ -1,10 +1,12 @@
 """`pcore new` and `pcore check-encoding`, -task, -attention, -mixer: write and check own code."""
 
+import importlib.util
 import re
 import sys
 import textwrap
 from collections.abc import Sequence
 from functools import partial
+from keyword import iskeyword
 from pathlib import Path
 
 from pcore.cli.parser import FAILED, command_parser
@@ -126,11 +128,14 @@ def write_template(kind: str, name: str) -> Path:
     Raises ValueError for other names, for a folder that is missing, and for a file that exists.
     """
     module, _, class_name = name.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), class_name)):
+    parts = (*module.split("."), class_name)
+    if not all(part.isidentifier() and not iskeyword(part) for part in parts):
         raise ValueError(f"{name!r} is not module:Class; for example my_{kind}:{kind.title()}")
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{module} is a module of Python's: choose another name")
     path = Path(*module.split(".")).with_suffix(".py")
+    if path.name == f"{module}.py" and not path.exists() and importlib.util.find_spec(module):
+        raise ValueError(f"{module} is an installed module: choose another name")
     text, old = read_template(kind)
     try:
         with open(path, "x") as file:

@@ -6,13 +6,14 @@ store's own folders, and follow no link.
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import get_args
 
 from pcore.cli.text import plural
 from sweeps.engine.options import open_existing
 from sweeps.engine.spec import Scale
 from sweeps.engine.store.folder import Entry
 from sweeps.engine.store.location import is_tracked
-from sweeps.engine.store.names import Stored, walk
+from sweeps.engine.store.names import Stored, Views, walk
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.verify import verify_files
 from sweeps.engine.trial.running import Observer
@@ -80,15 +81,15 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
     if is_tracked(store.folder):
         raise ValueError(f"{store.root} holds published rows")
     forgotten, kept, names = set[str](), set[str](), store.names()
-    for views, said in names:
-        is_meant = said[0] == name and scale in (None, said[1])
-        trials = {row["trial_id"] for row in store.launches(*said, views)}
-        if not (trials or is_meant):
-            raise ValueError(f"view {said[0]}-{said[1]} is damaged: which trials are its own?")
-        (forgotten if is_meant else kept).update(trials)
-    if not forgotten:
+    if not any(_is_said(*said, name, scale) for _, said in names):
         there = sorted({other for _, (other, _) in names})
         raise ValueError(f"{store.root} has no view of {name!r}; there: {', '.join(there)}")
+    for stored, problem in verify_files(store.folder, get_args(Views)):
+        if problem and "sweep" in stored.said and not _is_of(stored, name, scale, set()):
+            raise ValueError(f"{stored.entry.name} is damaged: which trials are its own?")
+    for views, said in names:
+        trials = {row["trial_id"] for row in store.launches(*said, views)}
+        (forgotten if _is_said(*said, name, scale) else kept).update(trials)
     for trial, one in Observer(store.folder).look().items():
         if trial in forgotten - kept:
             raise ValueError(f"{trial} is run by {one.owner}: end that first")
@@ -107,8 +108,13 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
 def _is_of(stored: Stored, sweep: str, scale: str | None, trials: set[str]) -> bool:
     """Whether a file is of a view or its winners, or of these trials."""
     said = stored.said
-    of_view = said.get("sweep") == sweep and scale in (None, said["scale"])
+    of_view = "sweep" in said and _is_said(said["sweep"], said["scale"], sweep, scale)
     return of_view or (stored.kind in OF_TRIAL and said["trial"] in trials)
+
+
+def _is_said(sweep: str, size: str, name: str, scale: str | None) -> bool:
+    """Whether a view of this sweep at this size is meant by a name, and a scale or all of them."""
+    return sweep == name and scale in (None, size)
 
 
 def verify_store(results: str | None) -> int:
@@ -126,5 +132,8 @@ def verify_store(results: str | None) -> int:
     kinds = ", ".join(f"{number} x {kind}" for kind, number in sorted(count.items()))
     print(f"{store.root}: {sum(count.values())} files ({kinds or 'none'}), {len(bad)} bad")
     if bad:
-        print("they are not used, and may be removed: trials without another attempt run again")
+        print(
+            "they are not used. Where a shard is removed its trial runs again; weights come back "
+            "from a copy alone, or with `forget` and a rerun"
+        )
     return 1 if bad else 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pcore.checkpoint import unpack_model
 from pcore.cli.models import choose_device
-from pcore.config import TrialConfig
+from pcore.config import TrialConfig, trial_id
 from pcore.model import Transformer
 from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.arithmetic import process_settings
@@ -19,7 +19,8 @@ from sweeps.engine.store.store import Store
 from sweeps.engine.trial.analyse import write_diagnosis
 
 NUM_THREADS = 1  # more only wait for each other at these sizes
-GONE, REFUSED = "without weights", "with refused weights"
+GONE, REFUSED, CHANGED = "without weights", "with refused weights", "of other code than now"
+SAID = ("measured now", "before", GONE, REFUSED, CHANGED)
 
 
 def measure_trials(
@@ -50,7 +51,7 @@ def measure_trials(
                     write_diagnosis(folder, name, model.to(device), config, num_examples)
                 print(f"  {name}  ({time.monotonic() - began:.1f} s)", flush=True)
         counts[what] += 1
-    said = ", ".join(f"{counts[what]} {what}" for what in ("measured now", "before", GONE, REFUSED))
+    said = ", ".join(f"{counts[what]} {what}" for what in SAID)
     print(f"{len(trials)} trained models: {said}; {folder.path(mechanisms.FOLDER)}")
     return 1 if counts[REFUSED] else 0
 
@@ -79,7 +80,8 @@ def _open(folder: Folder, name: str, trust_code: bool) -> tuple[Transformer, Tri
     """The last model of a trial, or what became of it."""
     file = f"checkpoints/{name}/last.pt"
     try:
-        return unpack_model(folder.read(file), file, trust_code=trust_code)
+        model, config = unpack_model(folder.read(file), file, trust_code=trust_code)
+        return (model, config) if trial_id(config) == name else CHANGED
     except FileNotFoundError:
         return GONE
     except ValueError as error:  # damaged, or own code that is not trusted

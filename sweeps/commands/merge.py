@@ -7,6 +7,8 @@ another CPU a rerun of the same seeds differs. Only undamaged files with known n
 no link is followed. Not copied: packs (rebuilt), what says who runs a trial, MLflow, reports.
 """
 
+from collections import Counter
+
 from pcore.checkpoint import read_progress
 from sweeps.engine.options import open_existing, open_store
 from sweeps.engine.store import mechanisms
@@ -45,8 +47,9 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
             continue
         there = {entry.name for entry in target.folder.list(folder)}
         found = [s for s in walk(source.folder, [folder]) if _is_wanted(s, finished, settled)]
-        copied = sum(_copy(source, target, s, s.entry.name in there) for s in found)
-        print(f"{kind}: {copied} copied, {len(found) - copied} were there")
+        done = Counter(_copy(source, target, s, s.entry.name in there) for s in found)
+        bad = f", {done['damaged']} damaged in FROM" if done["damaged"] else ""
+        print(f"{kind}: {done['copied']} copied, {done['there']} were there{bad}")
     print(f"views: {_join_views(source, target)} grew")
     target.pack()
     finished = sum(shard.finished for shard in target.visible().values())
@@ -62,19 +65,19 @@ def _is_wanted(stored: Stored, finished: set[str], settled: set[str]) -> bool:
     return stored.kind in KINDS and stored.kind != "search view" and not is_over
 
 
-def _copy(source: Store, target: Store, stored: Stored, there: bool) -> bool:
-    """Copy a file that INTO lacks, or a state that is further than INTO's; whether it was."""
+def _copy(source: Store, target: Store, stored: Stored, there: bool) -> str:
+    """Copy a file that INTO lacks, or a state that is further than INTO's; what became of it."""
     name = stored.entry.name
     if there and stored.kind != "state":
-        return False
+        return "there"
     data = source.folder.read(name)
     if there and read_progress(data) <= read_progress(target.folder.read(name)):
-        return False
+        return "there"
     if problem := find_problem(data, stored):
         name_once(source.folder.path(name), problem)
-        return False
+        return "damaged"
     target.folder.write(name, data)
-    return True
+    return "copied"
 
 
 def _join_views(source: Store, target: Store) -> int:

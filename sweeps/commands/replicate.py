@@ -77,6 +77,8 @@ def replicate(
     chosen = random.Random(seed).sample(known, min(num_trials, len(known)))
     seconds = sum(runs[trial]["wall_seconds"] or 0 for trial in chosen)
     print(f"rerunning {len(chosen)} of {len(known)} trials, {format_seconds(seconds)} originally")
+    if len(known) < len(runs):
+        print(f"left out: {len(runs) - len(known)} of cells that the script does not have now")
     print(f"from {store.root} into {target.root}")
     target.folder.check_writable()
     verdicts = list[Verdict]()

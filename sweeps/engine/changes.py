@@ -215,7 +215,10 @@ def _change(sweep: Sweep, changes: Changes) -> Sweep:
                 raise ValueError(
                     f"--except {pattern!r}: {_no_such_cell(pattern, found, sweep, scale)}"
                 )
-        return [c for c in found if not any(_fits(c, pattern) for pattern in changes.without)]
+        left = [c for c in found if not any(_fits(c, pattern) for pattern in changes.without)]
+        if not left:
+            raise ValueError(f"{sweep.name} [{scale}] has no cell left after --except")
+        return left
 
     return replace(
         sweep,

@@ -1,19 +1,19 @@
 """Reads every file of a store once: its kind, and what is wrong with it."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pcore.checkpoint import load_archive, read_progress
 from sweeps.engine.store import mechanisms
 from sweeps.engine.store.checks import check_shard, read_view
 from sweeps.engine.store.folder import Folder, parse_json
-from sweeps.engine.store.names import KINDS, Stored, parse_shard, walk
+from sweeps.engine.store.names import FOLDERS, KINDS, Stored, parse_shard, walk
 from sweeps.engine.store.seal import BadFile, is_sealed
 
 
-def verify_files(folder: Folder) -> Iterator[tuple[Stored, str]]:
-    """Every file in the folders of a store, and why it is bad; empty if it is undamaged."""
-    for stored in walk(folder):
+def verify_files(folder: Folder, places: Iterable[str] = FOLDERS) -> Iterator[tuple[Stored, str]]:
+    """Every file in these folders of a store, and why it is bad; empty if it is undamaged."""
+    for stored in walk(folder, places):
         problem = ""
         if stored.kind == "link":
             problem = "a link, which is not followed"

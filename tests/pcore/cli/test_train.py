@@ -90,6 +90,13 @@ def test_a_state_of_another_trial_is_not_overwritten(pcore, tmp_path):
     assert state.read_text() == "precious"
 
 
+def test_a_model_of_another_trial_is_not_overwritten(trained, pcore):
+    before = trained[0].read_bytes()
+    code, _, err = pcore("train", *SHORT, "--out", "m.pt", "--seed", 3)
+    assert (code, trained[0].read_bytes()) == (2, before)
+    assert "m.pt is the model of another trial: choose another file or remove it" in err
+
+
 def test_divergence_is_a_sentence_and_exit_code_1(pcore, tmp_path):
     words = ("--learning-rate", "1000", "--weight-decay", "1000", "--out", tmp_path / "m.pt")
     code, _, err = pcore("train", *SHORT, *words)

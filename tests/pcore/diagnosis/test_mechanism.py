@@ -90,13 +90,17 @@ def test_an_attempt_analyses_its_model_if_asked_and_diagnose_catches_up(tmp_path
     assert mechanisms.load(store.folder, names[:1]) == kept  # from weights on disk: the same
 
 
-def test_diagnose_says_whose_weights_are_gone(tmp_path, capfd):
-    run_attempt(CONFIG, Settings(results=str(tmp_path)))
-    store = Store(tmp_path)
-    (tmp_path / f"checkpoints/{trial_id(CONFIG)}/last.pt").unlink()
-    store.write_view(view_rows({"a": [CONFIG]}, "tiny", "smoke"))
+def test_diagnose_says_whose_weights_are_gone_or_another_trials(tmp_path, capfd):
+    store, other = Store(tmp_path), override(CONFIG, {"seed": 1})
+    for config in (CONFIG, other):
+        run_attempt(config, Settings(results=str(tmp_path)))
+    first, second = (tmp_path / f"checkpoints/{trial_id(c)}/last.pt" for c in (CONFIG, other))
+    second.replace(first)
+    store.write_view(view_rows({"a": [CONFIG, other]}, "tiny", "smoke"))
     assert main(["measure", "--results", str(tmp_path)]) == 0
-    assert "0 measured now, 0 before, 1 without weights" in capfd.readouterr().out
+    told = capfd.readouterr().out
+    assert "0 measured now, 0 before, 1 without weights" in told
+    assert "1 of other code than now" in told
 
 
 def test_an_analysis_that_fails_does_not_cost_the_trial(tmp_path, monkeypatch, capfd):

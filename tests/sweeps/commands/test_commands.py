@@ -250,9 +250,16 @@ def test_a_sweep_is_forgotten_with_the_trials_that_no_other_view_lists(tmp_path,
     told = "1 x shard, 1 x view, 1 x weights\n2 of 3 trials stay: other views list them\n"
     assert told + "would be removed (add --yes)" in capsys.readouterr().out
     assert {shard.name for shard in store.shards()} == before
+    assert run(tmp_path, "--seeds", "3") == 0  # a second file of the view that keeps its trials
+    newest = max((tmp_path / "views").glob("tiny*"), key=lambda file: file.stat().st_mtime_ns)
+    sound = newest.read_bytes()
+    newest.write_bytes(sound[:-9] + b"?" + sound[-8:])
+    assert command("forget", tmp_path, "mistake", "--yes") == 2
+    assert "is damaged: which trials are its own?" in capsys.readouterr().err
+    newest.unlink()
     assert command("forget", tmp_path, "mistake", "--yes") == 0
     assert Store(tmp_path).view_names() == [("tiny", "smoke")]
-    assert len(Store(tmp_path).shards()) == 4
+    assert len(Store(tmp_path).shards()) == 5
     assert command("verify", tmp_path) == 0
 
 
