@@ -362,7 +362,7 @@ def _name_asked(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.Series:
         for values, ids in asked.groupby(["code", *own], dropna=False)["trial_id"]:
             known = pd.Series(values, ["code", *own], dtype=object).dropna()
             # A column has floats if another task lacks the option.
-            texts = {k: v if isinstance(v, str) else f"{float(v):g}" for k, v in known.items()}
+            texts = {k: v if isinstance(v, str) else float(v) for k, v in known.items()}
             name = hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
             names |= dict.fromkeys(ids, name)
     count = rows["num_examples"].astype("str")

@@ -115,7 +115,7 @@ def _describe_ranges(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
     spans = sorted(set(trained_ranges(results).values()))
     weighted = "train: EM over these, weighted by how often each is the longest of an example"
-    if results.trials["task.name"].str.contains(":").any():
+    if results.trials["task.name"].str.contains(":", na=False).any():
         weighted += ", of own tasks evenly"
     has_seconds = statistics.has_second_lengths(evaluation)
     if has_seconds:
