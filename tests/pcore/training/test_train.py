@@ -168,7 +168,7 @@ def test_best_and_oracle_are_chosen_as_they_are_evaluated(tiny_config, tmp_path)
         **{"task.name": "minesweeper", "data.min_length": 2, "eval.train_lengths": "2"},
         **{"eval.checkpoints": "best,oracle", "eval.attention_factor": 3.0},
         # so that the loss explodes after the first check
-        **{"optim.learning_rate": 10, "optim.warmup_fraction": 1},
+        **{"optim.learning_rate": 100, "optim.warmup_fraction": 1},
     }
     config = override(tiny_config, changes)
     *_, before, last = train(config)
