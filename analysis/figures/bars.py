@@ -11,6 +11,7 @@ from analysis.figures import style
 from analysis.figures.captions import add_small_print, describe_counts
 from analysis.load import Results
 from analysis.statistics.mechanism import PATTERNS, cause_strengths, pattern_masses
+from analysis.tables.notes import span
 from pcore.cli.text import plain
 
 KINDS = {  # column of the counts: label, colour, hatch (for print in grey)
@@ -81,7 +82,6 @@ def plot_patterns(results: Results) -> Figure:
     import seaborn  # slow to import
 
     masses = pattern_masses(results)
-    trained = "–".join(dict.fromkeys(f"{masses['length'].agg(end)}" for end in ("min", "max")))
     cells = [cell for cell in results.cells if (masses["cell"] == cell).any()]
     shares = masses.melt(["cell", "trial_id"], list(PATTERNS), "pattern", "share")
     colors = dict(zip(WORDS.values(), style.COLORS[:2], strict=True))
@@ -109,7 +109,8 @@ def plot_patterns(results: Results) -> Figure:
         axes.set_xlabel("attention on the theorem's keys (%)")
         notes = (
             "bar: median over runs of the head that shows the pattern best; line: worst to best "
-            f"run; % of the most possible, without BOS, at length {trained}",
+            f"run; % of the most possible, without BOS, at length "
+            f"{span(masses['length'].min(), masses['length'].max())}",
             describe_counts(masses.groupby("cell")["trial_id"].nunique()),
         )
         add_small_print(figure, results, notes, has_policy=False)

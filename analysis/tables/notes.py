@@ -58,7 +58,7 @@ def _describe_model(trials: pd.DataFrame) -> Iterator[str]:
     columns = sizes | training
     if any(column.empty for column in columns.values()):
         return
-    shown = {name: _span(column.min(), column.max()) for name, column in columns.items()}
+    shown = {name: span(column.min(), column.max()) for name, column in columns.items()}
     layers = "layer" if shown["num_layers"] == "1" else "layers"
     heads = "head" if shown["num_heads"] == "1" else "heads"
     differ = any(column.nunique() > 1 for column in columns.values())
@@ -86,16 +86,16 @@ def describe_interval(evaluation: pd.DataFrame) -> str:
 
 def _describe_cover(num_runs: int, design: Design | None, chosen: Cover) -> str:
     last = num_runs + 1 - chosen.rank
-    span = f"{_ordinal(chosen.rank)} to {_ordinal(last)} of {num_runs} runs"
+    ends = f"{_ordinal(chosen.rank)} to {_ordinal(last)} of {num_runs} runs"
     if chosen.rank == 1:
-        span = f"worst–best of {num_runs} runs"
+        ends = f"worst–best of {num_runs} runs"
     if not design or chosen.if_data_seeds is None:
-        return f"{span}, covers the true median with probability {_share(chosen.coverage)} %"
+        return f"{ends}, covers the true median with probability {_share(chosen.coverage)} %"
     covered = f"covers the true median with probability {100 * chosen.coverage:.0f} %"  # simulated
     models = {seed for block in design for seed in block}
     between = "x" if num_runs == len(models) * len(design) else "and"
     return (
-        f"{span} ({len(models)} model {between} {len(design)} data seeds), {covered} if model "
+        f"{ends} ({len(models)} model {between} {len(design)} data seeds), {covered} if model "
         f"seeds, data seeds and the rest vary equally, {_share(chosen.if_data_seeds)} % if data "
         "seeds alone vary"
     )
@@ -114,28 +114,28 @@ def _share(coverage: float) -> str:
 def _describe_ranges(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
     spans = sorted(set(trained_ranges(results).values()))
-    weighted = "train: EM over these, weighted by how often each is the longest of an example"
+    has_seconds = statistics.has_second_lengths(evaluation)
+    which = "the length" if has_seconds else "the longest"
+    weighted = f"train: EM over these, weighted by how often each is {which} of an example"
     if results.trials["task.name"].str.contains(":", na=False).any():
         weighted += ", of own tasks evenly"
-    has_seconds = statistics.has_second_lengths(evaluation)
-    if has_seconds:
-        weighted = weighted.replace("the longest", "the length") + ", second lengths pooled"
+    weighted += ", second lengths pooled" if has_seconds else ""
     if len(spans) == 1:
-        text = f"Trained on lengths {_span(*spans[0])} ({weighted})"
+        text = f"Trained on lengths {span(*spans[0])} ({weighted})"
     else:
         text = f"Trained lengths differ by cell ({weighted})"
     for name in ("test", "near"):
         lengths = sorted(evaluation.loc[evaluation["range"] == name, "length"].unique())
         if lengths:
-            text += f"; {name} {_span(lengths[0], lengths[-1])}"
+            text += f"; {name} {span(lengths[0], lengths[-1])}"
             text += " (for tuning; not a result)" if name == "near" else ""
     yield text + "."
     if has_seconds:
         seconds = evaluation["second_length"]
-        span = _span(seconds.min(), seconds.max())
         alike = statistics.share_second_lengths(evaluation)
         differ = "" if alike else ", and cells were tested at different ones: compare them by pairs"
-        yield f"Second lengths {span}: a length counts with its worst one{differ}."
+        ends = span(seconds.min(), seconds.max())
+        yield f"Second lengths {ends}: a length counts with its worst one{differ}."
 
 
 def _describe_test_sets(evaluation: pd.DataFrame) -> Iterator[str]:
@@ -144,16 +144,17 @@ def _describe_test_sets(evaluation: pd.DataFrame) -> Iterator[str]:
     sizes = evaluation["num_examples"]
     by_length = evaluation.groupby(["length", "second_length"], dropna=False)
     sets, asked = by_length["test_set"].nunique(), by_length["asked"].nunique()
-    unit = "pair of lengths" if statistics.has_second_lengths(evaluation) else "length"
-    text = f"{_span(sizes.min(), sizes.max())} test examples per {unit}, {sets.sum()} test sets"
+    unit, units = "length", "lengths"
+    if statistics.has_second_lengths(evaluation):
+        unit, units = "pair of lengths", "pairs"
+    text = f"{span(sizes.min(), sizes.max())} test examples per {unit}, {sets.sum()} test sets"
     if (sets == 1).all():
         yield f"{text}: at each {unit} all runs answer the same examples (paired)."
     elif (asked == 1).all():
         yield f"{text}: at each {unit} all runs answer the same questions, in several formats."
     else:
         yield (
-            f"{text}: NOT the same for all runs at {(asked > 1).sum()} of {len(asked)} "
-            f"{'pairs' if unit != 'length' else 'lengths'} "
+            f"{text}: NOT the same for all runs at {(asked > 1).sum()} of {len(asked)} {units} "
             "(another task or number of examples)."
         )
 
@@ -206,7 +207,8 @@ def by_cell(rows: pd.DataFrame) -> str:
     return ", ".join(f"{count} of {cell}" for cell, count in counts.items())
 
 
-def _span(low: float, high: float) -> str:
+def span(low: float, high: float) -> str:
+    """From the least to the largest, once if they agree: "1–12", "24"."""
     return "–".join(dict.fromkeys(f"{end:,.10g}" for end in (low, high)))
 
 

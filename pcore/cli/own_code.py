@@ -134,7 +134,7 @@ def write_template(kind: str, name: str) -> Path:
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{module} is a module of Python's: choose another name")
     path = Path(*module.split(".")).with_suffix(".py")
-    if path.name == f"{module}.py" and not path.exists() and importlib.util.find_spec(module):
+    if "." not in module and not path.exists() and importlib.util.find_spec(module):
         raise ValueError(f"{module} is an installed module: choose another name")
     text, old = read_template(kind)
     try:

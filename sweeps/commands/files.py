@@ -85,7 +85,8 @@ def forget_sweep(results: str | None, name: str, scale: Scale | None, remove: bo
         there = sorted({other for _, (other, _) in names})
         raise ValueError(f"{store.root} has no view of {name!r}; there: {', '.join(there)}")
     for stored, problem in verify_files(store.folder, get_args(Views)):
-        if problem and "sweep" in stored.said and not _is_of(stored, name, scale, set()):
+        said = stored.said
+        if problem and "sweep" in said and not _is_said(said["sweep"], said["scale"], name, scale):
             raise ValueError(f"{stored.entry.name} is damaged: which trials are its own?")
     for views, said in names:
         trials = {row["trial_id"] for row in store.launches(*said, views)}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from pcore.cli.text import format_seconds, plural
-from pcore.config import TrialConfig
+from pcore.config import SEEDS, TrialConfig
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align
@@ -34,16 +34,7 @@ MEANING: dict[Verdict, str] = {
 }
 KEYS = ("range", "length", "second_length")
 COUNTS = ("num_examples", "num_correct", "num_correct_tokens", "loss_sum", "test_set")
-OF_RUN = (
-    "trial_id",
-    "status",
-    "cell_id",
-    "seed",
-    "data_seed",
-    "wall_seconds",
-    "device",
-    "code_hash",
-)
+OF_RUN = ("trial_id", "cell_id", *SEEDS, "status", "wall_seconds", "device", "code_hash")
 MACHINE = ("num_threads", "cpu_model", "cpu_capability")
 Lengths: TypeAlias = Mapping[tuple[Any, ...], Mapping[str, Any]]  # counts by KEYS
 Run: TypeAlias = dict[str, Any]  # columns of the trial's row, and `lengths` of the last checkpoint
