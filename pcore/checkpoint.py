@@ -7,6 +7,7 @@ its configuration, so that `pcore solve FILE` needs nothing else.
 
 import hashlib
 import io
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def save_model(path: str | Path, config: TrialConfig, weights: dict[str, Tensor]
 def pack_model(config: TrialConfig, weights: dict[str, Tensor]) -> bytes:
     """The weights of a trial, as the bytes of a file."""
     weights = {name: tensor.cpu() for name, tensor in weights.items()}
-    return _pack({"config": flatten(config), "model": weights})
+    return _pack({"trial_id": trial_id(config), "config": flatten(config), "model": weights})
 
 
 def load_model(path: str | Path, *, trust_code: bool = False) -> tuple[Transformer, TrialConfig]:
@@ -56,11 +57,13 @@ def unpack_model(
 
     trust_code: import user code that it names. Raises ValueError if it is no model checkpoint, if
     it names code that is not trusted, if its weights are not those of its configuration or not
-    finite.
+    finite; warns if code has changed since.
     """
     payload = _read(data, name)
     config = unflatten(payload["config"], trust_code=trust_code, file=name)
     check_bounds(config)
+    if not _is_current(payload, config):
+        warnings.warn(f"{name} was trained with other code than now", stacklevel=2)
     if config.model.kind == "constructed":
         raise ValueError(f"{name} is a constructed model, which only its own trial evaluates")
     try:
@@ -75,9 +78,16 @@ def unpack_model(
     return model.eval(), config
 
 
-def read_config(data: bytes, name: str) -> dict[str, Any]:
-    """The flat configuration in the bytes of a checkpoint; raises ValueError if it is none."""
-    return _read(data, name)["config"]
+def is_model_of(data: bytes, name: str, config: TrialConfig) -> bool:
+    """Whether a checkpoint is of this trial; raises ValueError if the bytes are none."""
+    payload = _read(data, name)
+    return payload["config"] == flatten(config) and _is_current(payload, config)
+
+
+def _is_current(payload: dict[str, Any], config: TrialConfig) -> bool:
+    """Whether own code is as it was in training; older files do not say."""
+    now = trial_id(config)
+    return payload.get("trial_id", now) == now
 
 
 def _read(data: bytes, name: str) -> dict[str, Any]:

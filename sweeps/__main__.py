@@ -216,6 +216,7 @@ def _add_trained(add: Adders) -> None:
 def _add_replicate(add: Callable[..., argparse.Action]) -> None:
     add("name", metavar="SWEEP", help="name or path of a script")
     add("--scale", choices=SCALES, default="laptop", help="default: laptop")
+    add("--trust-code", action="store_true", help="import and run own code that rows name")
     add(
         "--trials", dest="num_trials", metavar="N", type=parse_count, default=2, help="(default: 2)"
     )

@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,8 +42,12 @@ def set_threads(config: TrialConfig) -> None:
 def open_model(
     file: Path, device: torch.device, *, trust_code: bool = False
 ) -> tuple[Transformer, TrialConfig]:
-    """The model of a checkpoint on a device. Raises ValueError as `load_model`."""
-    model, config = load_model(file, trust_code=trust_code)
+    """`load_model` on a device, its warnings printed. Raises ValueError as that."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model, config = load_model(file, trust_code=trust_code)
+    for warning in caught:
+        print(f"warning: {warning.message}", file=sys.stderr)
     set_threads(config)
     return model.to(device), config
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pcore.checkpoint import pack_state, read_config, save_model, unpack_state
+from pcore.checkpoint import is_model_of, pack_state, save_model, unpack_state
 from pcore.cli.models import choose_device, delayed_interrupt, set_threads
 from pcore.cli.parser import (
     FAILED,
@@ -67,7 +67,7 @@ def train(words: list[str]) -> int:
     for file in (out, state_file):
         if file.is_dir():
             raise ValueError(f"{file} is a folder, not a file")
-    if out.exists() and read_config(out.read_bytes(), str(out)) != flatten(config):
+    if out.exists() and not is_model_of(out.read_bytes(), str(out), config):
         raise ValueError(f"{out} is the model of another trial: choose another file or remove it")
     device = choose_device(args.device)
     set_threads(config)

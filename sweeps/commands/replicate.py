@@ -6,14 +6,15 @@ verdict says whether by less than runs of different seeds do. The store is only 
 another folder, and repeating the command resumes them.
 """
 
+import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from pcore.cli.models import choose_device
 from pcore.cli.text import format_seconds, plural
-from pcore.config import SEEDS, TrialConfig
-from sweeps.commands.catalogue import find_sweep
+from pcore.config import SEEDS, TrialConfig, trial_id, unflatten
+from sweeps.commands.catalogue import chosen_views
 from sweeps.engine.options import open_store
 from sweeps.engine.plan import align
 from sweeps.engine.spec import Scale, seeds_text
@@ -34,8 +35,8 @@ MEANING: dict[Verdict, str] = {
 }
 KEYS = ("range", "length", "second_length")
 COUNTS = ("num_examples", "num_correct", "num_correct_tokens", "loss_sum", "test_set")
-OF_RUN = ("trial_id", "cell_id", *SEEDS, "status", "wall_seconds", "device", "code_hash")
-MACHINE = ("num_threads", "cpu_model", "cpu_capability")
+OF_RUN = ("trial_id", "cell_id", *SEEDS, "config_json", "status", "wall_seconds", "device")
+MACHINE = ("code_hash", "num_threads", "cpu_model", "cpu_capability")
 Lengths: TypeAlias = Mapping[tuple[Any, ...], Mapping[str, Any]]  # counts by KEYS
 Run: TypeAlias = dict[str, Any]  # columns of the trial's row, and `lengths` of the last checkpoint
 
@@ -48,36 +49,37 @@ def replicate(
     seed: int,
     into: str,
     num_threads: int | None = None,
+    trust_code: bool = False,
 ) -> int:
-    """Run a random sample of the finished trials of a sweep again and compare. Exit code 0 if all
-    are `WELL`, else 1. Cells are those of the script: code named in rows is never run.
+    """Run a random sample of the finished trials of a sweep again, as their rows say, and compare.
+    Exit code 0 if all are `WELL`, else 1.
 
-    num_threads: of the reruns; None = as stored.
+    num_threads: of the reruns; None = as stored. trust_code: import own code that rows name.
     Raises ValueError if there is nothing to run again, or `into` is the store itself.
     """
-    store, target, sweep = open_store(results), open_store(into), find_sweep(name)
+    store, target = open_store(results), open_store(into)
     if target.root == store.root:
         raise ValueError(f"--into {into} is the store itself: name another folder")
-    runs = load_runs(store, store.load_view(sweep.name, scale).column("trial_id").to_pylist())
-    cells = {cell.id: cell for cell in sweep.cells(scale)}
-    known = sorted(trial for trial, run in runs.items() if run["cell_id"] in cells)
-    if not known:
-        raise ValueError(
-            f"no finished trial in {store.root} belongs to {name} [{scale}] as it is now"
-        )
-    chosen = random.Random(seed).sample(known, min(num_trials, len(known)))
+    (view,) = chosen_views(store, [name], scale)
+    labels = {row["trial_id"]: row["cell"] for row in store.load_view(*view).to_pylist()}
+    runs = load_runs(store, list(labels))
+    configs, reasons = _configs(runs, store, trust_code)
+    if not configs:
+        reason = f": {reasons[0]}" if reasons else ""
+        raise ValueError(f"no finished trial of {name} [{scale}] can run again{reason}")
+    chosen = random.Random(seed).sample(sorted(configs), min(num_trials, len(configs)))
     seconds = sum(runs[trial]["wall_seconds"] or 0 for trial in chosen)
-    print(f"rerunning {len(chosen)} of {len(known)} trials, {format_seconds(seconds)} originally")
-    if len(known) < len(runs):
-        print(f"left out: {len(runs) - len(known)} of cells that the script does not have now")
+    print(f"rerunning {len(chosen)} of {len(configs)} trials, {format_seconds(seconds)} originally")
+    if reasons:
+        print(f"left out: {len(reasons)}, the first because {reasons[0]}")
     print(f"from {store.root} into {target.root}")
     target.folder.check_writable()
     verdicts = list[Verdict]()
     for trial in chosen:
-        run, cell = runs[trial], cells[runs[trial]["cell_id"]]
-        config = replace(cell.config, seed=run["seed"], data_seed=run["data_seed"])
-        print(f"\n{cell.label}, {seeds_text(run['seed'], run['data_seed'])} ({trial})", flush=True)
-        seeds = [one["lengths"] for one in runs.values() if one["cell_id"] == cell.id]
+        run, config = runs[trial], configs[trial]
+        at = seeds_text(config.seed, config.data_seed)
+        print(f"\n{labels[trial]}, {at} ({trial})", flush=True)
+        seeds = [one["lengths"] for one in runs.values() if one["cell_id"] == run["cell_id"]]
         verdicts.append(_replicate_one(run, config, seeds, target, num_threads))
     print()
     for verdict in dict.fromkeys(verdicts):
@@ -96,6 +98,25 @@ def load_runs(store: Store, trials: Sequence[str]) -> dict[str, Run]:
     return runs
 
 
+def _configs(
+    runs: Mapping[str, Run], store: Store, trust_code: bool
+) -> tuple[dict[str, TrialConfig], list[str]]:
+    """The configuration of each run that can be made again, and why others cannot."""
+    configs, reasons = dict[str, TrialConfig](), list[str]()
+    for trial, run in runs.items():
+        where = f"the row of {trial} in {store.root}"
+        try:
+            config = unflatten(json.loads(run["config_json"]), trust_code=trust_code, file=where)
+        except ValueError as error:  # own code that is not trusted, options of another version
+            reasons.append(str(error))
+            continue
+        if trial_id(config) == trial:
+            configs[trial] = config
+        else:
+            reasons.append(f"the code that {where} names has changed")
+    return configs, reasons
+
+
 def _replicate_one(
     stored: Run,
     config: TrialConfig,
@@ -103,7 +124,7 @@ def _replicate_one(
     target: Store,
     num_threads: int | None,
 ) -> Verdict:
-    device = "cpu" if stored["device"] == "cpu" else "cuda"
+    device = str(choose_device("cpu" if stored["device"] == "cpu" else None))
     threads = num_threads or stored["num_threads"] or 1
     settings = Settings(results=target.root, device=device, num_threads=threads)
     outcome = run_attempt(config, settings)

@@ -65,6 +65,7 @@ def weights_file(store: Store) -> str:
 
 SAID = {
     "measure": "names own code, task 'stranger:Sums'",
+    "replicate": "names own code, task 'stranger:Sums'",
     "table": "theirs",
     "why": "own code, which is not imported here: task.name=stranger:Sums, position.encoding=",
 }
@@ -79,6 +80,7 @@ SAID = {
         (sweeps.main, ["why", "{trial}"]),
         (sweeps.main, ["gc"]),
         (sweeps.main, ["measure"]),
+        (sweeps.main, ["replicate", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["table", "depth_ablation", "--scale", "smoke"]),
         (analysis.main, ["report"]),
     ],
@@ -90,14 +92,17 @@ def test_no_command_imports_what_a_row_names(store, unseen, capsys, main, words)
     out, err = capsys.readouterr()
     assert not unseen()
     assert "Traceback" not in out + err
-    assert code == (words[0] == "measure")
+    assert code == {"measure": 1, "replicate": 2}.get(words[0], 0)
     assert SAID.get(words[0], "") in out + err
 
 
-def test_diagnose_takes_code_that_is_trusted(store, unseen, capsys):
+def test_code_that_is_trusted_runs(store, unseen, capsys):
     assert sweeps.main(["measure", "--trust-code", "--results", store.root]) == 0
     assert "1 measured now" in capsys.readouterr().out
     assert unseen()
+    again = ["replicate", "depth_ablation", "--scale", "smoke", "--results", store.root]
+    assert sweeps.main([*again, "--trust-code"]) == 1
+    assert "1 of 1 not comparable: other test sets" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("main", "name"), [(pcore, "explain"), (analysis.main, "attention")])

@@ -160,3 +160,19 @@ def test_new_refuses_and_changes_nothing(pcore, tmp_path):
     assert "there.py exists, and stays as it is; name another module: trials know a class by" in err
     assert {path.name for path in tmp_path.iterdir()} == {"package", "there.py"}
     assert (tmp_path / "there.py").read_text() == "mine = 1\n"
+
+
+def test_a_model_of_code_that_changed_says_so_and_is_not_overwritten(pcore, tmp_path, monkeypatch):
+    pcore("new", "task", "edited:Mine")
+    training = ("train", "--preset", "small", "--task", "edited:Mine", "--num-steps", 2)
+    training += ("--position.encoding", "none", "--out", "m.pt")
+    asking = ("solve", "m.pt", "1+1", "--trust-code")
+    assert pcore(*training)[0] == 0
+    before, (_, answer, silent) = (tmp_path / "m.pt").read_bytes(), pcore(*asking)
+    with (tmp_path / "edited.py").open("a") as file:
+        file.write("# edited\n")
+    monkeypatch.delitem(sys.modules, "edited")
+    assert silent == ""
+    assert pcore(*asking) == (0, answer, "warning: m.pt was trained with other code than now\n")
+    assert "is the model of another trial" in pcore(*training)[2]
+    assert (tmp_path / "m.pt").read_bytes() == before

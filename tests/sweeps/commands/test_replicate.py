@@ -12,13 +12,10 @@ from sweeps.commands.replicate import judge, spread
 from sweeps.engine.store.store import Store
 from tests.support.sweeps.tiny import make_sweep, run
 
-SCRIPT = "from tests.support.sweeps.tiny import make_sweep\n\nSWEEP = make_sweep()\n"
-
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    (folder / "tiny.py").write_text(SCRIPT)
     assert run(make_sweep(), folder / "results") == 0
     return folder
 
@@ -29,7 +26,7 @@ def stored(finished, tmp_path) -> Path:
 
 
 def replicate(folder: Path, *flags: str) -> int:
-    command = ["replicate", str(folder / "tiny.py"), "--scale", "smoke"]
+    command = ["replicate", "tiny", "--scale", "smoke"]
     command += ["--results", str(folder / "results"), "--into", str(folder / "again"), *flags]
     return main(command)
 
