@@ -76,7 +76,7 @@ def describe_interval(evaluation: pd.DataFrame) -> str:
     seeds = [group[statistics.SEEDS].to_numpy() for _, group in runs.groupby("cell")]
     designs = {(len(pairs), shared_seeds(pairs)): pairs for pairs in seeds if len(pairs) > 1}
     if not designs:
-        return "No interval: one run per cell."
+        return "No interval: one run per cell." if seeds else "No runs."
     texts = [
         _describe_cover(num_runs, design, cover(num_runs, designs[num_runs, design]))
         for num_runs, design in sorted(designs, key=str)
@@ -115,6 +115,8 @@ def _describe_ranges(results: Results) -> Iterator[str]:
     evaluation = results.evaluation
     spans = sorted(set(trained_ranges(results).values()))
     has_seconds = statistics.has_second_lengths(evaluation)
+    if not spans:
+        return
     which = "the length" if has_seconds else "the longest"
     weighted = f"train: EM over these, weighted by how often each is {which} of an example"
     if results.trials["task.name"].str.contains(":", na=False).any():
