@@ -40,7 +40,7 @@ LAYERS = {
     ),
     "sweeps": (
         ("engine", "tables"),
-        ("baseline", "commands", "distractors", "hooks", "layouts", "product_rows"),
+        ("baseline", "commands", "distractors", "hooks", "layouts", "product_rows", "sum_rows"),
     ),
     "analysis": (
         ("load",),

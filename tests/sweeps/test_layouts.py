@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from pcore.tasks import Symbol
+from pcore.tasks import Symbol, Task
 from sweeps.layouts import Ahead, ShortSums
 from sweeps.product_rows import ProductRows
+from sweeps.sum_rows import SumRows
 
 
 def test_a_token_ahead_has_the_ids_of_the_cell_that_it_predicts():
@@ -64,6 +65,26 @@ def test_no_token_but_its_addends_is_a_step_before_a_digit_of_a_sum(shape: tuple
         assert before == [Symbol(2 * j + 1, symbol.index) if inside else "*"]
 
 
-def test_rows_longer_than_their_step_are_refused():
+def test_the_addends_of_a_running_sum_are_one_and_two_steps_before_it():
+    task = SumRows(scratchpad=True, num_operands=3)
+    example = task.encode("57+48+96")
+    assert task.decode(example.tokens[0]) == ("057+048+096", ">501+>102=")
+    sums = [40, 41, 42, 43, 44, 80, 81, 82, 83, 84]
+    operands = [3, 2, 1, 4, 23, 22, 21, 24, 63, 62, 61, 64]
+    assert example.relative_ids[0, 1:-1].flatten().tolist() == operands + sums
+    layout = task.layout((12, 5))
+    at = {ids[0]: source for source, ids in zip(layout.sources, layout.relative_ids, strict=True)}
+    assert len(at) == len(layout.sources), "no two tokens have one ID"
+    for place, source in at.items():
+        if isinstance(source, Symbol) and place >= 40 and source.field % 2 == 0:
+            field, k = source.field, source.index
+            assert at[place - 20] == Symbol(field - 1, k)
+            assert at[place - 40] == Symbol(field - 2 if field > 4 else 1, k)
+    plain = SumRows()
+    assert plain.decode(plain.encode("57+48").tokens[0])[1] == "501"
+
+
+@pytest.mark.parametrize(("task", "shape"), [(ProductRows, (18, 1)), (SumRows, (4, 18))])
+def test_rows_longer_than_their_step_are_refused(task: type[Task], shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="row_step=20 is below 21"):
-        ProductRows(scratchpad=True).layout((18, 1))
+        task(scratchpad=True).layout(shape)
