@@ -36,6 +36,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "packed_train_length",
         "packed_tasks",
         "long_multiplication",
+        "long_sums",
         "mixer_ablation",
     ),
     "other_tasks": (
