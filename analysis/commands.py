@@ -1,6 +1,7 @@
 """The commands of `python -m analysis`, one function each."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -46,8 +47,7 @@ def show_table(options: argparse.Namespace) -> int:
 
 def _select(results: Results, options: argparse.Namespace) -> tuple[Table, dict[str, str], Draw]:
     """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
-    from analysis.figures import style
-    from analysis.figures.curves import has_losses, plot_lengths, plot_losses
+    from analysis.figures.choose import draw_files
     from analysis.tables.metric_table import metric_table
     from analysis.tables.sweep_tables import ablation_table
 
@@ -63,10 +63,7 @@ def _select(results: Results, options: argparse.Namespace) -> tuple[Table, dict[
         table = replace(table, notes=(count, *table.notes))
 
     def draw(folder: Path) -> Iterable[Path]:
-        if len(chosen.evaluation) and not options.metric:
-            yield from style.save(plot_lengths(chosen), folder / stem)
-            if has_losses(chosen):
-                yield from style.save(plot_losses(chosen), folder / f"{stem}-losses")
+        return [] if options.metric else draw_files(chosen, folder, f"{stem}-")
 
     return table, render.render_files(table, stem), draw
 
@@ -98,7 +95,7 @@ def make_report(options: argparse.Namespace) -> int:
         raise ValueError(f"no sweep to report on in {options.results}")
     folder = _out(options) or _reports(options.results)
     name = options.results if "://" in options.results else files.relative(Path(options.results))
-    page, left_out = make_page(store, selected, options.checkpoint, str(name))
+    page, left_out = make_page(store, selected, options.checkpoint, shlex.quote(str(name)))
     (written,) = files.write_files(folder, {"report.html": page})
     for sentence in left_out:
         print(f"left out: {sentence}", file=sys.stderr)

@@ -20,7 +20,7 @@ import math
 import sys
 import types
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pcore import lazy_torch as torch
 from pcore.registry import name_of, nearest, own_code_hashes, resolve
@@ -163,9 +163,18 @@ def known_fields(task: type[Task]) -> Mapping[str, Any]:
 
 @functools.cache
 def check_options(task: type[Task]) -> None:
-    """Raise ValueError if a task has an option with the name of a shipped task's and another type:
-    rows have one column for both.
+    """Raise ValueError if a task has an option with the name of a shipped task's and another type,
+    as rows have one column for both, or one that its class, no dataclass, does not take.
     """
+    hints = get_type_hints(task)
+    for base in task.__mro__:
+        for name in vars(base).get("__annotations__", ()):
+            is_option = ClassVar not in (hints[name], get_origin(hints[name]))
+            if is_option and "__dataclass_fields__" not in vars(base):
+                raise ValueError(
+                    f"{name_of(base, TASKS)}: {name!r} is no option without "
+                    "@dataclass(frozen=True, kw_only=True) above the class"
+                )
     for name, annotation in known_fields(task).items():
         for shipped, cls in TASKS.items():
             wanted = known_fields(cls).get(name, annotation)

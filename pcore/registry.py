@@ -104,22 +104,28 @@ def describe_error(error: Exception) -> str:
 def own_code_hashes(named: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """{"<field>.source": hashes of the own code that a field names, in its order, by commas}."""
     return {
-        f"{field}.source": ",".join(source_hash(resolve(name, {}, field)) for name in names)
+        f"{field}.source": ",".join(named_hash(name, field) for name in names)
         for field, names in named.items()
     }
 
 
+def named_hash(name: str, kind: str) -> str:
+    """The hash of own code by its name; its module counts even if the class is from another."""
+    return source_hash(resolve(name, {}, kind), name.partition(":")[0])
+
+
 @lru_cache(maxsize=256)
-def source_hash(cls: type) -> str:
-    """16 hex digits of the source files of a class and of its bases, without those of pcore, and of
-    the modules beside them that they import, directly or not (`imports_beside`).
+def source_hash(cls: type, module: str) -> str:
+    """16 hex digits of the source files of a module, of a class that it names and of its bases,
+    without those of pcore, and of the modules beside them that they import, directly or not
+    (`imports_beside`).
 
     Whole files count, so a helper function or a constant does too; installed packages do not.
     Changes in pcore itself are covered by its numerics version. Raises ValueError if there is no
     file.
     """
     own: dict[str, str] = {}
-    for module_name in dict.fromkeys(base.__module__ for base in cls.__mro__):
+    for module_name in dict.fromkeys([module, *(base.__module__ for base in cls.__mro__)]):
         if module_name.partition(".")[0] in {"pcore", "torch", *sys.stdlib_module_names}:
             continue
         try:
@@ -141,7 +147,9 @@ def imports_beside(module_name: str) -> dict[str, str]:
     """Sources by name of the modules that this one imports, directly or not, from the folder that
     it was itself imported from; not those of this repository or of an installation of packages.
     """
-    file = Path(inspect.getfile(sys.modules[module_name])).resolve()
+    file = Path(
+        inspect.getfile(sys.modules[module_name])
+    ).absolute()  # a link is beside its helpers
     is_package = file.name == "__init__.py"
     root = file.parents[module_name.count(".") + is_package]
     found: dict[str, str] = {}

@@ -52,6 +52,7 @@ def _starts_at_random(config: TrialConfig) -> bool:
     return "random" in (config.position.start, config.position.test_policy)
 
 
+ACTS = ("embed", "rotate", "bias")  # by which an encoding acts
 IN_ATTENTION = ("attention", "attention_scale", "attention_sink", "query_init")
 OF_STARTS = ("start", "max_start", "test_policy", "test_start")
 MEANING: tuple[Meaning, ...] = (
@@ -191,8 +192,12 @@ def _check_ranges(config: TrialConfig) -> None:
             f"eval.near_lengths and eval.test_lengths overlap at length {min(both)}: "
             "tuning would see the test range"
         )
-    if config.eval.second_lengths and len(config.task.size_names) < 2:
-        raise ValueError("eval.second_lengths is set, but the task has only one length")
+    if config.eval.second_lengths:
+        if len(config.task.size_names) < 2:
+            raise ValueError("eval.second_lengths is set, but the task has only one length")
+        if config.task.trained_seconds(low, high) is None:
+            name = task_name(config.task)
+            raise ValueError(f"eval.second_lengths is set, but {name} has no trained_seconds()")
     for length in (high, *(length for lengths in ranges.values() for length in lengths)):
         config.task.check_length(length)
     layout = config.task.layout(config.task.largest_shape(high))
@@ -225,6 +230,14 @@ def _check_positions(config: TrialConfig) -> None:
     position, task = config.position, config.task
     encoding = find_encoding(position.encoding)
     levels = num_levels(task, position)
+    own = [c for c in encoding.__mro__ if c not in Encoding.__mro__]
+    if not any("uses_ids" in vars(c) for c in own):
+        for name in ACTS:
+            if any(name in vars(c) for c in own):
+                raise ValueError(
+                    f"position.encoding={position.encoding} has {name}() and does not say whether "
+                    "it reads IDs: set uses_ids = True in the class"
+                )
     position.level_limits(levels)
     if encoding.uses_ids:
         _check_stream(config)

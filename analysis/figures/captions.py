@@ -78,7 +78,7 @@ def describe_seconds(results: Results) -> str:
         return ""
     first, second = size_names(results)
     tested = "" if share_second_lengths(results.evaluation) else ", not the same for all cells"
-    return f"each {first}: at its worst {second}{tested}"
+    return f"by {first}: the worst {second}{tested}"
 
 
 def describe_factor(results: Results) -> str:

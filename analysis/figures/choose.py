@@ -36,6 +36,7 @@ def choose_figures(results: Results) -> Iterator[SweepFigure]:
 def _choose(results: Results) -> Iterator[tuple[str, str, Callable[[Results], Figure]]]:
     facets = find_facets(results)
     are_many = len(facets.values[0]) > MOST_PANELS if facets else len(results.cells) > MOST_CURVES
+    has_map = has_second_lengths(results.evaluation)  # of which a curve shows the worst alone
     if len(results.evaluation):
         per = "a line per cell" if facets is None else f"a panel per {facets.names[0]}"
         if are_many and (results.evaluation["range"] != "train").any():
@@ -44,12 +45,12 @@ def _choose(results: Results) -> Iterator[tuple[str, str, Callable[[Results], Fi
                 "Median exact match of every cell at each tested length.",
                 maps.plot_cells,
             )
-        else:
+        elif not has_map:
             yield "lengths", f"Exact match against length, {per}.", curves.plot_lengths
         if facets and choose_lengths(results).solve is not None:
             over = f"Exact match beyond the trained lengths over {', '.join(facets.names)}."
             yield "grid", over, partial(maps.plot_grid, facets=facets)
-        if has_second_lengths(results.evaluation):
+        if has_map:
             sizes = " and ".join(size_names(results))
             yield "map", f"Exact match over {sizes}, a panel per cell.", maps.plot_second_lengths
     if bars.has_failures(results):
@@ -60,7 +61,7 @@ def _choose(results: Results) -> Iterator[tuple[str, str, Callable[[Results], Fi
         yield "losses", "Training loss against step.", curves.plot_losses
 
 
-def draw_files(results: Results, folder: Path) -> Iterator[Path]:
-    """Draw and write every figure of a sweep, one at a time."""
+def draw_files(results: Results, folder: Path, before: str = "") -> Iterator[Path]:
+    """Draw and write every figure of a sweep, one at a time. before: of the names of its files."""
     for chosen in choose_figures(results):
-        yield from style.save(chosen.draw(), folder / chosen.name)
+        yield from style.save(chosen.draw(), folder / f"{before}{chosen.name}")

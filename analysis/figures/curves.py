@@ -27,7 +27,6 @@ from analysis.figures.captions import (
     add_small_print,
     describe_counts,
     describe_factor,
-    describe_seconds,
     explain_band,
     factor_text,
     length_label,
@@ -70,7 +69,6 @@ def plot_lengths(results: Results) -> Figure:
             axes.text(0.97, 0.8, text, color=style.GREY, transform=axes.transAxes, **look)
 
     notes = [describe_counts(curves["n"]), "dashed: 95\u00a0%"]
-    notes.append(describe_seconds(results))
     if len(panels) == 1 and len(set(trained_ranges(results).values())) != 1:
         notes.append("dotted: longest trained length of each cell")
     if len(panels) == 1 and unfitted:
@@ -138,7 +136,9 @@ def _draw(
             draw_curves(axes, rows, looks, factor)
         style.label_panels(drawn, across, [panel.title for panel in panels], *names)
         kinds = f"panel: {facets.names[0]}; colour: {', '.join(facets.names[1:])}" if facets else ""
-        notes = [kinds, explain_band(stats["interval"]), *notes]
+        most = SPREAD / 2 if len(panels) == 1 else SPREAD / 4
+        moved = f"lines moved by up to {most:g}\u00a0pt: equal ones are seen"
+        notes = [kinds, explain_band(stats["interval"]), *notes, moved * (len(looks) > 1)]
         add_small_print(figure, results, notes, has_policy)
         handles = {line.get_label(): line for axes in drawn for line in axes.get_lines()}
         style.add_legend(figure, [handles[name] for name in looks if name in handles])

@@ -131,11 +131,13 @@ def write_template(kind: str, name: str) -> Path:
     parts = (*module.split("."), class_name)
     if not all(part.isidentifier() and not iskeyword(part) for part in parts):
         raise ValueError(f"{name!r} is not module:Class; for example my_{kind}:{kind.title()}")
-    if module.partition(".")[0] in sys.stdlib_module_names:
+    if (first := parts[0]) in sys.stdlib_module_names:
         raise ValueError(f"{module} is a module of Python's: choose another name")
     path = Path(*module.split(".")).with_suffix(".py")
-    if "." not in module and not path.exists() and importlib.util.find_spec(module):
-        raise ValueError(f"{module} is an installed module: choose another name")
+    spec = importlib.util.find_spec(first)
+    places = spec.submodule_search_locations if spec else None
+    if spec and not path.exists() and str(Path(first).resolve()) not in (places or ()):
+        raise ValueError(f"{first} is an installed module: choose another name")
     text, old = read_template(kind)
     try:
         with open(path, "x") as file:

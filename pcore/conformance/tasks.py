@@ -174,7 +174,25 @@ def limits(bench: TaskBench) -> str:
     sizes = [task.num_tokens(length) for length in lengths]
     if sizes != sorted(set(sizes)):
         raise Broken(f"numbers of tokens {sizes} do not rise with lengths {lengths}")
+    if len(task.size_names) > 1:
+        _require_seconds(task, lengths)
     return "; ".join(details)
+
+
+def _require_seconds(task: Task, lengths: list[int]) -> None:
+    """Test examples have the second length that is asked for, trained or not."""
+    length, trained = lengths[-1], task.trained_seconds(lengths[0], lengths[-1])
+    if not trained:
+        raise Broken("trained_seconds(low, high) names no second lengths, and the task has two")
+    last = max(trained)
+    if task.sizes_at(length, last) == (same := task.sizes_at(length, last + 1)):
+        raise Broken(f"sizes_at({length}, second) is {same} for second = {last} and {last + 1}")
+    for second in (last, last + 1):
+        batch = task.sample_length(8, length, make_generator("conformance"), second)
+        longest, stated = batch.tokens.shape[1], task.num_tokens(length, second)
+        if longest > stated:
+            where = f"lengths {length} and {second}"
+            raise Broken(f"{where}: {longest} tokens, num_tokens={stated}")
 
 
 def drawn_as_typed(bench: TaskBench) -> str:

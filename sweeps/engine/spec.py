@@ -136,11 +136,16 @@ class Sweep:
         return trials
 
     def check(self, scale: Scale) -> None:
-        """Raise ValueError for what is no name, text or number of replicates. Not done when a
-        sweep is made: a script that is run would end with a traceback.
+        """Raise ValueError for what is no name, text or number of replicates, and for the name of
+        another script. Not done when a sweep is made: a script that is run would end with a
+        traceback.
         """
         if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
             raise ValueError(f"name={self.name!r} of a sweep is not letters, digits and -_.,=+~")
+        script = script_of(self.cells)[0]
+        shipped = Path(__file__).parents[1] / script.name
+        if script.is_file() and shipped.is_file() and script.read_text() != shipped.read_text():
+            raise ValueError(f"{script} has the name of a sweep of pcore: give it another one")
         for what, text in (("title", self.title), ("claim", self.claim)):
             if not isinstance(text, str) or (what == "title" and not _is_line(text)):
                 raise ValueError(f"{self.name}: its {what} is not a line of text but {text!r}")

@@ -167,7 +167,7 @@ def test_the_slurm_script_asks_for_the_token_and_ends_only_its_own_processes():
     text = (CLUSTER / "slurm.sbatch").read_text()
     assert "export RAY_AUTH_MODE=token" in text
     assert "--dashboard-host 127.0.0.1" in text
-    assert "#SBATCH --signal=B:TERM@120" in text
+    assert "#SBATCH --signal=B:TERM@240" in text
     for forbidden in ("ray stop", "pkill", "killall", "0.0.0.0"):
         assert forbidden not in text
 

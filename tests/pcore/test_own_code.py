@@ -8,8 +8,11 @@ import pytest
 
 from pcore.config import TrialConfig, override, trial_id
 from pcore.conformance import check
+from pcore.encodings import Encoding
 from pcore.registry import source_hash
+from pcore.tasks.addition import Addition
 from pcore.tasks.strings import Copy
+from pcore.validation import validate
 
 BIAS = "from pcore.encodings import Encoding\n{}\n\n\nclass Slope(Encoding):\n    slope = {}\n"
 
@@ -62,6 +65,19 @@ def test_a_module_behind_a_module_counts_and_one_that_nobody_imports_does_not(id
     assert identity({"deep.py": "import mine, helps\nN = 2"}) != first
 
 
+def test_the_module_that_names_a_class_counts(identity):
+    two = BIAS.format("", 1.0) + "class Steep(Slope):\n    slope = 2.0\n"
+    first = identity({"helps.py": two, "mine.py": "from helps import Slope as Best"}, "mine:Best")
+    assert identity({"mine.py": "from helps import Steep as Best"}, "mine:Best") != first
+
+
+def test_a_helper_beside_a_link_counts(identity, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "mine.py").write_text(BIAS.format("from helps import SLOPE", "SLOPE"))
+    (tmp_path / "mine.py").symlink_to("theirs/mine.py")
+    assert identity({"helps.py": "SLOPE = 1.0"}) != identity({"helps.py": "SLOPE = 2.0"})
+
+
 def test_a_class_without_helpers_has_the_id_it_always_had(identity):
     """The trial of this text at 956b19b."""
     assert identity({"mine.py": BIAS.format("", 1.0)}) == "cf944ebba6affe29"
@@ -72,6 +88,12 @@ class Clash(Copy):
     """An option of a shipped task's name and another type."""
 
     scratchpad: str = "none"
+
+
+class Plain(Copy):
+    """An option that is none, since the class is no dataclass of its own."""
+
+    scratchpad: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +111,45 @@ def test_an_option_that_has_no_column_of_its_type_is_refused_before_anything_run
         trial_id(override(TrialConfig(), {"task.name": f"{__name__}:Clash"}))
     (failed,) = check("task", f"{__name__}:Clash")
     assert (failed.name, said in failed.detail) == ("constructs with defaults", True)
+    with pytest.raises(ValueError, match="Plain: 'scratchpad' is no option without @dataclass"):
+        trial_id(TrialConfig(task=Plain()))
     assert trial_id(TrialConfig(task=Opts()))
+
+
+class Silent(Encoding):
+    """It does not say that it reads IDs."""
+
+    def embed(self, ids):
+        return ids.float()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoLengths(Addition):
+    """The second length that is asked for is ignored, and those trained are not said."""
+
+    def sizes_at(self, length, second=None):
+        return (length,) * 2
+
+    def trained_seconds(self, low, high):
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaysWhich(TwoLengths):
+    def trained_seconds(self, low, high):
+        return range(2, 3)
+
+
+def test_what_own_code_leaves_out_is_refused(tiny_config):
+    changes = {"position.encoding": f"{__name__}:Silent"}
+    with pytest.raises(ValueError, match=r"has embed\(\) and does not say whether it reads IDs"):
+        validate(override(tiny_config, changes))
+    changes = {"task.name": f"{__name__}:TwoLengths", "eval.second_lengths": "2,3"}
+    with pytest.raises(ValueError, match=r"TwoLengths has no trained_seconds\(\)"):
+        validate(override(tiny_config, changes))
+    for name, said in (("TwoLengths", "no second lengths"), ("SaysWhich", "is (3, 3) for second")):
+        (failed,) = (found for found in check("task", f"{__name__}:{name}") if not found.passed)
+        assert said in failed.detail
 
 
 def test_a_class_without_a_file_is_refused():
@@ -97,6 +157,6 @@ def test_a_class_without_a_file_is_refused():
     sys.modules["__main__nowhere"] = type(sys)("__main__nowhere")
     try:
         with pytest.raises(ValueError, match="put the class in a file"):
-            source_hash(homeless)
+            source_hash(homeless, "__main__nowhere")
     finally:
         del sys.modules["__main__nowhere"]

@@ -28,7 +28,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 import pcore
 from pcore.cli.parser import first_line
 from pcore.config import TrialConfig, flatten, own_code
-from pcore.registry import resolve, source_hash
+from pcore.registry import named_hash
 from sweeps.engine.executors import Executor, count_cpus
 from sweeps.engine.store.folder import Folder
 from sweeps.engine.store.sources import hash_sources
@@ -128,7 +128,7 @@ def hash_own_code(names: Sequence[str]) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for name in names:
         try:
-            hashes[name] = source_hash(resolve(name, {}, "own code"))
+            hashes[name] = named_hash(name, "own code")
         except ValueError as error:
             hashes[name] = type(error.__cause__ or error).__name__
     return hashes
@@ -198,11 +198,13 @@ def describe_use() -> str:
             filters=[("state", "=", "ALIVE")], detail=True, limit=1000, timeout=10
         )
         held = dict.fromkeys(
-            f"{actor.class_name} (job {actor.job_id}, process {actor.pid})"
+            "workers of this launch, which still start"
+            if actor.job_id == mine
+            else f"{actor.class_name} (job {actor.job_id}, process {actor.pid})"
             for actor in actors
-            if actor.required_resources and actor.job_id != mine
+            if actor.required_resources
         )
-        holders = ", ".join(held) or "no actors of other jobs"
+        holders = ", ".join(held) or "no actors"
     except Exception as error:  # the state service is not there in an embedded cluster
         holders = f"unknown ({type(error).__name__})"
     return f"free in the Ray cluster: {shown}; held by: {holders}"

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import shlex
 import subprocess
 import sys
 import time
@@ -171,7 +172,7 @@ def _report(
         if options.report:
             print(flush=True)
             failed |= subprocess.run([sys.executable, *command], check=False).returncode != 0
-        print(f"\nredraw: python {' '.join(command)}", flush=True)
+        print(f"\nredraw: python {shlex.join(command)}", flush=True)
     problems = [line for plan in plans for line in _unfinished_lines(plan, store, outcomes)]
     for line in problems[:MAX_LINES]:
         print(line)

@@ -70,6 +70,7 @@ def join_launches(rows: Sequence[Row]) -> list[Row]:
                 continue  # the label stands for another cell now
             known = known or {"cell_order": first + row["cell_order"]}
             added.append({**row, **facts, **known})
+            of_label.setdefault(row["cell"], row["cell_id"])  # renamed since, it hides others too
         for row in added:
             joined.setdefault((row["cell"], row["trial_id"]), row)
             of_label.setdefault(row["cell"], row["cell_id"])

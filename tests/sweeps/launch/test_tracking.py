@@ -218,13 +218,16 @@ def test_a_file_system_without_links_and_locks_is_enough(store, monkeypatch):
 
 
 def test_a_dead_tracking_server_neither_stops_nor_slows_a_sweep(tmp_path, capfd):
-    sweep, dead = make_sweep(one={}), "http://127.0.0.1:9"
+    sweep, dead, results = make_sweep(one={}), "http://127.0.0.1:9", tmp_path / "my results"
     began = time.time()
-    flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(tmp_path)]
+    flags = ["--scale", "smoke", "--executor", "inline", "--no-report", "--results", str(results)]
     assert main(sweep, [*flags, "--tracking-uri", dead]) == 0
     assert time.time() - began < PATIENCE  # the longest that the end of a launch waits
-    assert [s.status for s in Store(tmp_path).shards()] == ["ok", "ok"]
-    assert "MLflow mirror incomplete" in capfd.readouterr().err
+    assert [s.status for s in Store(results).shards()] == ["ok", "ok"]
+    out, err = capfd.readouterr()
+    assert "MLflow mirror incomplete" in err
+    assert f"`python -m sweeps mirror --results '{results}' --tracking-uri {dead}` shows" in err
+    assert f"redraw: python -m analysis table tiny --scale smoke --results '{results}'" in out
 
 
 def test_a_server_that_failed_is_asked_again_after_a_while_and_at_the_end(tmp_path, monkeypatch):

@@ -2,9 +2,16 @@
 
 import pytest
 
+from sweeps.__main__ import main
 from sweeps.engine.store.store import Store
 from sweeps.engine.store.views import join_launches
 from tests.support.sweeps.tiny import make_sweep, run
+
+SCRIPT = """
+from sweeps.engine.spec import Cell, Sweep
+SEEDS = dict.fromkeys(("smoke", "laptop", "paper"), "1")
+SWEEP = Sweep(title="Mine", cells=lambda scale: [Cell(label="one", config=CONFIG)], seeds=SEEDS)
+"""
 
 
 def listed(folder) -> list[tuple[str, int]]:
@@ -52,6 +59,19 @@ def test_a_label_stands_for_its_newest_cell_and_a_cell_has_its_newest_label(
     found.sort(key=lambda row: (row["cell_order"], row["seed"]))
     assert [f"{row['cell']}:{row['trial_id']}" for row in found] == expected
     assert {row["title"] for row in found} == {"2026-01-02"}
+
+
+def test_what_a_cell_hides_stays_hidden_when_it_is_renamed():
+    launches = ("2026-01-01", "a:1"), ("2026-01-02", "a:2"), ("2026-01-03", "b:2")
+    stored = [row for launch in launches for row in rows(*launch)]
+    assert [(row["cell"], row["cell_id"]) for row in join_launches(stored)] == [("b", "2")]
+
+
+def test_a_script_with_the_name_of_a_shipped_one_is_refused(tmp_path, capsys):
+    script = tmp_path / "depth_ablation.py"
+    script.write_text("from tests.support.sweeps.tiny import CONFIG\n" + SCRIPT)
+    assert main(["plan", str(script), "--scale", "smoke", "--results", str(tmp_path)]) == 2
+    assert f"{script} has the name of a sweep of pcore" in capsys.readouterr().err
 
 
 def test_two_scripts_of_one_name_are_refused_with_both(tmp_path, capsys):

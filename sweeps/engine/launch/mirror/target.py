@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,9 +143,11 @@ class Follower:
         with self.process:  # which closes its pipes
             pass
         if answer:
+            command = ["python", "-m", "sweeps", "mirror", "--results", self.target.results]
+            command += [] if self.target.is_own else ["--tracking-uri", self.target.uri]
             print(
                 f"MLflow mirror incomplete ({answer}); the rows in {self.target.results} are "
-                "complete, and `python -m sweeps mirror` shows them",
+                f"complete, and `{shlex.join(command)}` shows them",
                 file=sys.stderr,
                 flush=True,
             )

@@ -34,11 +34,12 @@ MOST = 7900  # characters of a tag
 MAX_RUNS = 50_000  # that are read of an experiment
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
-# A server that does not answer is given up quickly; must be set before mlflow is imported.
+# Must be set before mlflow is imported. A server that does not answer is given up quickly.
 for name, value in {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # a full pipe would stop the mirror
     "DO_NOT_TRACK": "true",
 }.items():
     os.environ.setdefault(name, value)
