@@ -141,6 +141,18 @@ def stand_in(monkeypatch, lab: type[Lab]) -> None:
     monkeypatch.setattr(launch, "run_sweeps", run_sweeps)
 
 
+def test_the_first_configuration_is_the_arm_as_it_is_or_the_plan_says_no(tmp_path, capfd):
+    rates = Choice(("1e-2", "2e-2", "1e-3", "3e-3", "4e-3"))
+    inside = make_search(1, space={"optim.learning_rate": rates})
+    best, _ = find(inside, tmp_path, Lab(tmp_path))
+    assert [won["optim.learning_rate"] for won in best.values()] == ["1e-3", "1e-3"]
+    for rate, told in (("1e-3", False), ("5e-3", True)):
+        arms = {"one": override(BASE, {"optim.learning_rate": rate}), "two": BASE}
+        assert main(replace(inside, arms=lambda scale, arms=arms: arms), ["--plan"]) == 0
+        sentence = "outside the space, and so not tried: the values of one\n"
+        assert (sentence in capfd.readouterr().out) == told
+
+
 def test_a_search_says_its_budget_and_keeps_its_winners(tmp_path, capfd, monkeypatch):
     stand_in(monkeypatch, Lab)
     assert main(make_search(4), [*QUIET, "--results", str(tmp_path)]) == 0

@@ -174,17 +174,21 @@ def find_bounds(config: TrialConfig, field: str, values: Range) -> tuple[float, 
 
 
 def defaults_in_space(config: TrialConfig, space: Space) -> dict[str, Scalar] | None:
-    """The searched fields as the arm has them, or None if the search could not draw them."""
-    flat = flatten(config)
+    """The searched fields as the arm has them, or None if the search could not draw them. A choice
+    is as the space writes it.
+    """
+    flat, own = flatten(config), dict[str, Scalar]()
     for field, values in space.items():
         value = flat[field]
         if isinstance(values, Choice):
-            inside = value in values.values
+            same = [v for v in values.values if flatten(override(config, {field: v})) == flat]
         else:
             inside = isinstance(value, (int, float)) and values.low <= value <= values.high
-        if not inside:
+            same = [value] if inside else []
+        if not same:
             return None
-    return {field: flat[field] for field in space}
+        own[field] = same[0]
+    return own
 
 
 def rung_steps(config: TrialConfig, rungs: Sequence[float]) -> list[int]:
@@ -205,14 +209,15 @@ def format_budget(
         texts = (", ".join(map(str, steps)), f"{arm_most:,}", f"{arm_halved:,.0f}")
         rows.append((label, str(number), *texts))
         most, halved = most + arm_most, halved + arm_halved
-    return "\n".join(
-        [
-            f"{search.name} [{scale}]: {search.title}",
-            f"tuned in every arm: {', '.join(search.space)}",
-            "",
-            align(rows),
-            "",
-            f"{len(arms)} arms x {budget.configurations} configurations x {len(budget.rungs)} "
-            f"rungs: at most {most:,} steps; about {halved:,.0f} if a third of each rung goes on",
-        ]
-    )
+    lines = [
+        f"{search.name} [{scale}]: {search.title}",
+        f"tuned in every arm: {', '.join(search.space)}",
+        "",
+        align(rows),
+        "",
+        f"{len(arms)} arms x {budget.configurations} configurations x {len(budget.rungs)} "
+        f"rungs: at most {most:,} steps; about {halved:,.0f} if a third of each rung goes on",
+    ]
+    if outside := [k for k, arm in arms.items() if defaults_in_space(arm, search.space) is None]:
+        lines.append(f"outside the space, and so not tried: the values of {'; '.join(outside)}")
+    return "\n".join(lines)
