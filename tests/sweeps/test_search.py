@@ -226,6 +226,21 @@ def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, m
     assert (two["num_failed"], len(two["tried"])) == (0, 3)
 
 
+def test_a_drawn_value_that_cannot_work_has_failed_and_the_next_is_drawn(
+    tmp_path, capfd, monkeypatch
+):
+    stand_in(monkeypatch, Lab)
+    arms = {"one": override(BASE, {"position.encoding": "rotary"})}
+    search = make_search(8, arms, {"model.d_head": Range(8, 32)})
+    assert main(search, [*QUIET, "--results", str(tmp_path)]) == 1
+    printed = capfd.readouterr()
+    assert "(d_head=19): position.encoding=rotary needs an even model.d_head" in printed.out
+    assert "--except" not in printed.out + printed.err
+    one = read_winners(tmp_path)["one"]
+    assert one["num_configurations"] == one["num_failed"] + len(one["tried"]) == 8
+    assert {row["model.d_head"] % 2 for row in one["tried"]} == {0}
+
+
 def test_an_arm_without_a_winner_is_not_passed_over(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(launch, "run_sweeps", lambda *arguments: 1)
     assert main(make_search(2), [*QUIET, "--results", str(tmp_path)]) == 2

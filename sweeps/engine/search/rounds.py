@@ -169,4 +169,4 @@ def _report(search: Search, options: LaunchOptions, file: str, failed: Sequence[
     for line in failed:
         print(f"failed: {line}")
     if failed:
-        print("arms with failures were tuned less; the same command retries them")
+        print("arms with failures were tuned less; the same command retries failed trainings")

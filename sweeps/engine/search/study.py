@@ -16,6 +16,7 @@ import optuna
 from optuna.trial import TrialState
 
 from pcore.config import TrialConfig, derive_seed, override, trial_id
+from pcore.validation import validate
 from sweeps.engine.search.results import Scored
 from sweeps.engine.search.space import (
     HALVING,
@@ -64,7 +65,7 @@ class Arm:
 
     def start(self) -> bool:
         """Draw new configurations until WIDTH are under way or the budget is used; whether any is
-        under way.
+        under way. Those that cannot work have failed: the ends of a range say little of its middle.
         """
         while len(self.live) < WIDTH and len(self.values) < self.budget.configurations:
             number = len(self.values)
@@ -76,8 +77,16 @@ class Arm:
             if number == 0 and (own := defaults_in_space(self.config, self.space)) is not None:
                 self.study.enqueue_trial(own)
             trial = self.study.ask()
-            self.values.append(self._draw(trial))
-            self.live.append(Live(trial, self.values[number]))
+            values = self._draw(trial)
+            self.values.append(values)
+            try:
+                for rung in range(len(self.steps)):
+                    validate(self.job(values, rung))
+            except ValueError as error:
+                self._fail(number, _text(values), str(error))
+                self.study.tell(trial, state=TrialState.FAIL)
+            else:
+                self.live.append(Live(trial, values))
         return bool(self.live)
 
     def _draw(self, trial: optuna.Trial) -> dict[str, Any]:
@@ -98,20 +107,19 @@ class Arm:
         """The trials that are the next rungs of the configurations under way, by what they try."""
         jobs: dict[str, TrialConfig] = {}
         for live in self.live:
-            values = (f"{key.rpartition('.')[2]}={value}" for key, value in live.values.items())
-            label = ", ".join([self.label, *values, f"{self.steps[live.rung]} steps"])
-            jobs[label] = self.job(live)
+            label = f"{self.label}, {_text(live.values)}, {self.steps[live.rung]} steps"
+            jobs[label] = self.job(live.values, live.rung)
         return jobs
 
-    def job(self, live: Live) -> TrialConfig:
-        """The trial that is the next rung of a configuration under way."""
-        return override(self.config, live.values | {"optim.num_steps": self.steps[live.rung]})
+    def job(self, values: Mapping[str, Any], rung: int) -> TrialConfig:
+        """The trial that is this rung of a configuration."""
+        return override(self.config, {**values, "optim.num_steps": self.steps[rung]})
 
     def settle(self, scores: Mapping[str, Scored]) -> None:
         """Promote, stop or finish every configuration under way, in the order they were asked."""
         still: list[Live] = []
         for live in self.live:
-            name = trial_id(self.job(live))
+            name = trial_id(self.job(live.values, live.rung))
             scored = scores.get(name, Scored(status="not run"))
             state = self._judge(live, name, scored)
             if state is None:
@@ -126,8 +134,7 @@ class Arm:
         """The final state of a configuration after this rung, None if it goes on."""
         number = live.trial.number
         if not scored.finished:
-            reason = last_line(scored.error) or scored.status
-            self.failed.append(f"{self.label}, configuration {number} ({name}): {reason}")
+            self._fail(number, name, last_line(scored.error) or scored.status)
             return TrialState.FAIL
         self.trained[name] = self.steps[live.rung]
         self.scored[number], self.reached[number] = scored, self.steps[live.rung]
@@ -137,6 +144,9 @@ class Arm:
         if live.rung == len(self.steps) - 1:
             return TrialState.COMPLETE
         return TrialState.PRUNED if live.trial.should_prune() else None
+
+    def _fail(self, number: int, what: str, reason: str) -> None:
+        self.failed.append(f"{self.label}, configuration {number} ({what}): {reason}")
 
     def best(self) -> dict[str, Any] | None:
         """The winner: its fields, its score and what the arm has spent; None if none finished."""
@@ -158,3 +168,8 @@ class Arm:
                 for n, scored in sorted(self.scored.items())
             ],
         }
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    """A configuration as labels have it: "learning_rate=0.001, num_layers=2"."""
+    return ", ".join(f"{field.rpartition('.')[2]}={value}" for field, value in values.items())
