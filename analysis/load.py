@@ -219,7 +219,7 @@ def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
 
 
 def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
-    """A row per configuration that a search tried: arm, each searched field, near_score,
+    """A row per configuration that a search trained: arm, each searched field, near_score,
     num_steps (of its longest training) and is_best.
 
     Raises ValueError if there is no such search, or its file is of an older kind.
@@ -232,6 +232,7 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
             for label, arm in arms.items()
             for tried in arm["tried"]
         ]
+        frame = pd.DataFrame(rows).sort_values("num_steps", ascending=False, kind="stable")
     except FileNotFoundError:
         there = ", ".join(_searches(folder)) or "none"
         raise ValueError(
@@ -243,7 +244,8 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
         raise ValueError(
             f"{folder.path(file)} lacks what was tried; this writes it again from the rows: {again}"
         ) from None
-    return pd.DataFrame(rows)
+    fields = [name for name in frame.columns if "." in name]
+    return frame.drop_duplicates(["arm", *fields]).sort_index()  # older searches repeated some
 
 
 def _searches(folder: Folder) -> list[str]:

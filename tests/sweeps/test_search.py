@@ -187,6 +187,23 @@ def test_what_was_tried_is_kept_and_shown(tmp_path, capsys, monkeypatch):
     assert len(numbers) == len(tried)
 
 
+def test_a_configuration_counts_once_and_a_small_space_ends_early(tmp_path, capfd, monkeypatch):
+    stand_in(monkeypatch, Lab)
+    where = ["--results", str(tmp_path)]
+    space = {"optim.weight_decay": Choice((0.0, 0.1)), "model.d_head": Choice((16, 32))}
+    assert main(make_search(9, {"one": BASE}, space), [*QUIET, *where]) == 0
+    assert "one: 4 configurations, as its space seems to hold no others" in capfd.readouterr().out
+    kept = read_winners(tmp_path)
+    assert kept["one"]["num_configurations"] == len(kept["one"]["tried"]) == 4
+    # Older files have repeated ones, some of them trained for fewer steps.
+    winner, *_ = (row for row in kept["one"]["tried"] if row["num_steps"] == 90)
+    kept["one"]["tried"] += [winner, winner | {"num_steps": 10}]
+    (tmp_path / "searches" / "tiny-smoke.json").write_text(json.dumps(kept))
+    tried = load_search(tmp_path, "tiny", "smoke")
+    assert (len(tried), tried["is_best"].sum()) == (4, 1)
+    assert sorted(tried["num_steps"])[-1] == 90
+
+
 def test_divergence_is_the_worst_score_and_counts(tmp_path):
     class Wild(Lab):
         def write(self, config):

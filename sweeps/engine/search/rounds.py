@@ -146,6 +146,9 @@ def _run(search: Search, options: LaunchOptions, budget: Budget) -> int:
         best, failed = replay.conclude()
         file = write_best(store.root, search.name, options.scale, best)
         _report(search, options, f"{store.root}/{file}", failed)
+        for label, won in best.items():
+            if (number := won["num_configurations"]) < budget.configurations:
+                print(f"{label}: {number} configurations, as its space seems to hold no others")
         ended.append(FAILED if failed else 0)
     return ended[0]
 

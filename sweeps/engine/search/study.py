@@ -2,7 +2,7 @@
 imports optuna.
 
 The store decides. A launch replays every study from the start in memory: the same questions in the
-same order, the sampler seeded by the number of the configuration, the scores from the store. A
+same order, the sampler seeded by the number of the question, the scores from the store. A
 killed search therefore resumes with the configurations it had started, and ends as it would have
 without the interruption. A larger budget continues it: decisions about a configuration do not
 depend on later ones.
@@ -31,6 +31,7 @@ from sweeps.engine.trial.failures import last_line
 
 WIDTH = 2  # configurations under way at once; another number asks in another order
 STARTUP = 5  # configurations of an arm, its own among them, before TPE takes over from chance
+DRAWS = 100  # of values that were asked before, until the space counts as exhausted
 DIGITS = 4  # of a drawn number: short in tables, and the same trial on every machine
 
 
@@ -51,13 +52,14 @@ class Arm:
     """
 
     def __init__(self, label: str, config: TrialConfig, space: Space, budget: Budget):
-        self.label, self.config, self.space, self.budget = label, config, space, budget
+        self.label, self.config, self.space = label, config, space
+        self.num_wanted = budget.configurations
         self.steps = rung_steps(config, budget.rungs)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=HALVING)
         self.study = optuna.create_study(pruner=pruner)
         self.live: list[Live] = []
-        self.values: list[dict[str, Any]] = []  # of every configuration asked so far
+        self.values: dict[int, dict[str, Any]] = {}  # of every configuration, by its trial's number
         self.scored: dict[int, Scored] = {}  # the last score of each configuration
         self.reached: dict[int, int] = {}  # the steps of the training that gave it
         self.trained: dict[str, int] = {}  # steps by trial id
@@ -67,27 +69,40 @@ class Arm:
         """Draw new configurations until WIDTH are under way or the budget is used; whether any is
         under way. Those that cannot work have failed: the ends of a range say little of its middle.
         """
-        while len(self.live) < WIDTH and len(self.values) < self.budget.configurations:
-            number = len(self.values)
-            self.study.sampler = optuna.samplers.TPESampler(
-                seed=derive_seed("search", number) % 2**32,
-                n_startup_trials=STARTUP,
-                constant_liar=True,
-            )
-            if number == 0 and (own := defaults_in_space(self.config, self.space)) is not None:
-                self.study.enqueue_trial(own)
-            trial = self.study.ask()
-            values = self._draw(trial)
-            self.values.append(values)
+        while len(self.live) < WIDTH and (trial := self._ask()) is not None:
+            values = self.values[trial.number]
             try:
                 for rung in range(len(self.steps)):
                     validate(self.job(values, rung))
             except ValueError as error:
-                self._fail(number, _text(values), str(error))
+                self._fail(trial.number, _text(values), str(error))
                 self.study.tell(trial, state=TrialState.FAIL)
             else:
                 self.live.append(Live(trial, values))
         return bool(self.live)
+
+    def _ask(self) -> optuna.Trial | None:
+        """A configuration that was not asked before; None if the budget is used or the space seems
+        to hold none.
+        """
+        for draw in range(DRAWS if len(self.values) < self.num_wanted else 0):
+            number = len(self.study.get_trials(deepcopy=False))
+            seed = derive_seed("search", number) % 2**32
+            self.study.sampler = optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=STARTUP, constant_liar=True
+            )
+            if draw:  # TPE would insist
+                self.study.sampler = optuna.samplers.RandomSampler(seed)
+            if number == 0 and (own := defaults_in_space(self.config, self.space)) is not None:
+                self.study.enqueue_trial(own)
+            trial = self.study.ask()
+            values = self._draw(trial)
+            if values not in self.values.values():
+                self.values[number] = values
+                return trial
+            self.study.tell(trial, state=TrialState.FAIL)
+        self.num_wanted = len(self.values)
+        return None
 
     def _draw(self, trial: optuna.Trial) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -146,7 +161,8 @@ class Arm:
         return TrialState.PRUNED if live.trial.should_prune() else None
 
     def _fail(self, number: int, what: str, reason: str) -> None:
-        self.failed.append(f"{self.label}, configuration {number} ({what}): {reason}")
+        place = list(self.values).index(number)
+        self.failed.append(f"{self.label}, configuration {place} ({what}): {reason}")
 
     def best(self) -> dict[str, Any] | None:
         """The winner: its fields, its score and what the arm has spent; None if none finished."""
