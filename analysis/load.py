@@ -220,7 +220,8 @@ def unchanged_labels(results: Results, labels: Sequence[str]) -> Results:
 
 def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     """A row per configuration that a search trained: arm, each searched field, near_score,
-    num_steps (of its longest training) and is_best.
+    num_steps (of its longest training) and is_best; of its arm, where the file says so, num_failed
+    (configurations) and num_trained_steps.
 
     Raises ValueError if there is no such search, or its file is of an older kind.
     """
@@ -229,6 +230,7 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
         arms = parse_json(folder.read(file))
         rows = [
             {"arm": label, **tried, "is_best": all(tried[k] == arm[k] for k in arm if "." in k)}
+            | {key: arm[key] for key in ("num_failed", "num_trained_steps") if key in arm}
             for label, arm in arms.items()
             for tried in arm["tried"]
         ]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pandas as pd
 
 from analysis.tables.table import DASH, Column, Row, Table, plain, show
+from pcore.cli.text import plural
 
 SHOWN = 5  # configurations of an arm
 
@@ -24,13 +25,22 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
     columns.append(plain("num_steps", "steps"))
     columns.append(Column(head="near score", show=_score))
     columns.append(Column(head="", show=lambda row: "winner" if row["is_best"] else ""))
-    notes = (
+    notes = [
         f"{len(tried)} configurations, {num_full} of them trained to the end, the others stopped "
         f"after fewer steps; of each arm at most {SHOWN} are shown, all are in the CSV file.",
         "near score, smaller is better, 0 to 2: wrong answers + wrong tokens, as shares of all on "
         "the near range. The test range takes no part.",
-    )
+    ]
+    if "num_failed" in tried:
+        arms = tried.drop_duplicates("arm").to_dict("records")
+        notes.append(f"Spent by each arm: {'; '.join(map(_spent, arms))}.")
     return replace(show(columns, best, title, notes, first="arm"), numbers=tried)
+
+
+def _spent(row: Row) -> str:
+    text = f"{row['arm']} {row['num_trained_steps']:,} steps"
+    number = row["num_failed"]
+    return f"{text}, {plural(number, 'configuration')} failed" if number else text
 
 
 def _score(row: Row) -> str:

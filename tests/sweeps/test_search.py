@@ -237,6 +237,9 @@ def test_an_error_is_named_and_tried_again_by_the_next_launch(tmp_path, capfd, m
     assert "RuntimeError: planted" in printed
     assert "tuned less" in printed
     assert read_winners(tmp_path)["two"]["num_failed"] == 2
+    assert show(["search", "tiny", "--results", str(tmp_path)]) == 0
+    spent = "Spent by each arm: one 270 steps; two 130 steps, 2 configurations failed."
+    assert spent in " ".join(capfd.readouterr().out.split())
     stand_in(monkeypatch, Lab)
     assert main(make_search(3), words) == 0
     two = read_winners(tmp_path)["two"]
