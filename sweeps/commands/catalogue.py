@@ -85,11 +85,13 @@ def list_sweep(sweep: Sweep, scale: Scale, seeds: str | None = None) -> Listed:
 
 def list_stored(name: str, scale: Scale, store: "Store") -> Listed | None:
     """The trials that the last launch of a changed sweep, or of somebody's own, asked for; None if
-    the store has none of this name. Raises ValueError if it has one, but not at this scale.
+    the store has none of this name. Raises ValueError for one at other scales, and for a search.
     """
     from sweeps.engine.store.address import TrialAddress
 
     scales = [] if is_script(name) else [s for stored, s in store.view_names() if stored == name]
+    if ("searches", name) in ((kind, stored) for kind, (stored, _) in store.names()):
+        raise ValueError(f"{name} is a search: python -m analysis search {name}")
     if not scales:
         return None
     if scale not in scales:

@@ -348,6 +348,10 @@ def test_its_trials_have_a_view_that_is_not_one_of_a_sweep(tmp_path, capsys):
     assert command(["status", *where]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "tiny" in line)
     assert line.split()[:4] == ["tiny", "smoke", str(len(ids)), str(len(ids))]
+    for words in (["trials"], ["status", "--scale", "smoke"]):
+        assert command([*words, "tiny", *where]) == 2
+        hint = "tiny is a search: python -m analysis search tiny"
+        assert capsys.readouterr().err == f"sweeps: {hint}\n"
     assert command(["why", "tiny/one, learning_rate=0.001, weight_decay=0.0, 4 steps", *where]) == 0
     assert "trial " in capsys.readouterr().out
     assert command(["verify", *where]) == 0
