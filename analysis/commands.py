@@ -169,7 +169,8 @@ def show_search(options: argparse.Namespace) -> int:
 
     name, scale = _view(options)
     tried = load.load_search(options.results, name, scale)
-    table = search_table(tried, f"Search {name} [{scale}]")
+    newer = load.count_newer(options.results, name, scale)
+    table = search_table(tried, f"Search {name} [{scale}]", newer)
     texts = render.render_files(table, "search")
     _write_table(table, texts, lambda _: (), f"{name}-{scale}", options)
     return 0

@@ -250,6 +250,18 @@ def load_search(results: str | Path, name: str, scale: str) -> pd.DataFrame:
     return frame.drop_duplicates(["arm", *fields]).sort_index()  # older searches repeated some
 
 
+def count_newer(results: str | Path, name: str, scale: str) -> int:
+    """How many trials of the newest view of a search took no part in the choice of its winners, as
+    far as these say what did.
+    """
+    store, newest = Store(results), dict[str, set[str]]()
+    arms = parse_json(store.folder.read(f"searches/{name}-{scale}.json"))
+    for row in store.launches(name, scale, "searches"):
+        newest.setdefault(row["launched_at"] or "", set()).add(row["trial_id"])
+    known = {trial for arm in arms.values() for trial in arm.get("trials", ())}
+    return len(newest[max(newest)] - known) if newest and known else 0
+
+
 def _searches(folder: Folder) -> list[str]:
     """NAME-SCALE of the searches that have winners."""
     files = [entry.name.removeprefix("searches/") for entry in folder.list("searches")]

@@ -10,9 +10,9 @@ from pcore.cli.text import plural
 SHOWN = 5  # configurations of an arm
 
 
-def search_table(tried: pd.DataFrame, title: str) -> Table:
+def search_table(tried: pd.DataFrame, title: str, num_newer: int = 0) -> Table:
     """The configurations of every arm, those trained longest first and of these the best; tried as
-    `load_search`.
+    `load_search`, num_newer as `count_newer`.
     """
     fields = [name for name in tried.columns if "." in name]
     order = {arm: i for i, arm in enumerate(tried["arm"].unique())}
@@ -34,6 +34,11 @@ def search_table(tried: pd.DataFrame, title: str) -> Table:
     if "num_failed" in tried:
         arms = tried.drop_duplicates("arm").to_dict("records")
         notes.append(f"Spent by each arm: {'; '.join(map(_spent, arms))}.")
+    if num_newer:
+        notes.append(
+            f"{plural(num_newer, 'trial')} of the newest view of this search took no part in the "
+            "choice: its space or its budget was another, and it has no winners of its own here."
+        )
     return replace(show(columns, best, title, notes, first="arm"), numbers=tried)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from sweeps import packing_search
 from sweeps.__main__ import main as command
 from sweeps.baseline import addition
 from sweeps.engine.launch import launch
+from sweeps.engine.plan import make_plan
 from sweeps.engine.search.results import read_scores
 from sweeps.engine.search.rounds import Replay, main
 from sweeps.engine.search.space import (
@@ -202,6 +204,30 @@ def test_a_configuration_counts_once_and_a_small_space_ends_early(tmp_path, capf
     tried = load_search(tmp_path, "tiny", "smoke")
     assert (len(tried), tried["is_best"].sum()) == (4, 1)
     assert sorted(tried["num_steps"])[-1] == 90
+
+
+def test_winners_of_an_earlier_search_are_told_as_such(tmp_path, capfd, monkeypatch):
+    def show_newer() -> str:
+        assert show(["search", "tiny", "--results", str(tmp_path)]) == 0
+        found = re.search(r"\d+ trials? of the newest view", capfd.readouterr().out)
+        return found[0] if found else ""
+
+    def cut(sweeps, options):
+        plan = make_plan(sweeps[0], options.scale, None, store := Store(options.results))
+        store.write_view(launch.view_rows(plan), "searches")
+        raise KeyboardInterrupt
+
+    words = [*QUIET, "--results", str(tmp_path)]
+    stand_in(monkeypatch, Lab)
+    assert (main(make_search(9), words), show_newer()) == (0, "")
+    assert main(make_search(4), words) == 0
+    replaced = "two: best of 4 configurations; the one before, of 9"
+    assert replaced in capfd.readouterr().out
+    assert show_newer() == ""
+    monkeypatch.setattr(launch, "run_sweeps", cut)
+    other = {"optim.learning_rate": Range(2e-3, 1e-1)}
+    assert main(make_search(9, space=other), words) == 130
+    assert show_newer() == "4 trials of the newest view"
 
 
 def test_divergence_is_the_worst_score_and_counts(tmp_path):

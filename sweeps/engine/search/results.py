@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeps.engine.spec import Scale
-from sweeps.engine.store.folder import Folder
+from sweeps.engine.store.folder import Folder, parse_json
 from sweeps.engine.store.score import near_score
 from sweeps.engine.store.store import Store
 
@@ -65,8 +65,17 @@ def _score(rows: Sequence[Mapping[str, Any]]) -> Scored:
     return Scored(status="ok", score=wrong / len(rows), loss=loss / len(rows))
 
 
-def write_best(results: str, name: str, scale: Scale, best: Mapping[str, Mapping[str, Any]]) -> str:
-    """Keep the winners; the name of the file in the results folder."""
-    file = f"searches/{name}-{scale}.json"
-    Folder(results).write(file, (json.dumps(best, indent=2) + "\n").encode())
-    return file
+def write_best(
+    results: str, name: str, scale: Scale, best: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, dict[str, int]]:
+    """Keep the winners; the name of their file, and the configurations of each arm that those
+    before them were chosen from.
+    """
+    folder, file = Folder(results), f"searches/{name}-{scale}.json"
+    try:
+        arms = parse_json(folder.read(file))
+        before = {arm: int(arms[arm]["num_configurations"]) for arm in arms}
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        before = {}
+    folder.write(file, (json.dumps(best, indent=2) + "\n").encode())
+    return file, before

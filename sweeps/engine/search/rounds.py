@@ -144,11 +144,13 @@ def _run(search: Search, options: LaunchOptions, budget: Budget) -> int:
         plans[0] = _plan(search, options.scale, replay, store)
         store.write_view(view_rows(plans[0]), "searches")
         best, failed = replay.conclude()
-        file = write_best(store.root, search.name, options.scale, best)
+        file, before = write_best(store.root, search.name, options.scale, best)
         _report(search, options, f"{store.root}/{file}", failed)
         for label, won in best.items():
             if (number := won["num_configurations"]) < budget.configurations:
                 print(f"{label}: {number} configurations, as its space seems to hold no others")
+            if number < (more := before.get(label, 0)):
+                print(f"{label}: best of {number} configurations; the one before, of {more}")
         ended.append(FAILED if failed else 0)
     return ended[0]
 

@@ -62,7 +62,7 @@ class Arm:
         self.values: dict[int, dict[str, Any]] = {}  # of every configuration, by its trial's number
         self.scored: dict[int, Scored] = {}  # the last score of each configuration
         self.reached: dict[int, int] = {}  # the steps of the training that gave it
-        self.trained: dict[str, int] = {}  # steps by trial id
+        self.trained: dict[str, int] = {}  # steps by trial id, 0 if it failed
         self.failed: list[str] = []
 
     def start(self) -> bool:
@@ -148,10 +148,10 @@ class Arm:
     def _judge(self, live: Live, name: str, scored: Scored) -> TrialState | None:
         """The final state of a configuration after this rung, None if it goes on."""
         number = live.trial.number
+        self.trained[name] = self.steps[live.rung] if scored.finished else 0
         if not scored.finished:
             self._fail(number, name, last_line(scored.error) or scored.status)
             return TrialState.FAIL
-        self.trained[name] = self.steps[live.rung]
         self.scored[number], self.reached[number] = scored, self.steps[live.rung]
         live.trial.report(scored.score, HALVING**live.rung)
         if scored.status == "diverged":
@@ -183,6 +183,7 @@ class Arm:
                 {**self.values[n], "near_score": scored.score, "num_steps": self.reached[n]}
                 for n, scored in sorted(self.scored.items())
             ],
+            "trials": list(self.trained),
         }
 
 
