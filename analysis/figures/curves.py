@@ -137,7 +137,7 @@ def _draw(
         style.label_panels(drawn, across, [panel.title for panel in panels], *names)
         kinds = f"panel: {facets.names[0]}; colour: {', '.join(facets.names[1:])}" if facets else ""
         most = SPREAD / 2 if len(panels) == 1 else SPREAD / 4
-        moved = f"lines moved by up to {most:g}\u00a0pt: equal ones are seen"
+        moved = f"lines shifted by up to {most:g}\u00a0pt so that equal ones show"
         notes = [kinds, explain_band(stats["interval"]), *notes, moved * (len(looks) > 1)]
         add_small_print(figure, results, notes, has_policy)
         handles = {line.get_label(): line for axes in drawn for line in axes.get_lines()}
