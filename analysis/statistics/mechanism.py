@@ -26,7 +26,8 @@ def pattern_masses(results: Results) -> pd.DataFrame:
 
     Columns of the run, `length`, `next`, `same`: the attention that the best head for the pattern
     puts on predicted keys other than BOS, over the most it could; averaged over levels of IDs.
-    `pattern`: the smaller of the two. Runs without coupled IDs are left out.
+    `pattern`: the smaller of the two. Runs without coupled IDs, or of a task in which no token has
+    the key of a pattern, are left out.
     """
     rows = results.mechanism
     rows = rows[(rows["kind"] == "head") & rows["pattern"].notna() & (rows["most_beyond_bos"] > 0)]
@@ -37,7 +38,8 @@ def pattern_masses(results: Results) -> pd.DataFrame:
     keys = [*RUN, "length", "pattern", "level"]
     best = rows.assign(share=share).groupby(keys, sort=False)["share"].max()
     wide = best.groupby(level=keys[:-1], sort=False).mean().unstack("pattern")
-    wide["pattern"] = wide[list(PATTERNS)].min(axis=1)
+    wide = wide.reindex(columns=PATTERNS).dropna()
+    wide["pattern"] = wide.min(axis=1)
     return wide.reset_index().rename_axis(columns=None)
 
 

@@ -47,6 +47,7 @@ def test_a_pattern_counts_in_the_head_that_shows_it_best_averaged_over_levels_of
     assert masses[["length", "cell"]].to_numpy().tolist() == [[8, COUPLED]] * 2
     found = masses[["next", "same", "pattern"]].to_numpy()
     assert found == pytest.approx(np.array([[0.5, 1.0, 0.5], [0.75, 1.0, 0.75]]))
+    assert pattern_masses(with_rows(results, [(COUPLED, 0, head("same", 0.8))])).empty, "no next"
 
 
 def test_strengths_are_weighted_by_failures_then_medians_and_unnamed_causes_count_as_0():
