@@ -46,7 +46,7 @@ def show_table(options: argparse.Namespace) -> int:
 
 
 def _select(results: Results, options: argparse.Namespace) -> tuple[Table, dict[str, str], Draw]:
-    """A table of some cells, at some lengths or of another metric; of exact match, with curves."""
+    """A table of some cells, at some lengths or of another metric; of exact match, with figures."""
     from analysis.figures.choose import draw_files
     from analysis.tables.metric_table import metric_table
     from analysis.tables.sweep_tables import ablation_table

@@ -44,7 +44,7 @@ def open_model(
 ) -> tuple[Transformer, TrialConfig]:
     """`load_model` on a device, its warnings printed. Raises ValueError as that."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)  # others stay as they are filtered
         model, config = load_model(file, trust_code=trust_code)
     for warning in caught:
         print(f"warning: {warning.message}", file=sys.stderr)

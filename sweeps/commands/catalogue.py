@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pcore.registry import nearest
 from sweeps.engine.changes import is_script
-from sweeps.engine.spec import Scale, Sweep, own_errors
+from sweeps.engine.spec import SCRIPTS, Scale, Sweep, own_errors
 from sweeps.tables import TABLES
 
 if TYPE_CHECKING:  # they import pyarrow, which `list` does not need
     from sweeps.engine.store.address import TrialAddress
     from sweeps.engine.store.store import Store
 
-FOLDER = Path(__file__).resolve().parents[1]
-
 
 def sweep_names() -> list[str]:
-    """Names of the sweeps in this folder, sorted."""
-    files = [file for file in FOLDER.glob("*.py") if not file.stem.startswith("_")]
+    """Names of the sweeps of pcore, sorted."""
+    files = [file for file in SCRIPTS.glob("*.py") if not file.stem.startswith("_")]
     return sorted(file.stem for file in files if "\nSWEEP = " in file.read_text())
 
 
@@ -32,7 +30,7 @@ def find_sweep(name: str) -> Sweep:
     """
     known = sweep_names()
     path = Path(name)
-    if path.suffix == ".py" and path.resolve().parent != FOLDER:
+    if path.suffix == ".py" and path.resolve().parent != SCRIPTS:
         if not path.is_file():
             raise ValueError(f"no sweep script {name}")
         spec = importlib.util.spec_from_file_location(path.stem, path)

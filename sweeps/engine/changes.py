@@ -15,16 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from pcore.config import SEEDS, flatten, known_fields, override
 from pcore.registry import nearest
 from pcore.tasks import TASKS
-from sweeps.engine.spec import SCALES, Cell, Coordinate, Scale, Sweep
+from sweeps.engine.spec import SCALES, SCRIPTS, Cell, Coordinate, Scale, Sweep
 
 MAX_NAME = 72  # characters of a name; files are called after it, and titles hold it
 OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # others are paths, addresses, scripts, flags
-SCRIPTS = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,6 +31,7 @@ from pcore.registry import describe_error
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
+SCRIPTS = Path(__file__).resolve().parents[1]  # the folder of pcore's sweeps and searches
 Coordinate: TypeAlias = int | float | str
 MAX_REPLICATES = 10_000  # of a cell
 MAX_SEED = 2**62
@@ -142,9 +143,10 @@ class Sweep:
         """
         if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
             raise ValueError(f"name={self.name!r} of a sweep is not letters, digits and -_.,=+~")
-        script = script_of(self.cells)[0]
-        shipped = Path(__file__).parents[1] / script.name
-        if script.is_file() and shipped.is_file() and script.read_text() != shipped.read_text():
+        script = script_of(self.cells)[0].resolve()
+        shipped = SCRIPTS / script.name
+        is_another = script != shipped and script.is_file() and shipped.is_file()
+        if is_another and script.read_text() != shipped.read_text():
             raise ValueError(f"{script} has the name of a sweep of pcore: give it another one")
         for what, text in (("title", self.title), ("claim", self.claim)):
             if not isinstance(text, str) or (what == "title" and not _is_line(text)):
