@@ -35,6 +35,7 @@ class _Plain:
         start = found[0] if (found := OWN_LINE.match(text)) else ""
         shown, coding = start + plain(text[len(start) :]), self.stream.encoding or "utf-8"
         self.stream.write(shown.encode(coding, "backslashreplace").decode(coding))
+        self.stream.flush()  # a closed pipe is an error here, not at the end of the process
         return len(text)
 
     def flush(self) -> None:
