@@ -23,6 +23,7 @@ from pcore.cli.parser import (
 from pcore.cli.show import find_task
 from pcore.cli.text import align, format_seconds
 from pcore.config import GROUPS, TrialConfig, flatten, known_fields, override, own_code, trial_id
+from pcore.conformance import require_sound
 from pcore.diagnosis.causes import percent
 from pcore.evaluation import LengthResult, evaluation_lengths
 from pcore.files import write_file
@@ -72,6 +73,7 @@ def train(words: list[str]) -> int:
     device = choose_device(args.device)
     set_threads(config)
     validate(config)
+    require_sound(config)
     with delayed_interrupt() as interrupted:
         try:
             report = _run(config, device, state_file, interrupted)

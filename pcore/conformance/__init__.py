@@ -2,17 +2,20 @@
 
 `check("encoding", "package.module:Class")` and its like return one `Check` per rule; nothing is
 raised and nothing printed. `format_checks` makes the report. A second or two on one core.
+`require_sound` raises if a model with own code would be measured wrongly.
 """
 
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 
-from pcore.config import OWN_CODE
+import torch
+
+from pcore.config import OWN_CODE, TrialConfig, flatten, own_code
 from pcore.conformance.bench import Check, format_checks, run_checks
-from pcore.conformance.parts import PARTS, PartBench
+from pcore.conformance.parts import PARTS, SOUND, PartBench
 from pcore.conformance.tasks import NEEDED, RULES, TaskBench, expect_answer
 
-__all__ = ["Check", "check", "format_checks"]
+__all__ = ["Check", "check", "format_checks", "require_sound"]
 
 
 def check(kind: str, name: str, answers: Iterable[tuple[str, str]] = ()) -> list[Check]:
@@ -30,3 +33,27 @@ def check(kind: str, name: str, answers: Iterable[tuple[str, str]] = ()) -> list
         for query, answer in answers
     }
     return run_checks(TaskBench(name), NEEDED, RULES | expected)
+
+
+def require_sound(config: TrialConfig) -> None:
+    """Raise ValueError if an encoding, attention or mixer of the user's own breaks a rule on which
+    every number of a trial rests (`SOUND`).
+
+    A model that sees the future answers at any length: evaluation shows it the right answer.
+    """
+    for field, names in own_code(flatten(config)).items():
+        for name in names if field in PARTS else ():
+            _require_sound(field, name)
+
+
+@cache
+def _require_sound(field: str, name: str) -> None:
+    bench, kind = PartBench(field, name), OWN_CODE[field]
+    with torch.random.fork_rng():
+        try:
+            _ = bench.model  # trained
+        except Exception:  # own code may not fit a model so small: its trials say what fails
+            return
+        checks = run_checks(bench, {}, SOUND)
+    if failed := [f"{found.name}: {found.detail}" for found in checks if not found.passed]:
+        raise ValueError(f"{kind} {name!r}: {failed[0]} (pcore check-{kind} {name})")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pcore.conformance import Check, check, format_checks
+from pcore.config import TrialConfig, override
+from pcore.conformance import Check, check, format_checks, require_sound
 from pcore.encodings import ENCODINGS, ALiBi, Encoding, Learned, Rotary, Sinusoidal
 from pcore.mixing import ATTENTIONS, Attention, GatedLinear, Mixer, Softmax
 from pcore.model import MIXERS
@@ -231,3 +232,24 @@ def test_a_planted_fault_is_found_and_the_report_says_what_to_change(cls):
     report = format_checks(cls.__name__, checks)
     assert f"FAIL  {rule}" in report
     assert "failed" in report.splitlines()[-1]
+
+
+FIELDS = {Encoding: "position.encoding", Attention: "model.attention", Mixer: "model.mixer"}
+UNSOUND = {  # by these numbers would be false; the others a trial may have
+    **{SeesTheFuture: "causality", AttendsToTheFuture: "causality", SaysSeparable: "causality"},
+    **{SeesOtherExamples: "examples apart", CountsRows: "targets only = everywhere"},
+    **{UnseededWeights: "deterministic under seed", UnseededNoise: "deterministic under seed"},
+}
+
+
+@pytest.mark.parametrize("cls", [*UNSOUND, DeadParameter, Forgets, OverQueries, Crashes])
+def test_a_class_by_which_numbers_would_be_false_is_refused(cls):
+    field = next(field for base, field in FIELDS.items() if issubclass(cls, base))
+    config = override(TrialConfig(), {field: f"{HERE}:{cls.__name__}"})
+    state = torch.get_rng_state()
+    if cls in UNSOUND:
+        with pytest.raises(ValueError, match=f"{HERE}:{cls.__name__}': {UNSOUND[cls]}: .* .pcore"):
+            require_sound(config)
+    else:
+        require_sound(config)
+    assert torch.equal(state, torch.get_rng_state())

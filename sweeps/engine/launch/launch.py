@@ -1,6 +1,7 @@
 """One launch of sweeps: plan them, run what is missing, report."""
 
 import contextlib
+import itertools
 import json
 import math
 import shlex
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from pcore.cli.parser import FAILED
 from pcore.cli.text import format_seconds, plural
 from pcore.config import TrialConfig
+from pcore.conformance import require_sound
 from sweeps.engine.launch.hooks import Hook, Hooks, Launch, load_hook
 from sweeps.engine.launch.mirror.target import Follower, find_target
 from sweeps.engine.launch.scheduler import Scheduler
@@ -98,8 +100,8 @@ def told(launch: Launch, hooks: Sequence[Hook], options: LaunchOptions) -> Gener
 
 
 def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -> list[Plan]:
-    """The plans of these sweeps. Raises ValueError for what cannot work, and for the name of
-    another sweep in the store.
+    """The plans of these sweeps. Raises ValueError for what cannot work or would be measured
+    wrongly, and for the name of another sweep in the store.
     """
     check_names(sweeps, store)
     device, threads, local = options.device, options.num_threads, options.executor.is_local
@@ -108,7 +110,10 @@ def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -
         return price_cells(cells, store, device, threads, local)
 
     again = options.retry_errors
-    return [make_plan(s, options.scale, options.seeds, store, again, find_prices) for s in sweeps]
+    plans = [make_plan(s, options.scale, options.seeds, store, again, find_prices) for s in sweeps]
+    for planned in itertools.chain.from_iterable(plan.to_run for plan in plans):
+        require_sound(planned.trial.config)
+    return plans
 
 
 def check_names(sweeps: Iterable[Sweep], store: Store) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pcore.config import override
+from pcore.mixing import Attention
 from sweeps.baseline import addition
 from sweeps.commands.catalogue import find_sweep
 from sweeps.engine.launch.launch import run_sweeps
@@ -103,6 +104,21 @@ def test_two_sweeps_of_one_name_are_refused(tmp_path):
     two = [Sweep(title=title, cells=lambda scale: [CELL], seeds={}) for title in "ab"]
     with pytest.raises(ValueError, match="two sweeps are called 'test_spec': rename the script"):
         run_sweeps(two, options)
+
+
+class SeesTheFuture(Attention):
+    def forward(self, scores, visible, queries):
+        return scores.softmax(dim=3)
+
+
+def test_an_attention_that_sees_the_future_is_refused_before_anything_is_written(tmp_path):
+    config = override(BASE, {"model.attention": f"{__name__}:SeesTheFuture"})
+    cells = [CELL, Cell(label="mine", config=config)]
+    sweep = Sweep(title="two", cells=lambda scale: cells, seeds={"smoke": "1"})
+    options = LaunchOptions(results=str(tmp_path / "r"), scale="smoke")
+    with pytest.raises(ValueError, match=f"attention '{__name__}:SeesTheFuture': causality: token"):
+        run_sweeps([sweep], options)
+    assert not (tmp_path / "r").exists()
 
 
 def test_steps_are_compiled_on_a_gpu_with_a_compiler(monkeypatch):
