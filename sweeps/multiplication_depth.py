@@ -8,7 +8,7 @@ two numbers of examples, which we read as those of coupling (200, 50k) and of th
 (800, 500k). The authors' script for coupling has a batch of 1000; we follow the table. Tests go to
 N = 200, the most that 203 rows allow, as in their evaluation. Expected at laptop scale: three
 layers fit the trained lengths, one does not; the two-layer construction is exact on all tested
-lengths. There numbers of steps are such that all models cost the same: with a tuning seed (1030)
+lengths. There layers times steps are the same at all depths: with a tuning seed (1030)
 three layers fit after 9,000 steps (two then had 47 % at four digits), and the loss falls by the
 number of examples, whatever the learning rate (1e-3, 2e-3) or batch (32, 64). Rings in packed rows
 (not a published method), and alone as their control, have 14,000 steps; with the same seed and rows
