@@ -73,7 +73,7 @@ def train(words: list[str]) -> int:
     device = choose_device(args.device)
     set_threads(config)
     validate(config)
-    require_sound(config)
+    require_sound(config, device.type)
     with delayed_interrupt() as interrupted:
         try:
             report = _run(config, device, state_file, interrupted)

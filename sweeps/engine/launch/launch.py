@@ -112,7 +112,7 @@ def plan_sweeps(sweeps: Sequence[Sweep], options: LaunchOptions, store: Store) -
     again = options.retry_errors
     plans = [make_plan(s, options.scale, options.seeds, store, again, find_prices) for s in sweeps]
     for planned in itertools.chain.from_iterable(plan.to_run for plan in plans):
-        require_sound(planned.trial.config)
+        require_sound(planned.trial.config, device)
     return plans
 
 

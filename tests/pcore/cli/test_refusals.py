@@ -188,7 +188,7 @@ def test_no_memory_is_one_sentence(save, pcore, monkeypatch):
 OWN = {  # source of own_task, class, what is said
     "unfinished": (OWN_TASK, "Unfinished", "is not a valid task: TypeError: Can't instantiate"),
     "fails": (SCRIPTS["own.py"], "Raises", "KeyError: 'not today' (own_task.py, line 18, in __in"),
-    "shape": (SCRIPTS["own.py"], "Wrong", "own_task:Wrong: RuntimeError: The size of tensor"),
+    "shape": (SCRIPTS["own.py"], "Wrong", "own_task:Wrong': RuntimeError: The size of tensor"),
     "no response": (SCRIPTS["own.py"], "Silent", "own_task:Silent at length 2 has an empty resp"),
     "raises": ("1 / 0\n", "Mine", "cannot import 'own_task': ZeroDivisionError: division by zero"),
 }
