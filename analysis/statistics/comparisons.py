@@ -143,6 +143,7 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
     num_pairs, seeds = len(differences), differences.index.to_list()
     low, high = intervals.median_interval(differences.to_numpy(), seeds)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    least_p = intervals.median_floor(num_pairs, seeds)
     return {
         "n_pairs": num_pairs,
         "difference_median": differences.median(),
@@ -153,8 +154,8 @@ def _compare_paired(differences: pd.Series) -> dict[str, Any]:
         "wins": wins,
         "ties": num_pairs - wins - losses,
         "losses": losses,
-        "p": intervals.sign_test(differences.to_numpy(), seeds),
-        "least_p": intervals.median_floor(num_pairs, seeds),
+        "p": np.maximum(least_p, intervals.sign_test(differences.to_numpy(), seeds)),
+        "least_p": least_p,
     }
 
 

@@ -113,11 +113,14 @@ def _coverages(num_runs: int) -> tuple[float, ...]:
 
 @lru_cache
 def _design_coverages(design: Design) -> tuple[float, ...]:
-    """The same for runs that share seeds, with equal variances; simulated."""
+    """The same for runs that share seeds, with equal variances; simulated, the runs themselves
+    counting as one more draw that is not covered, so that no p is 0 (Phipson and Smyth 2010).
+    """
     num_runs = sum(map(len, design))
     below = (_draw(num_runs, design, np.random.default_rng(0)) < 0).sum(axis=1)
     ranks = range(1, (num_runs + 1) // 2 + 1)
-    return tuple(float(((below >= rank) & (below <= num_runs - rank)).mean()) for rank in ranks)
+    covered = (((below >= rank) & (below <= num_runs - rank)).sum() for rank in ranks)
+    return tuple(float(count / (NUM_DRAWS + 1)) for count in covered)
 
 
 def shared_seeds(seeds: Seeds | None) -> Design | None:
@@ -171,7 +174,7 @@ def rank_test(values: Values, others: Values, seeds: tuple[Seeds, Seeds] | None 
     observed, ways = abs(net_wins(values, others)), comb(len(values) + len(others), len(values))
     if designs != (None, None) or ways > MOST_EXACT:
         null = _null_sums((len(values), designs[0]), (len(others), designs[1]))
-        return float((null >= observed - 0.5).mean())
+        return float((1 + (null >= observed - 0.5).sum()) / (1 + NUM_DRAWS))
     pooled = np.concatenate([values, others])
     below = np.sign(pooled[:, None] - pooled[None, :]).sum(axis=1)  # centred ranks, times two
     sums = below[_divide(len(pooled), len(values))].sum(axis=1)

@@ -109,7 +109,8 @@ def show_trials(results: str | None, sweeps: Sequence[Listed], all_seeds: bool) 
             seeds = (str(trial.seed), str(trial.data_seed))
             rows.append((trial.cell, name, *seeds, states[name], *texts, kept))
         print(f"{sweep.sweep} [{sweep.scale}]: {sweep.title}\n\n{align(rows, num_text=2)}")
-    print(f"\nweights are below {store.root}; more of a trial: python -m sweeps why TRIAL")
+    print("\ntrain, near, test: exact match (%) over all examples, not as tables weigh lengths")
+    print(f"weights are below {store.root}; more of a trial: python -m sweeps why TRIAL")
     return 0
 
 

@@ -148,6 +148,12 @@ def test_a_test_of_many_ranks_is_simulated():
     assert np.isnan(rank_test([], [0.5]))
 
 
+def test_no_simulated_p_is_0():
+    twenty = list(product(range(10), range(2)))
+    assert rank_test(np.ones(20), np.zeros(20)) == pytest.approx(1e-5, rel=1e-3)
+    assert 0 < sign_test(np.ones(20), twenty) == median_floor(20, twenty)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=20))
 def test_a_sign_test_of_independent_pairs_is_the_binomial_one(differences: list[float]):
