@@ -43,10 +43,10 @@ def check(kind: str, name: str, answers: Iterable[tuple[str, str]] = ()) -> list
 
 def require_sound(config: TrialConfig, device: str = "cpu") -> None:
     """Raise ValueError if the model of a trial has an encoding, attention or mixer of the user's
-    own and cannot run, or breaks a rule without which its numbers would be false (`SOUND`). What
-    runs on the device alone is not checked, which is printed.
+    own and cannot run, or breaks a rule without which its numbers would be false (`SOUND`).
 
-    A model that sees the future answers at any length: evaluation shows it the right answer.
+    A model that sees the future answers at any length: evaluation shows it the right answer. What
+    runs on the device alone is not checked, which is printed.
     """
     own = {f: names for f, names in own_code(flatten(config)).items() if f in PARTS}
     if own and config.model.kind == "trained":

@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -285,6 +286,25 @@ def deterministic(bench: TaskBench) -> str:
     return "same seed, same examples; another seed, others"
 
 
+def tell_nothing(bench: TaskBench) -> str:
+    """Queries with the same separators and IDs have responses with the same IDs, as far as both
+    go: a model that decodes is told them.
+    """
+    known: dict[tuple[Any, ...], tuple[list[Any], str]] = {}
+    task, letters = bench.task, [s.isalnum() for s in bench.task.vocab.symbols]
+    for length in bench.lengths:
+        batch = task.sample_length(200, length, make_generator("conformance"))
+        for tokens, ids, mask in zip(*(part.tolist() for part in batch), strict=True):
+            begin, end = mask.index(True), len(mask) - mask[::-1].index(True)
+            seen = tuple(0 if letters[token] else token for token in tokens[:begin])
+            text = "=".join(task.decode(batch.tokens.new_tensor(tokens)))
+            query = seen, tuple(map(tuple, ids[:begin]))
+            others, other = known.setdefault(query, (ids[begin:end], text))
+            if any(a != b for a, b in zip(ids[begin : end - 1], others[:-1], strict=False)):
+                raise Broken(f"{text} and {other} have the same IDs up to the response, and others")
+    return f"{len(known)} kinds of queries"
+
+
 def trains(bench: TaskBench) -> str:
     """A tiny trial of the task trains, and is evaluated at a length that it has not seen."""
     task, (*trained, beyond) = bench.task, bench.lengths
@@ -308,6 +328,7 @@ NEEDED = {
 RULES = {
     "num_tokens and max_relative_ids": limits,
     "drawn = typed": drawn_as_typed,
+    "IDs tell nothing of the response": tell_nothing,
     "deterministic under seed": deterministic,
     "trains and evaluates": trains,
 }

@@ -13,6 +13,7 @@ from pcore.mixing import ATTENTIONS, Attention, GatedLinear, Mixer, Softmax
 from pcore.model import MIXERS
 from pcore.tasks import TASKS, Batch, Task
 from pcore.tasks.addition import Addition
+from pcore.tasks.strings import Copy
 
 HERE = __name__
 KINDS = {Encoding: "encoding", Attention: "attention", Mixer: "mixer", Task: "task"}
@@ -28,7 +29,7 @@ def failures(checks: list[Check]) -> dict[str, str]:
         *(("encoding", name, 13) for name in ENCODINGS),
         *(("attention", name, 10) for name in ATTENTIONS),
         *(("mixer", name, 9) for name in MIXERS),
-        *(("task", name, 7) for name in TASKS),
+        *(("task", name, 8) for name in TASKS),
     ],
 )
 def test_what_is_shipped_conforms(kind, name, count):
@@ -186,6 +187,15 @@ class MissesEOS(Addition):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TellsTheAnswer(Copy):
+    """Each symbol of the response has its value as ID."""
+
+    def sample(self, sizes, rng):
+        tokens, ids, mask = super().sample(sizes, rng)
+        return Batch(tokens, torch.where(mask.unsqueeze(2), tokens.unsqueeze(2), ids), mask)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NeedsAnArgument(Addition):
     def __post_init__(self):
         raise ValueError("choose a colour")
@@ -214,6 +224,7 @@ FAULTS = {
     Forgets: ("cached = uncached decoding", "decoding with a cache"),
     UnseededDigits: ("deterministic under seed", "sampling draws from the global random state"),
     UnderstatesIds: ("num_tokens and max_relative_ids", "IDs up to (2,), max_relative_ids=(1,)"),
+    TellsTheAnswer: ("IDs tell nothing of the response", "have the same IDs up to the response"),
     MissesEOS: ("drawn = typed", "typed it has other response_mask than drawn"),
     NeedsAnArgument: ("constructs with defaults", "ValueError: choose a colour"),
 }

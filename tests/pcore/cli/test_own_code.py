@@ -87,7 +87,7 @@ def test_a_planted_mistake_in_the_task_does_not_pass(pcore, tmp_path, kind):
     assert "Are its answers right?" not in out
     if kind in UNFIT:
         assert out.count("FAIL") == out.count("FAIL  contents hold the layout") == 1
-        assert "(4 more checks need this one first)" in out
+        assert "(5 more checks need this one first)" in out
 
 
 def test_answers_are_compared_with_those_expected(pcore):
@@ -108,7 +108,7 @@ def test_answers_are_compared_with_those_expected(pcore):
     wrong_answers = ["653+046=1032", "653+046=2302", "653-046=2301", "653+046=230", "653+046=2381"]
     code, wrong, _ = pcore(*check, *wrong_answers, "653+046=2301")
     assert code == 1
-    assert wrong.endswith("answered:Mine: 5 of 13 checks failed\n")
+    assert wrong.endswith("answered:Mine: 5 of 14 checks failed\n")
     told = "the task says 653+046=2301"
     assert f"expected 1032, but {told}, the same backwards: which order is meant?\n" in wrong
     assert f"expected 2302, but {told}\n" in wrong
