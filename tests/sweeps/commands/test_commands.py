@@ -72,7 +72,9 @@ def test_trials_shows_ids_states_results_and_weights(tmp_path, tiny, capsys):
     assert shown[:2] == [("0", "done"), ("9", "done")], "what is stored comes first"
     assert [state for _, state in shown[2:]] == ["missing"] * 3
     assert command("trials", tmp_path, "tiny", "--scale", "smoke", "--seeds", "1") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 7
+    table = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    states = {line.split()[1]: line.split()[4] for line in table[1:]}
+    assert states == {first.id: "done", tiny.trials("smoke", "1")[1].id: "missing"}
 
 
 def test_several_sweeps_run_as_one_launch_and_share_trials(tmp_path, capfd, monkeypatch, tiny):
