@@ -11,15 +11,15 @@ coupling is tested from random starts: counting from 1 in both directions gives 
 the same row of a shared table, which training hardly ever shows, and one run of a tuning seed
 (1030) then gets 76 % of the boards of trained side 5 instead of 86.
 
-There we add rings, one layer and a layout of ours (`sweeps.layouts:Ahead`): a model that has to
-find out where a row ends gets the first cells of rows wrong. In packed rows the IDs of problems
-overlap on one level in half of the rows (`data.packed_overlap`), since beyond the trained sides
-cells of one row are as far apart as those of two boards were; controls are ranges apart on both
-levels, one problem per row, and the published layout. They train to side 6. Tuned on seed 1030, one
-run each, whose boards to side 12 were seen: 98 % at side 7, as many with the logarithm to the base
-of other packed sweeps (92 instead of 98 at side 8), 92 with ranges apart; with three layers and
-moduli 3, 4, 5 and 7 92 apart and 78 if they overlap in two thirds of the rows. All cells are
-compared with the first, the shared table. Cost: see `--plan`.
+There we add rings, one layer and a layout of ours (`sweeps.minesweeper_ahead:Ahead`): a model that
+has to find out where a row ends gets the first cells of rows wrong. In packed rows the IDs of
+problems overlap on one level in half of the rows (`data.packed_overlap`), since beyond the trained
+sides cells of one row are as far apart as those of two boards were; controls are ranges apart on
+both levels, one problem per row, and the published layout. They train to side 6. Tuned on seed
+1030, one run each, whose boards to side 12 were seen: 98 % at side 7, as many with the logarithm to
+the base of other packed sweeps (92 instead of 98 at side 8), 92 with ranges apart; with three
+layers and moduli 3, 4, 5 and 7 92 apart and 78 if they overlap in two thirds of the rows. All cells
+are compared with the first, the shared table. Cost: see `--plan`.
 """
 
 from typing import Any
@@ -67,7 +67,7 @@ NOPE: dict[Scale, dict[str, Any]] = {
 # One layer with rings, at laptop scale.
 RINGS: dict[str, Any] = {
     **level_rings(5, 7, 9),
-    "task.name": "sweeps.layouts:Ahead",
+    "task.name": "sweeps.minesweeper_ahead:Ahead",
     "position.level_tables": "separate",
     "model.num_layers": 1,
     "model.num_heads": 8,

@@ -40,7 +40,15 @@ LAYERS = {
     ),
     "sweeps": (
         ("engine", "tables"),
-        ("baseline", "commands", "distractors", "hooks", "layouts", "product_rows", "sum_rows"),
+        (
+            "baseline",
+            "commands",
+            "distractors",
+            "hooks",
+            "minesweeper_ahead",
+            "product_rows",
+            "sum_rows",
+        ),
     ),
     "analysis": (
         ("load",),

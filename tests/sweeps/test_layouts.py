@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pcore.tasks import Symbol, Task
-from sweeps.layouts import Ahead, ShortSums
+from sweeps.minesweeper_ahead import Ahead
 from sweeps.product_rows import ProductRows
 from sweeps.sum_rows import SumRows
 
@@ -13,18 +13,6 @@ def test_a_token_ahead_has_the_ids_of_the_cell_that_it_predicts():
     (ids,) = Ahead().encode("EME/EEE").relative_ids
     assert ids.T[:, 7:].tolist() == [[1, 2, 3, 1, 2, 3, 0, -1], [1, 1, 1, 2, 2, 2, 0, -1]]
     assert torch.equal(ids[1:7], ids[7:13])
-
-
-def test_running_sums_end_with_their_products():
-    task = ShortSums(scratchpad=True)
-    example = task.encode("595*79")
-    assert task.decode(example.tokens[0]) == ("595*79", "5535+5614=5535>50074")
-    first, second, significance = example.relative_ids[0, 17:-1].T.tolist()
-    assert set(first) == {-1}
-    assert second == [0] * 5 + [1] * 6
-    assert significance == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5]
-    plain = ShortSums()
-    assert plain.decode(plain.encode("595*79").tokens[0])[1] == "50074"
 
 
 def test_each_addend_of_a_sum_is_a_fixed_step_before_it():
