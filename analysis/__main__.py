@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from analysis.commands import COMMANDS, RANGES, SCALES, sweep_name
+from analysis.statistics.cells import Place, read_place
 from pcore.cli.parser import EXPECTED, Parser, end_command
 from pcore.cli.text import plain_output
 from sweeps.engine.store.location import find_existing
@@ -22,11 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
         return end_command("analysis", error)
 
 
-def _lengths(text: str) -> list[int]:
+def _places(text: str) -> list[Place]:
     try:
-        return [int(part) for part in text.split(",")]
+        return [read_place(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list like 18,96,200") from None
+        message = f"{text!r} is not a list like 18,96,200 or 8x8,12x12"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -74,10 +76,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     add["table"](
         "--lengths",
-        type=_lengths,
+        type=_places,
         default=[],
         metavar="N,N,...",
-        help="tested lengths to show, e.g. 18,96,200, instead of those near 1.5x, 2x and the last",
+        help="tested lengths to show, e.g. 18,96,200, or pairs, e.g. 8x8,12x12, instead of those "
+        "near 1.5x, 2x and the last",
     )
     add["fill"]("files", nargs="+", type=Path, metavar="FILE.md")
     add["attention"]("model", metavar="CHECKPOINT", type=Path, help="a .pt file")

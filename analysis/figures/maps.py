@@ -82,7 +82,7 @@ def plot_grid(results: Results, facets: Facets) -> Figure:
     shown = choose_lengths(results)
     assert shown.solve is not None
     curves = cells_of(results).curves
-    at = curves[curves["length"] == shown.solve].set_index("cell")["median"]
+    at = curves[curves["length"] == shown.solve[0]].set_index("cell")["median"]
     first = facets.names[0]
     firsts = facets.values[0] if len(facets.names) > 2 else ()
     maps = {say(first, value): _grid_map(facets, at, (value,)) for value in firsts}

@@ -75,10 +75,10 @@ def _describe_numbers(
 ) -> Iterator[dict[str, Any]]:
     """What the sweep's table says of each of its cells, by the page's columns."""
     chosen = choose_lengths(results)
-    shown = (*chosen.lengths[:1], chosen.solve, *chosen.lengths[-1:]) if chosen.solve else ()
+    shown = (*chosen.places[:1], chosen.solve, *chosen.places[-1:]) if chosen.solve else ()
     for numbers in table.numbers.to_dict("records"):
         cell, l95 = numbers["cell"], None if pd.isna(numbers["l95"]) else int(numbers["l95"])
-        at = [(length, show_match(numbers, length)) for length in shown]
+        at = [(place[0], show_match(numbers, place)) for place in shown]
         yield {
             "train": show_train(numbers),
             "L95": show_l95(numbers),

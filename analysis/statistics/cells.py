@@ -22,6 +22,11 @@ def read_place(text: str) -> Place:
     return int(length), int(second) if by else None
 
 
+def name_place(place: Place) -> str:
+    """ "20", or "20x15": what `read_place` reads."""
+    return "x".join(str(number) for number in place if number is not None)
+
+
 def show_place(length: int, second: int | None) -> str:
     """ "20", or "20 x 15"."""
     return f"{length:,}" if second is None else f"{length} x {second}"

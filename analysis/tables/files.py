@@ -23,12 +23,12 @@ def compare_cells(results: Results) -> Table | None:
     """Every cell against the first at the length near 2x; None where there is one cell, or one run
     of each: there would be differences without any p.
     """
-    length = choose_lengths(results).solve if len(results.evaluation) else None
+    solve = choose_lengths(results).solve if len(results.evaluation) else None
     counts = results.evaluation.groupby("cell")["trial_id"].nunique()
-    if length is None or len(results.cells) < 2 or counts.max() < 2:
+    if solve is None or len(results.cells) < 2 or counts.max() < 2:
         return None
     tests = results.evaluation[results.evaluation["range"] == "test"]
-    frame = compare_arms(tests, length, results.cells)
+    frame = compare_arms(tests, solve[0], results.cells)
     return comparison_table(frame, f"{results.name}: arms (B) against {results.cells[0]} (A)")
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.load import RUN, Results, suggest, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.statistics.cells import Cells, cells_of
+from analysis.statistics.cells import Cells, Place, cells_of, name_place
 from analysis.tables import table
 from analysis.tables.notes import by_cell
 from analysis.tables.sweep_tables import MEDIAN, choose_lengths
@@ -34,7 +34,7 @@ PERCENT = ("exact_match", "token_accuracy")
 
 
 def metric_table(
-    results: Results, metric: str, over: str = "", wanted: Sequence[int] = ()
+    results: Results, metric: str, over: str = "", wanted: Sequence[Place] = ()
 ) -> Table:
     """The values of each cell at the longest trained length and the longer ones that tables show,
     or at those wanted; or (over) the mean over the lengths of a range.
@@ -47,21 +47,25 @@ def metric_table(
         raise ValueError(f"{results.sweep} [{results.scale}] has no metric {metric!r}; {hint}")
     (value, meaning), is_whole = COUNTED[metric], metric == "exact_match" and not over
     rows = cells_of(results).runs if is_whole else results.evaluation
-    rows = rows.assign(exact_match=value(rows))
+    rows = rows.assign(exact_match=value)
     without = by_cell(rows[rows["exact_match"].isna()].drop_duplicates(["cell", "trial_id"]))
     rows = rows.dropna(subset="exact_match")
     if over and (rows := rows[rows["range"] == over].assign(length=over)).empty:
         raise ValueError(f"{results.sweep} [{results.scale}] has no lengths in the {over} range")
     means = rows.groupby([*RUN, "length"], as_index=False)[["exact_match", "num_examples"]].mean()
     cells = Cells(replace(results, evaluation=means.assign(second_length=np.nan)))
-    heads = {over: [over]} if over else _choose_heads(results, wanted)
+    valued = results.evaluation.assign(exact_match=value).dropna(subset="exact_match")
+    pairs = Cells(replace(results, evaluation=valued))
+    heads = {(over, None): [over]} if over else _choose_heads(results, wanted)
     counts = rows.groupby("cell")["trial_id"].nunique()
 
     def count(cell: str) -> dict[str, int]:
         return {"n": int(counts.get(cell, 0))}
 
     runs = replace(plain("n", "runs"), measure=count)
-    columns = [runs, *(_column(cells, place, head, metric) for place, head in heads.items())]
+    columns = [runs]
+    for place, head in heads.items():
+        columns.append(_column(cells if place[1] is None else pairs, place, head, metric))
     of_range = " of their means over the lengths of the range" if over else ""
     if statistics.has_second_lengths(results.evaluation):
         of_range += (
@@ -79,23 +83,24 @@ def metric_table(
     )
 
 
-def _choose_heads(results: Results, wanted: Sequence[int]) -> dict[int, list[str]]:
+def _choose_heads(results: Results, wanted: Sequence[Place]) -> dict[Place, list[str]]:
     """The heads of the columns and their second lines, by length."""
     shown = choose_lengths(results, wanted)
     trained = set() if wanted else {high for _, high in trained_ranges(results).values()}
-    lengths = sorted(trained | set(shown.lengths))
-    return {length: shown.label(length).split(" ") for length in lengths}
+    places = [(high, None) for high in sorted(trained - {n for n, _ in shown.places})]
+    return {place: shown.label(place).split(" ") for place in (*places, *shown.places)}
 
 
 def _column(cells: Cells, place: Any, head: Sequence[str], metric: str) -> Column:
     """The metric, which stands for exact match, at a length or over a range."""
-    names = {f"{name}_{place}": of for name, of in zip(("at", *MEDIAN[1:]), MEDIAN, strict=True)}
+    at = name_place(place)
+    names = {f"{name}_{at}": of for name, of in zip(("at", *MEDIAN[1:]), MEDIAN, strict=True)}
 
     def text(number: float) -> str:
         return percent(number) if metric in PERCENT else f"{number:.4g}"
 
     def measure(cell: str) -> dict[str, float]:
-        return {name: cells.at(cell, place)[of] for name, of in names.items()}
+        return {name: cells.at(cell, *place)[of] for name, of in names.items()}
 
     show = partial(show_interval, names=names, text=text)
     return Column(head=head[0], detail=" ".join(head[1:]), measure=measure, show=show)

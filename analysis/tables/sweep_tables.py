@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.load import COUNTED, Results, trained_ranges
 from analysis.statistics import runs as statistics
-from analysis.statistics.cells import Cells, cells_of
+from analysis.statistics.cells import Cells, Place, cells_of, name_place, show_place
 from analysis.tables import table
 from analysis.tables.notes import NEAR, UNFITTED, describe, describe_interval
 from analysis.tables.table import (
@@ -40,23 +40,24 @@ MEDIAN = ("median", "low", "high")
 class ShownLengths:
     """Which lengths a table shows."""
 
-    lengths: tuple[int, ...]
-    solve: int | None  # the one near 2x, or the longest asked for: solved runs are counted there
+    places: tuple[Place, ...]
+    solve: Place | None  # the one near 2x, or the longest asked for: solved runs are counted there
     largest_trained: int
     is_common: bool  # all cells were trained on the same lengths
 
-    def label(self, length: int) -> str:
+    def label(self, place: Place) -> str:
         """A length as readers see it: "24", or "24 (2x)" if that means the same for all cells."""
-        if not self.is_common or length <= self.largest_trained:
-            return f"{length}"
+        length, second = place
+        if second is not None or not self.is_common or length <= self.largest_trained:
+            return name_place(place)
         return f"{length} ({times(length / self.largest_trained)})"
 
 
-def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
-    """The result of a sweep, one row per cell. lengths: those to show, instead of the usual ones.
+def ablation_table(results: Results, places: Sequence[Place] = ()) -> Table:
+    """The result of a sweep, one row per cell. places: those to show, instead of the usual ones.
     Raises ValueError for one that was not tested.
     """
-    columns = list(_columns(_Measures(cells_of(results)), choose_lengths(results, lengths)))
+    columns = list(_columns(_Measures(cells_of(results)), choose_lengths(results, places)))
     numbers = table.measure(columns, results.cells)
     numbers = numbers.astype({**dict.fromkeys(INTEGERS, "Int64"), "l95_over_trained": "float64"})
     for name in ("checkpoint", "scale", "sweep"):
@@ -66,27 +67,47 @@ def ablation_table(results: Results, lengths: Sequence[int] = ()) -> Table:
     return table.show(columns, numbers, results.name, notes)
 
 
-def choose_lengths(results: Results, wanted: Sequence[int] = ()) -> ShownLengths:
+def choose_lengths(results: Results, wanted: Sequence[Place] = ()) -> ShownLengths:
     """The lengths beyond the largest trained one that a table shows; see the module. wanted: show
-    these instead, of any range. Raises ValueError for one that was not tested.
+    these instead, or pairs, of any range. Raises ValueError for one that was not tested.
     """
     trained, rows = trained_ranges(results), results.evaluation
     largest = max((high for _, high in trained.values()), default=0)
-    every = sorted({int(length) for length in rows["length"]})
-    if unknown := sorted(set(wanted) - set(every)):
-        there = ", ".join(map(str, every))
-        raise ValueError(f"length {unknown[0]} was not tested in {results.sweep}; tested: {there}")
     tests = rows[(rows["range"] == "test") & (rows["length"] > largest)]
     tested = tests.groupby("length")["cell"].nunique()
-    beyond = [int(length) for length in tested.index]
     common = [int(length) for length in tested.index[tested == tested.max()]]
-    usual = {_closest(common, factor * largest) for factor in (1.5, 2)} if beyond else set()
+    places, solve = list[Place](), None
+    if wanted:
+        _check_tested(results, wanted)
+        places = sorted(set(wanted), key=_order)
+        solve = places[-1]
+    elif common:
+        usual = {_closest(common, factor * largest) for factor in (1.5, 2)}
+        places = [(length, None) for length in sorted({*usual, int(tested.index[-1])})]
+        solve = _closest(common, 2 * largest), None
     return ShownLengths(
-        lengths=tuple(sorted(set(wanted) or usual | set(beyond[-1:]))),
-        solve=max(wanted) if wanted else _closest(common, 2 * largest) if beyond else None,
+        places=tuple(places),
+        solve=solve,
         largest_trained=largest,
         is_common=len(set(trained.values())) == 1,
     )
+
+
+def _check_tested(results: Results, wanted: Iterable[Place]) -> None:
+    """Raises ValueError that says what was tested: with the length of a pair, or at all."""
+    rows = results.evaluation[["length", "second_length"]].drop_duplicates()
+    lengths: set[Place] = {(int(length), None) for length in rows["length"]}
+    pairs = {(int(n), int(m)) for n, m in rows.dropna().itertuples(index=False)}
+    if unknown := sorted(set(wanted) - lengths - pairs, key=_order):
+        with_it = {pair for pair in pairs if unknown[0][1] and pair[0] == unknown[0][0]}
+        there = ", ".join(map(name_place, sorted(with_it or lengths, key=_order)))
+        raise ValueError(
+            f"length {name_place(unknown[0])} was not tested in {results.sweep}; tested: {there}"
+        )
+
+
+def _order(place: Place) -> tuple[int, int]:
+    return place[0], place[1] or 0
 
 
 def _closest(lengths: Iterable[int], target: float) -> int:
@@ -107,20 +128,23 @@ def _columns(cell: "_Measures", shown: ShownLengths) -> Iterator[Column]:
         f"both ends of the EM intervals]; ≥: nothing longer was tested{near}."
     )
     wilson = "solved: runs with EM above 95 % [95 % Wilson interval, as if runs shared no seed]"
-    of_solve: dict[str, Any] = {"detail": f"at {solve}", "is_shown": solve is not None}
+    of_solve: dict[str, Any] = {
+        "detail": f"at {show_place(*solve)}" if solve else "",
+        "is_shown": solve is not None,
+    }
     yield Column(head="runs", measure=cell.count, show=_show_runs, note="runs: counted/planned")
     has_span = not shown.is_common
     yield Column(head="trained", detail="on", measure=cell.span, show=_show_span, is_shown=has_span)
     yield Column(head="train", detail=trained, measure=cell.fit, show=show_train, note=em)
-    for length in shown.lengths:
-        head, _, detail = f"EM@{shown.label(length)}".partition(" ")
-        at = partial(cell.at, length=length, names=MEDIAN, start=f"em_{length}_")
-        show = partial(show_match, length=length)
+    for place in shown.places:
+        head, _, detail = f"EM@{shown.label(place)}".partition(" ")
+        at = partial(cell.at, place=place, names=MEDIAN, start=f"em_{name_place(place)}_")
+        show = partial(show_match, place=place)
         yield Column(head=head, detail=detail, measure=at, show=show)
     yield Column(head="L95", detail="(x trained)", measure=cell.reach, show=show_l95, note=l95)
     solved = partial(cell.solve, solve)
     yield Column(head="solved", measure=solved, show=_show_solved, note=wilson, **of_solve)
-    ends = partial(cell.at, length=solve, names=("worst", "best"))
+    ends = partial(cell.at, place=solve, names=("worst", "best"))
     note = "worst–best: EM of these runs"
     yield Column(head="worst–best", measure=ends, show=_show_ends, note=note, **of_solve)
 
@@ -154,10 +178,10 @@ class _Measures:
         return {f"train_{name}": self.cells.train.loc[cell, name] for name in MEDIAN}
 
     def at(
-        self, cell: str, length: int | None, names: Sequence[str], start: str = ""
+        self, cell: str, place: Place | None, names: Sequence[str], start: str = ""
     ) -> dict[str, Any]:
         """Some statistics of a cell at a length; nan where nothing counts."""
-        row = self.cells.at(cell, length)
+        row = self.cells.at(cell, *(place or (None,)))
         return {f"{start}{name}": row[name] for name in names}
 
     def reach(self, cell: str) -> dict[str, Any]:
@@ -167,9 +191,10 @@ class _Measures:
         longest = self.cells.trained.get(cell, (None, None))[1]
         return row | {"l95_over_trained": row["l95"] / longest if is_known and longest else None}
 
-    def solve(self, length: int | None, cell: str) -> dict[str, Any]:
-        found = self.at(cell, length, ("n", *SOLVED))
-        return {"solve_length": length, "solve_n": found.pop("n")} | found
+    def solve(self, place: Place | None, cell: str) -> dict[str, Any]:
+        found, (length, second) = self.at(cell, place, ("n", *SOLVED)), place or (None, None)
+        where = {"solve_length": length} | ({"solve_second_length": second} if second else {})
+        return where | {"solve_n": found.pop("n")} | found
 
 
 def _show_runs(row: Row) -> TableCell:
@@ -182,9 +207,9 @@ def _show_span(row: Row) -> str:
     return f"{row['trained_min']}–{row['trained_max']}" if is_known else DASH
 
 
-def show_match(row: Row, length: int) -> TableCell:
-    """Exact match at a length, with its interval."""
-    return show_interval(row, [f"em_{length}_{name}" for name in MEDIAN])
+def show_match(row: Row, place: Place) -> TableCell:
+    """Exact match at a length, or pair of lengths, with its interval."""
+    return show_interval(row, [f"em_{name_place(place)}_{name}" for name in MEDIAN])
 
 
 def show_train(row: Row) -> TableCell:

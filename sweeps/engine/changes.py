@@ -22,6 +22,7 @@ from pcore.tasks import TASKS
 from sweeps.engine.spec import SCALES, SCRIPTS, Cell, Coordinate, Scale, Sweep
 
 MAX_NAME = 72  # characters of a name; files are called after it, and titles hold it
+NEXT_FIELD = re.compile(r"\+(?=[a-z_]+(?:\.[a-z_]+)?=)")  # between the fields of --add
 OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # others are paths, addresses, scripts, flags
 
 
@@ -131,6 +132,8 @@ def parse_set(text: str) -> Change:
     field, equals, value = text.partition("=")
     if not equals or not field.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
+    if NEXT_FIELD.search(value):
+        raise argparse.ArgumentTypeError(f"{text!r} has several fields: --set takes one; repeat it")
     return Change(text=text, field=field.strip(), values=(value.strip(),))
 
 
@@ -150,7 +153,7 @@ def parse_axis(text: str) -> Change:
 def parse_added(text: str) -> NewCell:
     """NEW=LABEL+FIELD=VALUE, with one field or several."""
     label, _, rest = text.partition("=")
-    like, *fields = re.split(r"\+(?=[a-z_]+(?:\.[a-z_]+)?=)", rest)
+    like, *fields = NEXT_FIELD.split(rest)
     if not (label.strip() and like.strip() and fields):
         raise argparse.ArgumentTypeError(f"{text!r} is not NEW=LABEL+FIELD=VALUE")
     changes = tuple(map(parse_set, fields))

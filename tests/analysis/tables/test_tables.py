@@ -7,9 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.load import relabel
+from analysis.load import load_sweep, relabel
 from analysis.tables import render
 from analysis.tables import sweep_tables as tables
+from analysis.tables.metric_table import metric_table
 from analysis.tables.render import escape_latex
 from analysis.tables.search_table import search_table
 from analysis.tables.sweep_tables import ablation_table
@@ -44,7 +45,30 @@ def test_chosen_lengths_are_closest_and_the_shorter_of_two():
     results = example()
     only = results.evaluation[results.evaluation["length"] != 16]
     shown = tables.choose_lengths(dataclasses.replace(results, evaluation=only))
-    assert (shown.lengths, shown.solve) == ((12, 14, 20), 14)
+    assert shown.places == ((12, None), (14, None), (20, None))
+    assert shown.solve == (14, None)
+
+
+def test_a_pair_of_lengths_is_a_column_of_its_own():
+    results = load_sweep("results/published/laptop", "scratchpad_addition", "laptop")
+    rows = results.evaluation
+    places = [(8, 4), (8, 8), (8, None)]
+    table, losses = ablation_table(results, places), metric_table(results, "loss", wanted=places)
+    heads = [head.text for head in table.header]
+    assert heads[heads.index("EM@8") :][:3] == ["EM@8", "EM@8x4", "EM@8x8"]
+    assert [head.text for head in losses.header][2:] == ["8", "8x4", "8x8"]
+    for cell, numbers in table.numbers.set_index("cell").iterrows():
+        of = rows[(rows["cell"] == cell) & (rows["length"] == 8)]
+        loss = losses.numbers.set_index("cell").loc[cell]
+        for second in (4, 8):
+            pair = of[of["second_length"] == second]
+            assert numbers[f"em_8x{second}_median"] == pair["exact_match"].median()
+            per_target = pair["loss_sum"] / pair["num_tokens"]
+            assert loss[f"at_8x{second}"] == pytest.approx(per_target.median())
+        assert (numbers["solve_length"], numbers["solve_second_length"]) == (8, 8)
+        assert numbers["num_solved"] == (pair["exact_match"] > 0.95).sum()
+    with pytest.raises(ValueError, match="tested in scratchpad_addition; tested: 8x2, "):
+        ablation_table(results, [(8, 99)])
 
 
 def test_latex_escapes():
