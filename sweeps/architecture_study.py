@@ -79,11 +79,7 @@ def _narrow(scale: Scale, base: TrialConfig, width: int) -> dict[str, Any]:
     }
 
 
-SWEEP = Sweep(
-    title="Addition of many operands: layers, heads and width",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition of many operands: layers, heads and width", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

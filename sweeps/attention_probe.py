@@ -45,11 +45,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(base, heads=axis("model.num_heads", 2, 1))
 
 
-SWEEP = Sweep(
-    title="Addition: what a one-layer model with two heads attends to",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: what a one-layer model with two heads attends to", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

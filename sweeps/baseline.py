@@ -12,7 +12,7 @@ from typing import Any
 
 from pcore.cli.text import plural
 from pcore.config import TrialConfig, override
-from sweeps.engine.spec import Scale
+from sweeps.engine.spec import REPLICATES, Scale
 
 SMOKE: dict[str, Any] = {
     "model.num_heads": 2,
@@ -227,6 +227,10 @@ def coupling(scale: Scale) -> TrialConfig:
     if scale == "paper":
         return addition(scale)
     return override(addition(scale), {"model.num_layers": 2} | SHARP)
+
+
+# Of the sweeps that begin with `core`; nothing else used these.
+CORE_SEEDS: Mapping[Scale, str] = {**REPLICATES, "laptop": "2x2@600"}
 
 
 def core(scale: Scale) -> TrialConfig:

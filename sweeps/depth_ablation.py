@@ -13,7 +13,7 @@ from typing import Any
 
 from pcore.cli.text import plural
 from pcore.config import override
-from sweeps.baseline import BASELINE_DEPTH, PAPER_DEPTH, addition, core, uncoupled
+from sweeps.baseline import BASELINE_DEPTH, CORE_SEEDS, PAPER_DEPTH, addition, core, uncoupled
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -37,7 +37,7 @@ def cells(scale: Scale) -> list[Cell]:
 SWEEP = Sweep(
     title="Addition: depth with position coupling, next to other encodings",
     cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
+    seeds=CORE_SEEDS,
 )
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pcore.config import override
 from sweeps.baseline import (
     ALONE,
     BASELINE_DEPTH,
+    CORE_SEEDS,
     TUNED,
     addition,
     baseline_shape,
@@ -99,11 +100,7 @@ def _hints_with_positions(scale: Scale, points: dict[str, dict[str, Any]]) -> di
     return points["random-start APE"] | hints | position
 
 
-SWEEP = Sweep(
-    title="Addition: position encodings at equal depth",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: position encodings at equal depth", cells=cells, seeds=CORE_SEEDS)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

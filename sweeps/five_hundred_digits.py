@@ -45,11 +45,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(base, trained=arms(points))
 
 
-SWEEP = Sweep(
-    title="Addition: to 500 digits with a table for 1000",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: to 500 digits with a table for 1000", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

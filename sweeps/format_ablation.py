@@ -11,7 +11,7 @@ Cost: see `--plan`.
 from typing import Any
 
 from pcore.config import override
-from sweeps.baseline import PAPER_DEPTH, core
+from sweeps.baseline import CORE_SEEDS, PAPER_DEPTH, core
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -38,11 +38,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(base, format=arms(formats), depth=arms({"1 layer": {}, "6 layers": SIX_LAYERS}))
 
 
-SWEEP = Sweep(
-    title="Addition: number format with position coupling",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: number format with position coupling", cells=cells, seeds=CORE_SEEDS)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -88,9 +88,7 @@ def mixture(config: TrialConfig) -> dict[str, Any]:
 
 
 SWEEP = Sweep(
-    title="Finding a coupling: learned mixture and selection, next to the designed one",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
+    title="Finding a coupling: learned mixture and selection, next to the designed one", cells=cells
 )
 
 if __name__ == "__main__":

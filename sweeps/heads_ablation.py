@@ -7,7 +7,7 @@ published number per head count. Expected: every number of heads fits the traine
 generalizes worse than two or more. Cost: see `--plan`.
 """
 
-from sweeps.baseline import core
+from sweeps.baseline import CORE_SEEDS, core
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, axis, grid
 
@@ -20,9 +20,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    title="Addition: attention heads with position coupling",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
+    title="Addition: attention heads with position coupling", cells=cells, seeds=CORE_SEEDS
 )
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ matters. Expected: the larger the table, the shorter the generalizable length af
 of steps. Cost: see `--plan`.
 """
 
-from sweeps.baseline import core
+from sweeps.baseline import CORE_SEEDS, core
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, axis, grid
 
@@ -23,11 +23,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(core(scale), limit=axis("position.max_position", *LIMITS[scale]))
 
 
-SWEEP = Sweep(
-    title="Addition: size of the position table",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: size of the position table", cells=cells, seeds=CORE_SEEDS)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -97,11 +97,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(base, arm=arms(points))
 
 
-SWEEP = Sweep(
-    title="N x 2 multiplication: depth with position coupling",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="N x 2 multiplication: depth with position coupling", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -30,11 +30,7 @@ def cells(scale: Scale) -> list[Cell]:
     return one_at_a_time(base, label, norm=arms(points))
 
 
-SWEEP = Sweep(
-    title="Addition: kind and place of the norms",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: kind and place of the norms", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -31,11 +31,7 @@ def _label(count: int | None) -> str:
     return "endless examples" if count is None else f"{count:_} examples".replace("_", " ")
 
 
-SWEEP = Sweep(
-    title="Addition: number of training examples",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: number of training examples", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

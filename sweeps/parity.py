@@ -71,11 +71,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(base, arm=arms(points))
 
 
-SWEEP = Sweep(
-    title="Parity: position coupling with and without a scratchpad",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Parity: position coupling with and without a scratchpad", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -74,11 +74,7 @@ def _cells(
     return grid(base, arm=arms(points))
 
 
-SWEEP = Sweep(
-    title="Sorting and commands: coupling without a fixed correspondence",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Sorting and commands: coupling without a fixed correspondence", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -44,11 +44,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(base, ids=arms(ids), scaling=arms(scaling))
 
 
-SWEEP = Sweep(
-    title="Addition: rotary encoding with coupled IDs and random scaling",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: rotary encoding with coupled IDs and random scaling", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

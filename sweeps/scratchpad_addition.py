@@ -70,11 +70,7 @@ def _trained(base: TrialConfig, size: int) -> dict[str, Any]:
     return {"task.num_operands": size, "data.max_length": size, f"eval.{name}": lengths}
 
 
-SWEEP = Sweep(
-    title="Addition of many operands: scratchpad, both lengths tested",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition of many operands: scratchpad, both lengths tested", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -104,11 +104,7 @@ def _uncoupled(base: TrialConfig, scale: Scale, plain: dict[str, Any]) -> dict[s
     }
 
 
-SWEEP = Sweep(
-    title="N x M multiplication: scratchpad, both lengths tested",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="N x M multiplication: scratchpad, both lengths tested", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -28,11 +28,7 @@ def cells(scale: Scale) -> list[Cell]:
     return one_at_a_time(base, f"{base.position.start} start", start=arms(points))
 
 
-SWEEP = Sweep(
-    title="Addition: where counting starts in training",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: where counting starts in training", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

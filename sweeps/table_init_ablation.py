@@ -42,11 +42,7 @@ def _label(table: str, decay: float) -> str:
     return f"{table} rows, weight decay {decay:g}"
 
 
-SWEEP = Sweep(
-    title="Addition: initial rows of the position table, and weight decay",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: initial rows of the position table, and weight decay", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -31,11 +31,7 @@ def cells(scale: Scale) -> list[Cell]:
     return grid(addition(scale), arm=arms(points | trained))
 
 
-SWEEP = Sweep(
-    title="Addition: the theorem's model and trained ones",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: the theorem's model and trained ones", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

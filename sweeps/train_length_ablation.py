@@ -11,7 +11,7 @@ recipe was chosen, covers the lengths after the trained ones up to 17. Cost: see
 from typing import Any
 
 from pcore.config import TrialConfig
-from sweeps.baseline import core, trained_to, with_log_base
+from sweeps.baseline import CORE_SEEDS, core, trained_to, with_log_base
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep, arms, grid
 
@@ -41,11 +41,7 @@ def _test(scale: Scale, base: TrialConfig, longest: int) -> tuple[int, ...]:
     return base.eval.test_lengths
 
 
-SWEEP = Sweep(
-    title="Addition: longest trained length",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: longest trained length", cells=cells, seeds=CORE_SEEDS)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -10,6 +10,7 @@ cells are compared with the first. Cost: see `--plan`.
 """
 
 from sweeps import encoding_ablation, train_length_ablation
+from sweeps.baseline import CORE_SEEDS
 from sweeps.engine.launch.cli import main
 from sweeps.engine.spec import Cell, Scale, Sweep
 
@@ -28,9 +29,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 SWEEP = Sweep(
-    title="Addition: trained on 1-30 digits, tested to 200",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@600", "paper": "4x2"},
+    title="Addition: trained on 1-30 digits, tested to 200", cells=cells, seeds=CORE_SEEDS
 )
 
 if __name__ == "__main__":

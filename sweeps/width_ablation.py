@@ -27,11 +27,7 @@ def cells(scale: Scale) -> list[Cell]:
     return one_at_a_time(base, f"d_model={base.model.d_model}", width=widths)
 
 
-SWEEP = Sweep(
-    title="Addition: width of the model with position coupling",
-    cells=cells,
-    seeds={"smoke": "2", "laptop": "2x2@700", "paper": "4x2"},
-)
+SWEEP = Sweep(title="Addition: width of the model with position coupling", cells=cells)
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -35,6 +35,8 @@ SCRIPTS = Path(__file__).resolve().parents[1]  # the folder of pcore's sweeps an
 Coordinate: TypeAlias = int | float | str
 MAX_REPLICATES = 10_000  # of a cell
 MAX_SEED = 2**62
+# Replicates of most sweeps: at laptop scale two model x two data seeds on which nothing was chosen.
+REPLICATES: Mapping[Scale, str] = {"smoke": "2", "laptop": "2x2@700", "paper": "4x2"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,=+:~ -]{0,199}")  # of files, too
 
 
@@ -109,7 +111,8 @@ class Sweep:
     title: str  # of tables and figures
     claim: str = ""  # question, figure of the paper, expectation and cost, in words
     cells: Callable[[Scale], Sequence[Cell]]
-    seeds: Mapping[Scale, str]  # replicates, see `parse_seeds`
+    # See `parse_seeds`.
+    seeds: Mapping[Scale, str] = field(default_factory=lambda: REPLICATES)
     command: str = ""  # of a changed sweep: what runs it, without a scale
     is_search: bool = False  # a round of a search: its view lies apart, and no table is drawn
     script: str = field(init=False)  # name of the file that lists the cells; empty if unknown
