@@ -19,19 +19,19 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 .DEFAULT_GOAL := sweep
 
 sweep: .venv/installed  ## train five position methods at laptop scale; table and figure; SEEDS=4 adds seeds
-	$(BIN)/python sweeps/quickstart.py --scale laptop --seeds $(SEEDS) --results $(RESULTS)
+	$(BIN)/python sweeps/quickstart.py --scale laptop --seeds $(SEEDS) --results "$(RESULTS)"
 
 paper: .venv/installed  ## run what is missing of all sweeps, then write the report; SCALE=smoke, laptop or paper
-	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results $(RESULTS) --no-report --no-mlflow
-	$(BIN)/python -m sweeps mirror --scale $(SCALE) --results $(RESULTS)
-	$(BIN)/python -m analysis report --scale $(SCALE) --results $(RESULTS)
+	$(BIN)/python -m sweeps run --for paper --scale $(SCALE) --results "$(RESULTS)" --no-report --no-mlflow
+	$(BIN)/python -m sweeps mirror --scale $(SCALE) --results "$(RESULTS)"
+	$(BIN)/python -m analysis report --scale $(SCALE) --results "$(RESULTS)"
 
 headline: .venv/installed  ## on a CUDA machine: benchmark, the papers' headline, its table and verdicts; rehearse with DEVICE=cpu HEADLINE=smoke
 	-test $(DEVICE) = cpu || $(BIN)/python -m tests.benchmarks.gpu
 	$(BIN)/python -m sweeps run --for headline --scale $(HEADLINE) --device $(DEVICE) --executor inline \
-	  --no-mlflow --no-report --results $(RESULTS)
-	$(BIN)/python -m analysis table two_hundred_digits --scale $(HEADLINE) --results $(RESULTS)
-	$(BIN)/python -m analysis report --scale $(HEADLINE) --results $(RESULTS)
+	  --no-mlflow --no-report --results "$(RESULTS)"
+	$(BIN)/python -m analysis table two_hundred_digits --scale $(HEADLINE) --results "$(RESULTS)"
+	$(BIN)/python -m analysis report --scale $(HEADLINE) --results "$(RESULTS)"
 
 # The order of files is that of tests/conftest.py: long ones first.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
@@ -58,7 +58,7 @@ bench: .venv/installed  ## speed of generation, training, evaluation and engine
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
 dashboard: .venv/installed  ## the results in MLflow, live while a sweep runs; RESULTS=results/published/laptop: the published ones
-	$(BIN)/python -m sweeps dashboard --results $(RESULTS) --port $(PORT)
+	$(BIN)/python -m sweeps dashboard --results "$(RESULTS)" --port $(PORT)
 
 lint: .venv/installed  ## format check, lint and types
 	$(BIN)/ruff format --check .

@@ -106,6 +106,7 @@ def make_report(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Compare two folders, sweeps or cells: what changed from A to B, by how much, how certain."""
     from analysis.statistics.comparisons import compare_results
+    from analysis.statistics.runs import has_second_lengths
     from analysis.tables.comparison_table import comparison_table
 
     (a, name_a), (b, name_b) = _operands(options)
@@ -116,7 +117,9 @@ def compare(options: argparse.Namespace) -> int:
     frame = compare_results(a, b, options.by_length)
     differs = frame[frame["verdict"] != "equal"]
     shown = frame if frame["cell"].nunique() == 1 else differs
-    table = comparison_table(shown, f"From A, {name_a}, to B, {name_b}", options.by_length)
+    seconds = has_second_lengths(a.evaluation)
+    title = f"From A, {name_a}, to B, {name_b}"
+    table = comparison_table(shown, title, options.by_length, seconds)
     more = "" if options.by_length else " --by-length: every length, with intervals."
     same = len(set(a.view["trial_id"]) & set(b.view["trial_id"]))
     equal = (

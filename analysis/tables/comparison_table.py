@@ -20,10 +20,14 @@ GAINED = (
     "that says nothing about new seeds."
 )
 
+WORST_SECOND = "A length counts with the worst of the second lengths that both were tested at."
 
-def comparison_table(frame: pd.DataFrame, title: str, by_length: bool = False) -> Table:
+
+def comparison_table(
+    frame: pd.DataFrame, title: str, by_length: bool = False, has_seconds: bool = False
+) -> Table:
     """One row per row of `compare_arms` or `compare_results`. A p that no row could have and
-    examples that are known of none have no column."""
+    examples that are known of none have no column. has_seconds: with second lengths."""
     few, unknown = (frame["least_p_holm"] > SURE), frame["num_gained"].isna()
     has_p, has_examples = not (few | frame["p_holm"].isna()).all(), not unknown.all()
     columns = [
@@ -54,6 +58,7 @@ def comparison_table(frame: pd.DataFrame, title: str, by_length: bool = False) -
         "pairs [interval]. Diverged runs count as 0.",
         "Intervals hold at each length, not at all of them together." if by_length else test,
     ]
+    notes += [WORST_SECOND] if has_seconds else []
     notes += [GAINED] if has_examples else []
     for pairing, others in frame[frame["pairing"] != "paired"].groupby("pairing"):
         instead = "" if pairing == "no runs" else " (difference of medians, test of ranks)"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from analysis.load import Results
 from analysis.statistics.comparisons import compare_arms
+from analysis.statistics.runs import has_second_lengths
 from analysis.tables import render
 from analysis.tables.comparison_table import comparison_table
 from analysis.tables.sweep_tables import ablation_table, choose_lengths
@@ -29,7 +30,8 @@ def compare_cells(results: Results) -> Table | None:
         return None
     tests = results.evaluation[results.evaluation["range"] == "test"]
     frame = compare_arms(tests, solve[0], results.cells)
-    return comparison_table(frame, f"{results.name}: arms (B) against {results.cells[0]} (A)")
+    title = f"{results.name}: arms (B) against {results.cells[0]} (A)"
+    return comparison_table(frame, title, has_seconds=has_second_lengths(results.evaluation))
 
 
 def table_files(results: Results) -> tuple[Table, dict[str, str]]:

@@ -29,6 +29,7 @@ SHOWN = {
 
 def merge_stores(from_results: str, into_results: str, weights: bool = True) -> int:
     """Copy what INTO lacks, and print counts. weights: also weights and states.
+    1 if a sweep was left out, else 0.
 
     Raises ValueError if FROM holds no results, or INTO is a folder but not a store.
     """
@@ -50,11 +51,12 @@ def merge_stores(from_results: str, into_results: str, weights: bool = True) -> 
         done = Counter(_copy(source, target, s, s.entry.name in there) for s in found)
         bad = f", {done['damaged']} damaged in FROM" if done["damaged"] else ""
         print(f"{kind}: {done['copied']} copied, {done['there']} were there{bad}")
-    print(f"views: {_join_views(source, target)} grew")
+    grown, left_out = _join_views(source, target)
+    print(f"views: {grown} grew")
     target.pack()
     finished = sum(shard.finished for shard in target.visible().values())
     print(f"{target.root} holds {finished} finished trials")
-    return 0
+    return 1 if left_out else 0
 
 
 def _is_wanted(stored: Stored, finished: set[str], settled: set[str]) -> bool:
@@ -80,17 +82,21 @@ def _copy(source: Store, target: Store, stored: Stored, there: bool) -> str:
     return "copied"
 
 
-def _join_views(source: Store, target: Store) -> int:
-    """Add the launches of FROM's views to those of INTO; how many views grew. Other sweeps of the
-    same name are left out.
+def _join_views(source: Store, target: Store) -> tuple[int, int]:
+    """Add the launches of FROM's views to those of INTO; how many views grew, and how many were
+    left out, since they are of another sweep of the same name.
     """
-    grown = 0
+    grown = left_out = 0
     for views, said in source.names():
         rows = source.launches(*said, views)
         rows = [row | {"launched_at": row["launched_at"] or ""} for row in rows]
         known = target.launches(*said, views)
         if rows and known and not is_same_sweep(rows[0], known[0]):
-            print(f"  {'-'.join(said)}: INTO has another sweep of this name")
+            left_out += 1
+            print(
+                f"  {'-'.join(said)}: INTO has another sweep of this name; no table of INTO shows "
+                "the trials of FROM's: keep FROM, or run it there with another --name"
+            )
         elif rows:
             grown += bool(target.write_view(rows, views))
-    return grown
+    return grown, left_out

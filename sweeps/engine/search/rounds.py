@@ -5,6 +5,7 @@ run, every study promotes or stops its configurations and starts new ones until 
 """
 
 import argparse
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -170,7 +171,7 @@ def _report(search: Search, options: LaunchOptions, file: str, failed: Sequence[
         subprocess.run([sys.executable, *command], check=False)
     print(f"\none run of each configuration (seed {SEED}): close scores may be chance")
     print("chosen on the near range; the test range was neither evaluated nor read")
-    print(f"winners: {file}\nevery configuration: python {' '.join(command)}", flush=True)
+    print(f"winners: {file}\nevery configuration: python {shlex.join(command)}", flush=True)
     for line in failed:
         print(f"failed: {line}")
     if failed:

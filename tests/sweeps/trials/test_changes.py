@@ -153,8 +153,8 @@ def test_views_of_one_name_and_other_cells_are_not_joined(tmp_path, capsys):
         flags = ["--set", f"model.d_ff={width}", "--name", "wide", "--seeds", "1"]
         assert run(make_sweep(one={}), folder, *flags) == 0
     before = _rows(other)
-    assert merge_stores(str(one), str(other)) == 0
-    assert "wide-smoke: INTO has another sweep of this name" in capsys.readouterr().out
+    assert merge_stores(str(one), str(other)) == 1
+    assert "wide-smoke: INTO has another sweep of this name; no table" in capsys.readouterr().out
     assert _rows(other) == before
     assert run(make_sweep(one={}), tmp_path / "more", *SET, "--name", "wide", "--seeds", "1@7") == 0
     assert merge_stores(str(tmp_path / "more"), str(one)) == 0
