@@ -46,16 +46,15 @@ def metric_table(
         hint = suggest(metric, list(COUNTED))
         raise ValueError(f"{results.sweep} [{results.scale}] has no metric {metric!r}; {hint}")
     (value, meaning), is_whole = COUNTED[metric], metric == "exact_match" and not over
-    rows = cells_of(results).runs if is_whole else results.evaluation
-    rows = rows.assign(exact_match=value)
+    valued = results.evaluation.assign(exact_match=value)
+    rows = cells_of(results).runs if is_whole else valued
     without = by_cell(rows[rows["exact_match"].isna()].drop_duplicates(["cell", "trial_id"]))
     rows = rows.dropna(subset="exact_match")
     if over and (rows := rows[rows["range"] == over].assign(length=over)).empty:
         raise ValueError(f"{results.sweep} [{results.scale}] has no lengths in the {over} range")
     means = rows.groupby([*RUN, "length"], as_index=False)[["exact_match", "num_examples"]].mean()
     cells = Cells(replace(results, evaluation=means.assign(second_length=np.nan)))
-    valued = results.evaluation.assign(exact_match=value).dropna(subset="exact_match")
-    pairs = Cells(replace(results, evaluation=valued))
+    pairs = Cells(replace(results, evaluation=valued.dropna(subset="exact_match")))
     heads = {(over, None): [over]} if over else _choose_heads(results, wanted)
     counts = rows.groupby("cell")["trial_id"].nunique()
 

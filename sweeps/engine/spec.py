@@ -111,8 +111,7 @@ class Sweep:
     title: str  # of tables and figures
     claim: str = ""  # question, figure of the paper, expectation and cost, in words
     cells: Callable[[Scale], Sequence[Cell]]
-    # See `parse_seeds`.
-    seeds: Mapping[Scale, str] = field(default_factory=lambda: REPLICATES)
+    seeds: Mapping[Scale, str] = field(default_factory=lambda: REPLICATES)  # see `parse_seeds`
     command: str = ""  # of a changed sweep: what runs it, without a scale
     is_search: bool = False  # a round of a search: its view lies apart, and no table is drawn
     script: str = field(init=False)  # name of the file that lists the cells; empty if unknown
